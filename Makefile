@@ -1,0 +1,56 @@
+# Two commands matter to a newcomer: `make up` runs Berth, `make test` runs every test.
+# Both set up their own virtual environment; nothing else has to be installed first.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Tests are processes of their own: one a core keeps a small machine busy and responsive.
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: up test check lint format types layers unit bench clean help
+
+help:
+	@echo "make up      set up and run the demonstration"
+	@echo "make test    set up and run every check and test"
+	@echo "make check   lint, types and layers only"
+	@echo "make bench   print the benchmark table, write bench-results.json"
+	@echo "make format  let ruff rewrite the sources"
+	@echo "make clean   remove everything make created"
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Berth needs Python 3.11 or newer; try make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+up: $(STAMP)
+	@$(BIN)/berth demo
+
+test: check unit
+
+check: lint types layers
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+layers: $(STAMP)
+	@$(BIN)/lint-imports --no-cache
+
+unit: $(STAMP)
+	@$(BIN)/pytest -n $(JOBS)
+
+bench: $(STAMP)
+	@$(BIN)/python -m bench
+
+format: $(STAMP)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache bench-results.json
