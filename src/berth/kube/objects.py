@@ -29,7 +29,7 @@ class Struct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw
 # --- metadata ---------------------------------------------------------------
 
 
-class OwnerReference(Struct):
+class OwnerReference(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     name: str | None = None
@@ -37,7 +37,7 @@ class OwnerReference(Struct):
     controller: bool | None = None
 
 
-class ObjectMeta(Struct):
+class ObjectMeta(Struct, frozen=True):
     name: str | None = None
     generate_name: str | None = None
     namespace: str | None = None
@@ -53,47 +53,47 @@ class ObjectMeta(Struct):
 # --- selectors --------------------------------------------------------------
 
 
-class LabelSelectorRequirement(Struct):
+class LabelSelectorRequirement(Struct, frozen=True):
     key: str | None = None
     operator: str | None = None
     values: list[str] | None = None
 
 
-class LabelSelector(Struct):
+class LabelSelector(Struct, frozen=True):
     match_labels: Labels | None = None
     match_expressions: list[LabelSelectorRequirement] | None = None
 
 
-class NodeSelectorRequirement(Struct):
+class NodeSelectorRequirement(Struct, frozen=True):
     key: str | None = None
     operator: str | None = None
     values: list[str] | None = None
 
 
-class NodeSelectorTerm(Struct):
+class NodeSelectorTerm(Struct, frozen=True):
     match_expressions: list[NodeSelectorRequirement] | None = None
     match_fields: list[NodeSelectorRequirement] | None = None
 
 
-class NodeSelector(Struct):
+class NodeSelector(Struct, frozen=True):
     node_selector_terms: list[NodeSelectorTerm | None] | None = None
 
 
 # --- affinity ---------------------------------------------------------------
 
 
-class PreferredSchedulingTerm(Struct):
+class PreferredSchedulingTerm(Struct, frozen=True):
     weight: int | None = None
     preference: NodeSelectorTerm | None = None
 
 
-class NodeAffinity(Struct):
+class NodeAffinity(Struct, frozen=True):
     required_during_scheduling_required_during_execution: NodeSelector | None = None
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
-class PodAffinityTerm(Struct):
+class PodAffinityTerm(Struct, frozen=True):
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
     topology_key: str | None = None
@@ -102,12 +102,12 @@ class PodAffinityTerm(Struct):
     mismatch_label_keys: list[str] | None = None
 
 
-class WeightedPodAffinityTerm(Struct):
+class WeightedPodAffinityTerm(Struct, frozen=True):
     weight: int | None = None
     pod_affinity_term: PodAffinityTerm | None = None
 
 
-class PodAffinity(Struct):
+class PodAffinity(Struct, frozen=True):
     """Also the shape of podAntiAffinity, which has the same three lists."""
 
     required_during_scheduling_required_during_execution: list[PodAffinityTerm] | None = None
@@ -115,13 +115,13 @@ class PodAffinity(Struct):
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
 
 
-class Affinity(Struct):
+class Affinity(Struct, frozen=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(Struct):
+class TopologySpreadConstraint(Struct, frozen=True):
     max_skew: int | None = None
     topology_key: str | None = None
     when_unsatisfiable: str | None = None
@@ -132,7 +132,7 @@ class TopologySpreadConstraint(Struct):
     match_label_keys: list[str] | None = None
 
 
-class Toleration(Struct):
+class Toleration(Struct, frozen=True):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -140,7 +140,7 @@ class Toleration(Struct):
     toleration_seconds: int | None = None
 
 
-class Taint(Struct):
+class Taint(Struct, frozen=True):
     key: str | None = None
     value: str | None = None
     effect: str | None = None
@@ -149,12 +149,12 @@ class Taint(Struct):
 # --- pods -------------------------------------------------------------------
 
 
-class ResourceRequirements(Struct):
+class ResourceRequirements(Struct, frozen=True):
     requests: ResourceList | None = None
     limits: ResourceList | None = None
 
 
-class ContainerPort(Struct):
+class ContainerPort(Struct, frozen=True):
     name: str | None = None
     container_port: int | None = None
     host_port: int | None = None
@@ -162,7 +162,7 @@ class ContainerPort(Struct):
     protocol: str | None = None
 
 
-class Container(Struct):
+class Container(Struct, frozen=True):
     name: str | None = None
     image: str | None = None
     resources: ResourceRequirements | None = None
@@ -170,29 +170,29 @@ class Container(Struct):
     restart_policy: str | None = None
 
 
-class PodSchedulingGate(Struct):
+class PodSchedulingGate(Struct, frozen=True):
     name: str | None = None
 
 
-class ImageVolumeSource(Struct):
+class ImageVolumeSource(Struct, frozen=True):
     reference: str | None = None
 
 
-class PersistentVolumeClaimVolumeSource(Struct):
+class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
     claim_name: str | None = None
 
 
-class Volume(Struct):
+class Volume(Struct, frozen=True):
     name: str | None = None
     image: ImageVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
 
 
-class PodSchedulingGroup(Struct):
+class PodSchedulingGroup(Struct, frozen=True):
     pod_group_name: str | None = None
 
 
-class PodSpec(Struct):
+class PodSpec(Struct, frozen=True):
     node_name: str | None = None
     scheduler_name: str | None = None
     node_selector: Labels | None = None
@@ -213,19 +213,19 @@ class PodSpec(Struct):
     restart_policy: str | None = None
 
 
-class ContainerStatus(Struct):
+class ContainerStatus(Struct, frozen=True):
     name: str | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
 
 
-class Condition(Struct):
+class Condition(Struct, frozen=True):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
 
 
-class PodStatus(Struct):
+class PodStatus(Struct, frozen=True):
     phase: str | None = None
     nominated_node_name: str | None = None
     conditions: list[Condition] | None = None
@@ -235,7 +235,7 @@ class PodStatus(Struct):
     allocated_resources: ResourceList | None = None
 
 
-class Pod(Struct):
+class Pod(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
@@ -246,24 +246,24 @@ class Pod(Struct):
 # --- nodes and namespaces ----------------------------------------------------
 
 
-class ContainerImage(Struct):
+class ContainerImage(Struct, frozen=True):
     names: list[str] | None = None
     size_bytes: int | None = None
 
 
-class NodeSpec(Struct):
+class NodeSpec(Struct, frozen=True):
     unschedulable: bool | None = None
     taints: list[Taint] | None = None
 
 
-class NodeStatus(Struct):
+class NodeStatus(Struct, frozen=True):
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
     images: list[ContainerImage] | None = None
     conditions: list[Condition] | None = None
 
 
-class Node(Struct):
+class Node(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
@@ -271,7 +271,7 @@ class Node(Struct):
     status: NodeStatus | None = None
 
 
-class Namespace(Struct):
+class Namespace(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
@@ -280,12 +280,12 @@ class Namespace(Struct):
 # --- workloads ----------------------------------------------------------------
 
 
-class PodTemplateSpec(Struct):
+class PodTemplateSpec(Struct, frozen=True):
     metadata: ObjectMeta | None = None
     spec: PodSpec | None = None
 
 
-class WorkloadSpec(Struct):
+class WorkloadSpec(Struct, frozen=True):
     """Deployment, ReplicaSet, StatefulSet and DaemonSet: what placing their pods needs."""
 
     replicas: int | None = None
@@ -294,27 +294,27 @@ class WorkloadSpec(Struct):
     service_name: str | None = None
 
 
-class Workload(Struct):
+class Workload(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
 
 
-class ReplicationControllerSpec(Struct):
+class ReplicationControllerSpec(Struct, frozen=True):
     replicas: int | None = None
     selector: Labels | None = None
     template: PodTemplateSpec | None = None
 
 
-class ReplicationController(Struct):
+class ReplicationController(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
-class JobSpec(Struct):
+class JobSpec(Struct, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
     selector: LabelSelector | None = None
@@ -322,24 +322,24 @@ class JobSpec(Struct):
     suspend: bool | None = None
 
 
-class Job(Struct):
+class Job(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
 
 
-class JobTemplateSpec(Struct):
+class JobTemplateSpec(Struct, frozen=True):
     metadata: ObjectMeta | None = None
     spec: JobSpec | None = None
 
 
-class CronJobSpec(Struct):
+class CronJobSpec(Struct, frozen=True):
     job_template: JobTemplateSpec | None = None
     suspend: bool | None = None
 
 
-class CronJob(Struct):
+class CronJob(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
@@ -349,7 +349,7 @@ class CronJob(Struct):
 # --- policy and services -------------------------------------------------------
 
 
-class PriorityClass(Struct):
+class PriorityClass(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
@@ -358,24 +358,24 @@ class PriorityClass(Struct):
     preemption_policy: str | None = None
 
 
-class PodDisruptionBudgetSpec(Struct):
+class PodDisruptionBudgetSpec(Struct, frozen=True):
     min_available: IntOrString | None = None
     max_unavailable: IntOrString | None = None
     selector: LabelSelector | None = None
 
 
-class PodDisruptionBudget(Struct):
+class PodDisruptionBudget(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
 
 
-class ServiceSpec(Struct):
+class ServiceSpec(Struct, frozen=True):
     selector: Labels | None = None
 
 
-class Service(Struct):
+class Service(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()

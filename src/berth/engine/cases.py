@@ -1,0 +1,183 @@
+"""The JSON form that `berth evaluate` speaks: a small cluster and a pod in, the whole verdict out.
+
+The form is that of the recorded decisions of kube-scheduler under ``tests/data/conformance``; the
+behaviour is upstream's too, so pods in kube-system are nothing special here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from berth.engine.arrays import IndexArray
+from berth.engine.cluster import Cluster, is_finished, pod_name
+from berth.engine.evaluation import Evaluation, evaluate
+from berth.engine.options import DEFAULT_WEIGHTS, Options
+from berth.engine.plan import plan_for
+from berth.engine.rules.base import Status
+from berth.kube.defaults import created, default_namespace, default_node
+from berth.kube.objects import (
+    Namespace,
+    Node,
+    NodeAffinity,
+    Pod,
+    ReplicationController,
+    Service,
+    Struct,
+    TopologySpreadConstraint,
+    Workload,
+)
+from berth.kube.validation import FieldError, validate_pod
+
+# Images are not part of the recorded data.
+_WEIGHTS = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name != "ImageLocality"}
+
+
+class Args(Struct):
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    added_affinity: NodeAffinity | None = None
+    default_constraints: list[TopologySpreadConstraint] | None = None
+    defaulting_type: Literal["System", "List"] = "System"
+
+
+class Case(Struct):
+    id: str | None = None
+    nodes: list[Node] | None = None
+    namespaces: list[Namespace] | None = None
+    pods: list[Pod] | None = None
+    pod: Pod | None = None
+    sequence: list[Pod] | None = None
+    args: Args | None = None
+    services: list[Service] | None = None
+    replica_sets: list[Workload] | None = None
+    stateful_sets: list[Workload] | None = None
+    replication_controllers: list[ReplicationController] | None = None
+
+
+_decoder = msgspec.json.Decoder(Case)
+
+
+class CaseError(ValueError):
+    """A case that cannot be evaluated, said in one sentence."""
+
+
+def decode_case(line: bytes | str) -> Case:
+    try:
+        case = _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CaseError(f"not a case: {error}") from error
+    if (case.pod is None) == (case.sequence is None):
+        raise CaseError("a case has either 'pod' or 'sequence'")
+    return case
+
+
+def evaluate_case(case: Case, *, exact_namespace_selectors: bool = False) -> dict[str, Any]:
+    """The verdict on a case, in the form of the recorded ones."""
+    if case.sequence is not None:
+        return _evaluate_sequence(case, exact_namespace_selectors=exact_namespace_selectors)
+    pod = created(case.pod or Pod())
+    result: dict[str, Any] = {"id": case.id, "validation": [_error(e) for e in validate_pod(pod)]}
+    if result["validation"]:
+        return result
+    cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
+    verdict = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
+    return result | _describe(cluster, verdict)
+
+
+def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Cluster:
+    args = case.args or Args()
+    options = Options(
+        hard_pod_affinity_weight=args.hard_pod_affinity_weight,
+        ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
+        added_affinity=args.added_affinity,
+        default_constraints=tuple(args.default_constraints or ()),
+        defaulting_type=args.defaulting_type,
+        daemon_namespaces=frozenset(),
+        exact_namespace_selectors=exact_namespace_selectors,
+        weights=_WEIGHTS,
+    )
+    cluster = Cluster(options, expected_nodes=len(case.nodes or ()))
+    for namespace in case.namespaces or ():
+        cluster.set_namespace(default_namespace(namespace))
+    for kind, controllers in (("ReplicaSet", case.replica_sets), ("StatefulSet", case.stateful_sets)):
+        for controller in controllers or ():
+            cluster.set_owner(controller, kind)
+    for owner in (*(case.services or ()), *(case.replication_controllers or ())):
+        cluster.set_owner(owner)
+    for node in case.nodes or ():
+        if not node.metadata.name or node.metadata.name in cluster.nodes.slot_of:
+            raise CaseError(f"node {node.metadata.name!r} has no name or is listed twice")
+        cluster.add_node(default_node(node))
+    for pod in case.pods or ():
+        if pod.spec.node_name and not is_finished(pod):
+            cluster.add_pod(created(pod))
+    return cluster
+
+
+def _evaluate_sequence(case: Case, *, exact_namespace_selectors: bool) -> dict[str, Any]:
+    cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
+    steps = []
+    for given in case.sequence or ():
+        pod = created(given)
+        pod_class = cluster.class_of(pod, pinned=True)
+        plan = plan_for(cluster, pod_class)
+        verdict = evaluate(plan)
+        slot = None if verdict.error is not None else plan.choose()
+        best = _names(cluster, verdict.best)
+        chosen = None if slot is None else cluster.nodes.names[slot]
+        steps.append(
+            {
+                "pod": pod_name(pod),
+                "feasible": _names(cluster, verdict.feasible),
+                "max_total": int(verdict.totals.max()) if best else None,
+                "max_nodes": best,
+                "chosen": chosen,
+            }
+        )
+        if chosen is not None:
+            cluster.assume(pod_name(pod), pod_class, chosen)
+    return {"id": case.id, "steps": steps}
+
+
+def _names(cluster: Cluster, slots: IndexArray) -> list[str]:
+    return [cluster.nodes.names[slot] or "" for slot in slots]
+
+
+def _error(error: FieldError) -> dict[str, str]:
+    return {"field": error.field, "type": error.type, "detail": error.detail}
+
+
+def _status(status: Status) -> dict[str, Any]:
+    described: dict[str, Any] = {"code": status.code, "reasons": sorted(status.reasons)}
+    if status.node_names is not None:
+        described["nodeNames"] = list(status.node_names)
+    return described
+
+
+def _describe(cluster: Cluster, verdict: Evaluation) -> dict[str, Any]:
+    names = cluster.nodes.names
+    feasible = _names(cluster, verdict.feasible)
+    described: dict[str, Any] = {
+        "prefilter": {rule: _status(status) for rule, status in verdict.prefilter.items()},
+        "filter": {
+            names[slot]: {r.rule: {"code": r.code, "reasons": sorted(r.reasons)} for r in rejections}
+            for slot, rejections in verdict.rejections.items()
+        },
+        "feasible": feasible,
+        "prescore": {rule: _status(status) for rule, status in verdict.prescore.items()},
+        "scores": {
+            rule: {
+                name: {"raw": raw, "normalized": normalized}
+                for name, raw, normalized in zip(
+                    feasible, scores.raw.tolist(), scores.normalized.tolist(), strict=True
+                )
+            }
+            for rule, scores in verdict.scores.items()
+        },
+        "weighted_total": dict(zip(feasible, verdict.totals.tolist(), strict=False)),
+    }
+    if verdict.error is not None:
+        described["error"] = verdict.error
+    return described

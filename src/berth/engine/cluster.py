@@ -1,0 +1,416 @@
+"""The cluster in columns, kept up to date change by change.
+
+A change costs time in what it touches: a pod in the counters its class belongs to, a node in
+the pods that run on it.  Nothing is ever recomputed over all running pods except when a pod
+class is placed for the first time and its counters are built.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray, Int32Array, grown
+from berth.engine.columns import LabelColumn
+from berth.engine.counts import Counter
+from berth.engine.matching import MatchIndex
+from berth.engine.nodes import NodeTable
+from berth.engine.options import Options
+from berth.engine.owners import Owners
+from berth.engine.podclass import PodClass, class_key
+from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
+
+if TYPE_CHECKING:
+    from berth.engine.plan import Plan
+
+FINISHED = ("Succeeded", "Failed")
+_NOWHERE = -1
+# Classes are few; past this many, those that nothing uses any more are looked for.
+_SWEEP_FLOOR = 4096
+
+
+class ChangeLog:
+    """The node slots that changed, in order; readers remember how far they have read."""
+
+    __slots__ = ("_entries", "_start")
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._entries)
+
+    def append(self, slot: int) -> None:
+        self._entries.append(slot)
+
+    def since(self, position: int) -> list[int] | None:
+        """The slots changed since `position`, None if that is too long ago."""
+        return None if position < self._start else self._entries[position - self._start :]
+
+    def trim(self, keep: int) -> None:
+        if len(self._entries) > 2 * keep:
+            drop = len(self._entries) - keep
+            del self._entries[:drop]
+            self._start += drop
+
+
+class PodTable:
+    """The pods that run or are assumed to, one slot a pod."""
+
+    def __init__(self) -> None:
+        self.keys: list[str | None] = []
+        self.index: dict[str, int] = {}
+        self.node: Int32Array = np.zeros(64, dtype=np.int32)
+        self.pod_class: Int32Array = np.zeros(64, dtype=np.int32)
+        self.terminating: BoolArray = np.zeros(64, dtype=np.bool_)
+        self._free: list[int] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.keys)
+
+    def add(self, key: str, node: int, pod_class: int, *, terminating: bool) -> int:
+        if self._free:
+            pod = self._free.pop()
+            self.keys[pod] = key
+        else:
+            pod = len(self.keys)
+            self.keys.append(key)
+            if pod >= len(self.node):
+                self._grow(2 * pod)
+        self.index[key] = pod
+        self.node[pod] = node
+        self.pod_class[pod] = pod_class
+        self.terminating[pod] = terminating
+        return pod
+
+    def remove(self, pod: int) -> None:
+        key = self.keys[pod]
+        if key is None:
+            raise KeyError(pod)
+        del self.index[key]
+        self.keys[pod] = None
+        self.node[pod] = _NOWHERE
+        self.pod_class[pod] = 0
+        self._free.append(pod)
+
+    def _grow(self, size: int) -> None:
+        self.node = grown(self.node, size)
+        self.pod_class = grown(self.pod_class, size)
+        self.terminating = grown(self.terminating, size)
+
+
+class Cluster:
+    """Nodes, running pods and the counts the rules keep about them.
+
+    Attributes:
+        usage: Nodes whose pods changed.
+        node_changes: Nodes that came, went or changed themselves.
+        plans: The classes whose rules are compiled, the one placed longest ago first.
+    """
+
+    def __init__(self, options: Options | None = None, *, expected_nodes: int = 16) -> None:
+        self.options = options or Options()
+        self.nodes = NodeTable(max(expected_nodes, 1))
+        self.pods = PodTable()
+        self.index = MatchIndex()
+        self.owners = Owners()
+        self.usage = ChangeLog()
+        self.node_changes = ChangeLog()
+        self.plans: OrderedDict[PodClass, Plan] = OrderedDict()
+        self._classes: list[PodClass | None] = [None]
+        self._free_numbers: list[int] = []
+        self._class_of: dict[bytes, PodClass] = {}
+        self._pods_on: list[set[int]] = []
+        self._homeless: dict[str, set[int]] = {}
+        self._awaits: dict[int, str] = {}
+        self._sweep_at = _SWEEP_FLOOR
+
+    # --- nodes --------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> int:
+        """Add a node, or take over the changes of one that is already there."""
+        name = node.metadata.name or ""
+        slot = self.nodes.slot_of.get(name)
+        if slot is not None:
+            self._update_node(slot, node)
+            return slot
+        capacity = self.nodes.capacity
+        slot = self.nodes.add(node)
+        if self.nodes.capacity != capacity:
+            self.drop_plans()
+        if slot == len(self._pods_on):
+            self._pods_on.append(set())
+        for plan in self.plans.values():
+            plan.node_joins(slot)
+        for pod in self._homeless.pop(name, ()):
+            del self._awaits[pod]
+            self._settle(pod, slot)
+        self._node_changed(slot)
+        return slot
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Its pods are remembered, but invisible until it returns."""
+        slot = self.nodes.slot_of[name]
+        orphans = self._pods_on[slot]
+        for pod in list(orphans):
+            self._count(pod, -1)
+            self._book(pod, -1)
+            self.pods.node[pod] = _NOWHERE
+        for plan in self.plans.values():
+            plan.node_leaves(slot)
+        self.nodes.remove(slot)
+        if orphans:
+            self._homeless[name] = orphans
+            self._awaits.update(dict.fromkeys(orphans, name))
+            self._pods_on[slot] = set()
+        self._node_changed(slot)
+
+    def _update_node(self, slot: int, node: Node) -> None:
+        labels = self.nodes.labels[slot]
+        taints = self.nodes.taints.values[self.nodes.taints.ids[slot]]
+        new_taints = tuple((node.spec and node.spec.taints) or ())
+        moves = labels != (node.metadata.labels or {}) or taints != new_taints
+        pods = self._pods_on[slot] if moves else ()
+        for pod in pods:
+            self._count(pod, -1)
+        if moves:
+            for plan in self.plans.values():
+                plan.node_leaves(slot)
+        self.nodes.update(slot, node)
+        if moves:
+            for plan in self.plans.values():
+                plan.node_joins(slot)
+        for pod in pods:
+            self._count(pod, 1)
+        self._node_changed(slot)
+
+    def _node_changed(self, slot: int) -> None:
+        self.nodes.version += 1
+        self.node_changes.append(slot)
+        self.node_changes.trim(self.nodes.capacity)
+
+    # --- pods ---------------------------------------------------------------------
+
+    def class_of(self, pod: Pod, *, pinned: bool = False) -> PodClass:
+        """The class of a pod.
+
+        Where a pod runs is not part of what it asks for; `pinned` says that `spec.nodeName`
+        is a wish of a pod still to be placed.
+        """
+        node_name = pod.spec.node_name if pinned else None
+        key = class_key(pod, node_name)
+        found = self._class_of.get(key)
+        if found is None:
+            found = self._new_class(key, pod, node_name)
+        return found
+
+    def add_pod(self, pod: Pod) -> None:
+        """Count a pod that is bound to a node; a pod already there is replaced."""
+        self.assume(pod_name(pod), self.class_of(pod), pod.spec.node_name or "", terminating=is_terminating(pod))
+
+    def assume(self, key: str, pod_class: PodClass, node_name: str, *, terminating: bool = False) -> None:
+        """Count a pod of a known class on a node."""
+        if key in self.pods.index:
+            self.remove_pod(key)
+        slot = self.nodes.slot_of.get(node_name, _NOWHERE)
+        pod = self.pods.add(key, _NOWHERE, pod_class.number, terminating=terminating)
+        if not pod_class.running:
+            self._introduce(pod_class)
+        pod_class.running += 1
+        if slot == _NOWHERE:
+            self._homeless.setdefault(node_name, set()).add(pod)
+            self._awaits[pod] = node_name
+        else:
+            self._settle(pod, slot)
+
+    def remove_pod(self, key: str) -> None:
+        pod = self.pods.index[key]
+        slot = int(self.pods.node[pod])
+        if slot == _NOWHERE:
+            name = self._awaits.pop(pod)
+            self._homeless[name].remove(pod)
+            if not self._homeless[name]:
+                del self._homeless[name]
+        else:
+            self._pods_on[slot].remove(pod)
+            self._count(pod, -1)
+            self._book(pod, -1)
+        pod_class = self._class(pod)
+        pod_class.running -= 1
+        self.pods.remove(pod)
+
+    def has_pod(self, key: str) -> bool:
+        return key in self.pods.index
+
+    def pods_on(self, node_name: str) -> Iterator[tuple[str, PodClass]]:
+        for pod in sorted(self._pods_on[self.nodes.slot_of[node_name]]):
+            yield self.pods.keys[pod] or "", self._class(pod)
+
+    def _settle(self, pod: int, slot: int) -> None:
+        self.pods.node[pod] = slot
+        self._pods_on[slot].add(pod)
+        self._count(pod, 1)
+        self._book(pod, 1)
+
+    def _class(self, pod: int) -> PodClass:
+        found = self._classes[self.pods.pod_class[pod]]
+        if found is None:
+            raise KeyError(pod)
+        return found
+
+    def _count(self, pod: int, sign: int) -> None:
+        """Add a pod to, or take it from, the counters of its class."""
+        touches = self._class(pod).touches
+        if touches:
+            slot, terminating = int(self.pods.node[pod]), self.pods.terminating[pod]
+            for counter, weight in touches.items():
+                if not (terminating and counter.living_only):
+                    counter.add(slot, sign * weight)
+
+    def _book(self, pod: int, sign: int) -> None:
+        """Take up or free the pod's share of its node."""
+        pod_class, slot = self._class(pod), int(self.pods.node[pod])
+        self.nodes.use(slot, pod_class.requests, pod_class.host_ports, sign)
+        self.usage.append(slot)
+        self.usage.trim(self.nodes.capacity)
+
+    # --- namespaces and owners ------------------------------------------------------
+
+    def set_namespace(self, namespace: Namespace) -> None:
+        if self.index.set_namespace(namespace.metadata.name or "", namespace.metadata.labels or {}):
+            self.drop_plans()
+
+    def remove_namespace(self, name: str) -> None:
+        if self.index.set_namespace(name, None):
+            self.drop_plans()
+
+    def set_owner(self, owner: Service | Workload | ReplicationController, kind: str | None = None) -> None:
+        if isinstance(owner, Service):
+            self.owners.set_service(owner)
+        elif isinstance(owner, ReplicationController):
+            self.owners.set_controller("ReplicationController", owner)
+        else:
+            self.owners.set_controller(kind or owner.kind or "", owner)
+        self._default_spreading_changed()
+
+    def remove_owner(self, kind: str, namespace: str, name: str) -> None:
+        if kind == "Service":
+            self.owners.remove_service(namespace, name)
+        else:
+            self.owners.remove_controller(kind, namespace, name)
+        self._default_spreading_changed()
+
+    def _default_spreading_changed(self) -> None:
+        for pod_class in [c for c in self.plans if not c.spread_constraints]:
+            self.drop_plan(pod_class)
+
+    # --- classes ------------------------------------------------------------------
+
+    def _new_class(self, key: bytes, pod: Pod, node_name: str | None) -> PodClass:
+        if len(self._class_of) >= self._sweep_at:
+            self._sweep()
+        number = self._free_numbers.pop() if self._free_numbers else len(self._classes)
+        pod_class = PodClass(number, key, pod, self.index, self.options.gates, node_name)
+        if number == len(self._classes):
+            self._classes.append(pod_class)
+        else:
+            self._classes[number] = pod_class
+        self._class_of[key] = pod_class
+        return pod_class
+
+    def _introduce(self, pod_class: PodClass) -> None:
+        """Tell the rules that watch for such pods of a class that is about to run."""
+        label_set = pod_class.label_set
+        if pod_class in label_set.classes:
+            return
+        label_set.classes[pod_class] = None
+        for term in label_set.terms:
+            for watcher in term.watchers:
+                watcher.consider(pod_class)
+        for owned in pod_class.owned_terms:
+            owned.term.owners[pod_class] = None
+            for selected in owned.term.selected:
+                for watcher in selected.watchers:
+                    watcher.consider(pod_class)
+
+    def _sweep(self) -> None:
+        """Forget classes that nothing runs or plans, and what only they used."""
+        for pod_class in list(self._class_of.values()):
+            if not pod_class.running and pod_class.plan is None:
+                self._forget(pod_class)
+        kept = self._class_of.values()
+        self.index.keep_only({c.label_set for c in kept}, {o.term for c in kept for o in c.owned_terms})
+        self._sweep_at = max(_SWEEP_FLOOR, 2 * len(self._class_of))
+
+    def _forget(self, pod_class: PodClass) -> None:
+        del self._class_of[pod_class.key]
+        self._classes[pod_class.number] = None
+        self._free_numbers.append(pod_class.number)
+        for counter in pod_class.touches:
+            counter.classes.pop(pod_class, None)
+        pod_class.label_set.classes.pop(pod_class, None)
+        for owned in pod_class.owned_terms:
+            owned.term.owners.pop(pod_class, None)
+
+    # --- plans --------------------------------------------------------------------
+
+    def drop_plan(self, pod_class: PodClass) -> None:
+        plan = self.plans.pop(pod_class)
+        plan.release()
+        pod_class.plan = None
+
+    def drop_plans(self) -> None:
+        for pod_class in list(self.plans):
+            self.drop_plan(pod_class)
+
+    # --- questions over all pods ------------------------------------------------------
+
+    def recount(self, counter: Counter) -> None:
+        """Build a counter from the pods that run."""
+        if not counter.classes:
+            return
+        weights = np.zeros(len(self._classes), dtype=np.int64)
+        for pod_class in counter.classes:
+            weights[pod_class.number] = pod_class.touches[counter]
+        pods = self._pods_of(weights != 0)
+        if counter.living_only:
+            pods = pods[~self.pods.terminating[pods]]
+        counter.recount(self.pods.node[pods].astype(np.intp), weights[self.pods.pod_class[pods]])
+
+    def any_pod(self, classes: Collection[PodClass], column: LabelColumn | None) -> bool:
+        """Whether a pod of these classes runs on a node that has the column's label."""
+        slots = self.pods.node[self._pods_of(self._mask(classes))]
+        return bool(len(slots)) if column is None else bool((column.ids[slots] > 0).any())
+
+    def pods_in_domain(self, classes: Collection[PodClass], key: str, domain: int, limit: int) -> list[str]:
+        pods = self._pods_of(self._mask(classes))
+        there = pods[self.nodes.column(key).ids[self.pods.node[pods]] == domain]
+        return sorted(filter(None, (self.pods.keys[pod] for pod in there[:limit])))
+
+    def _mask(self, classes: Iterable[PodClass]) -> BoolArray:
+        mask = np.zeros(len(self._classes), dtype=np.bool_)
+        mask[[c.number for c in classes]] = True
+        return mask
+
+    def _pods_of(self, classes: BoolArray) -> IndexArray:
+        """The pods on nodes whose class is in the mask."""
+        count = self.pods.count
+        return np.flatnonzero(classes[self.pods.pod_class[:count]] & (self.pods.node[:count] >= 0))
+
+
+def pod_name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_finished(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase in FINISHED

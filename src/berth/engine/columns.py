@@ -1,0 +1,133 @@
+"""Node labels as integer columns.
+
+A label key in use has one column: node slot -> id of its value, 0 where the node lacks the
+label.  The same column answers node selectors (a table over values, gathered over nodes) and
+is the topology of that key (a value is a domain).  Columns are made on first use, from the
+labels kept per node, so labels nobody asks about cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray, Int32Array, grown
+from berth.kube.selectors import Requirement
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Grows(Protocol):
+    def grow(self, size: int) -> None: ...
+
+
+class LabelColumn:
+    """One label key over all node slots.
+
+    Attributes:
+        ids: Node slot -> value id.
+        values: Value id -> value; entry 0 stands for "no such label".
+        nodes: Value id -> how many live nodes have it.
+        identity: Every labelled node's id is its slot plus one, so that counts per value
+            *are* counts per node and need no gather.
+        dependents: Arrays by value id that must grow with the column.
+    """
+
+    __slots__ = ("_index", "dependents", "identity", "ids", "nodes", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.ids: IndexArray = np.zeros(capacity, dtype=np.intp)
+        self.values: list[str | None] = [None]
+        self._index: dict[str, int] = {}
+        self.nodes: Int32Array = np.zeros(max(capacity, 8) + 1, dtype=np.int32)
+        self.identity = True
+        self.dependents: dict[Grows, None] = {}
+
+    @property
+    def capacity(self) -> int:
+        return len(self.nodes)
+
+    def id_of(self, value: str) -> int:
+        """The id of `value`, 0 if no node ever had it."""
+        return self._index.get(value, 0)
+
+    def set(self, slot: int, value: str | None) -> None:
+        old = int(self.ids[slot])
+        new = 0 if value is None else self._intern(value)
+        if old:
+            self.nodes[old] -= 1
+        if new:
+            self.nodes[new] += 1
+        self.ids[slot] = new
+        if new != slot + 1:
+            self.identity = False
+
+    def clear(self, slot: int) -> None:
+        """Take a removed node out; an empty slot does not spoil `identity`."""
+        old = int(self.ids[slot])
+        if old:
+            self.nodes[old] -= 1
+            self.ids[slot] = 0
+
+    def grow_slots(self, capacity: int) -> None:
+        self.ids = grown(self.ids, capacity)
+
+    def table(self, requirement: Requirement) -> BoolArray:
+        """Value id -> whether a node with that value satisfies `requirement`."""
+        match requirement.operator:
+            case "In" | "NotIn":
+                listed = np.zeros(len(self.values), dtype=np.bool_)
+                listed[[i for v in requirement.values if (i := self.id_of(v))]] = True
+                return listed if requirement.operator == "In" else ~listed
+            case "Exists" | "DoesNotExist":
+                exists = np.ones(len(self.values), dtype=np.bool_)
+                exists[0] = False
+                return exists if requirement.operator == "Exists" else ~exists
+        return np.fromiter(map(requirement.matches_value, self.values), np.bool_, len(self.values))
+
+    def _intern(self, value: str) -> int:
+        found = self._index.get(value)
+        if found is None:
+            found = self._index[value] = len(self.values)
+            self.values.append(value)
+            if found >= len(self.nodes):
+                self._grow_values(2 * found)
+        return found
+
+    def _grow_values(self, size: int) -> None:
+        self.nodes = grown(self.nodes, size)
+        for dependent in self.dependents:
+            dependent.grow(size)
+
+
+class InternedColumn(Generic[T]):
+    """Any hashable property of nodes that few distinct values cover: node slot -> value id."""
+
+    __slots__ = ("_index", "ids", "values")
+
+    def __init__(self, capacity: int, default: T) -> None:
+        self.ids: IndexArray = np.zeros(capacity, dtype=np.intp)
+        self.values: list[T] = [default]
+        self._index: dict[T, int] = {default: 0}
+
+    def set(self, slot: int, value: T) -> None:
+        found = self._index.get(value)
+        if found is None:
+            found = self._index[value] = len(self.values)
+            self.values.append(value)
+        self.ids[slot] = found
+
+    def grow_slots(self, capacity: int) -> None:
+        self.ids = grown(self.ids, capacity)
+
+
+def column_from(labels: Sequence[dict[str, str] | None], key: str, capacity: int) -> LabelColumn:
+    """The column of `key` over nodes whose labels are given by slot (None: empty slot)."""
+    column = LabelColumn(capacity)
+    for slot, have in enumerate(labels):
+        if have is not None:
+            column.set(slot, have.get(key))
+    return column

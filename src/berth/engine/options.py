@@ -1,0 +1,70 @@
+"""What a scheduling profile may change about the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
+    {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "NodeResourcesFit": 1,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
+)
+
+SYSTEM_DEFAULT_CONSTRAINTS = (
+    TopologySpreadConstraint(
+        topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3, label_selector=LabelSelector()
+    ),
+    TopologySpreadConstraint(
+        topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5, label_selector=LabelSelector()
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The knobs of one profile, with kube-scheduler's defaults unless said otherwise.
+
+    Attributes:
+        daemon_namespaces: Pods in these namespaces are never matched by a required
+            anti-affinity term, whichever pod arrives first (the pod-affinity seed's
+            "co-existing with daemons").  kube-scheduler has no such list: empty is its behaviour.
+        exact_namespace_selectors: kube-scheduler v1.36 lets a term of the *incoming* pod whose
+            namespaceSelector has only NotIn and DoesNotExist requirements cover every namespace.
+            True gives the documented meaning instead.
+        weights: What a rule's normalized score counts; a rule that is missing is not scored.
+        disabled: Rules that neither filter nor score.
+    """
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    added_affinity: NodeAffinity | None = None
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: Literal["System", "List"] = "System"
+    daemon_namespaces: frozenset[str] = frozenset({"kube-system"})
+    exact_namespace_selectors: bool = False
+    weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    disabled: frozenset[str] = frozenset()
+    gates: FeatureGates = DEFAULT_GATES
+
+    @property
+    def system_defaulted(self) -> bool:
+        return self.defaulting_type == "System"
+
+    @property
+    def spread_defaults(self) -> tuple[TopologySpreadConstraint, ...]:
+        return SYSTEM_DEFAULT_CONSTRAINTS if self.system_defaulted else self.default_constraints

@@ -1,0 +1,208 @@
+"""The rules compiled for one pod class, with their answers cached over all nodes.
+
+Replicas share a plan.  Between two placements only the nodes that changed are asked again by
+the rules that look at single nodes; the rules about other pods turn their counts into vectors.
+Then the choice is one argmax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.arrays import BLOCKED, Int32Array, Int64Array, Slots
+from berth.engine.cluster import Cluster
+from berth.engine.podclass import PodClass
+from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
+from berth.engine.rules.base import ERROR, NodeRule, Rule, TopologyRule, scale_table
+
+# Plans kept at a time; the one placed longest ago is dropped first.
+MAX_PLANS = 2048
+# Past this many changed nodes (as a share of all) asking everyone is cheaper than asking a list.
+_FULL_REFRESH_SHARE = 0.25
+
+
+class SchedulingError(Exception):
+    """A scheduling attempt that ends in an error rather than a verdict, as upstream's does."""
+
+
+@dataclass(slots=True)
+class _Scaled:
+    """A per-node score that is relative to the highest among the feasible nodes."""
+
+    rule: NodeRule
+    weight: int
+    reverse: bool
+    raw: Int32Array
+    top: int = -1
+    scores: Int32Array | None = None
+
+    def weighted(self, blocked: Int32Array) -> Int32Array | int:
+        count = len(blocked)
+        if not self.raw.any():
+            return self.weight * int(scale_table(0, reverse=self.reverse)[0])
+        top = max(int((self.raw[:count] - blocked).max()), 0)
+        if top != self.top or self.scores is None:
+            table = (self.weight * scale_table(top, reverse=self.reverse)).astype(np.int32)
+            self.top, self.scores = top, table.take(self.raw, mode="clip")
+        return self.scores[:count]
+
+
+class Plan:
+    """How to place the pods of one class."""
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        self.cluster = cluster
+        self.pod_class = pod_class
+        options = cluster.options
+        self.node_rules: list[NodeRule] = [
+            rule(cluster, pod_class) for rule in NODE_RULES if rule.name not in options.disabled
+        ]
+        self.topology_rules: list[TopologyRule] = [
+            rule(cluster, pod_class) for rule in TOPOLOGY_RULES if rule.name not in options.disabled
+        ]
+        capacity = cluster.nodes.capacity
+        self._static: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
+        self._blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
+        self._base: Int32Array = np.zeros(capacity, dtype=np.int32)
+        self._static_base: Int32Array = np.zeros(capacity, dtype=np.int32)
+        weights = options.weights
+        self._scaled = [
+            _Scaled(r, weights[r.name], r.name == "TaintToleration", np.zeros(capacity, dtype=np.int32))
+            for r in self.node_rules
+            if r.scaling and r.scores and r.name in weights
+        ]
+        self._static_filters = [r for r in self.node_rules if r.filters and r.static]
+        self._usage_filters = [r for r in self.node_rules if r.filters and not r.static]
+        plain = [r for r in self.node_rules if r.scores and not r.scaling and r.name in weights]
+        self._static_scores = [(r, weights[r.name]) for r in plain if r.static]
+        self._usage_scores = [(r, weights[r.name]) for r in plain if not r.static]
+        self._seen_nodes = self._seen_usage = -1
+        self.error = self._prescore_error()
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules in upstream's order."""
+        balanced = [r for r in self.node_rules if r.name in ("NodeResourcesBalancedAllocation", "ImageLocality")]
+        return [*(r for r in self.node_rules if r not in balanced), *self.topology_rules, *balanced]
+
+    def _prescore_error(self) -> str | None:
+        for rule in self.rules:
+            if rule.prescore is not None and rule.prescore.code == ERROR:
+                return f"PreScore {rule.name}: {rule.prescore.reasons[0]}"
+        return None
+
+    def release(self) -> None:
+        for rule in self.topology_rules:
+            rule.release()
+
+    def node_leaves(self, slot: int) -> None:
+        for rule in self.topology_rules:
+            rule.node_leaves(slot)
+
+    def node_joins(self, slot: int) -> None:
+        for rule in self.topology_rules:
+            rule.node_joins(slot)
+
+    # --- keeping up ---------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Ask the rules about single nodes again where something changed."""
+        cluster = self.cluster
+        if self._seen_nodes != cluster.node_changes.end:
+            slots = self._changed(cluster.node_changes.since(self._seen_nodes))
+            self._seen_nodes = cluster.node_changes.end
+            self._refresh_static(slots)
+            self._refresh_usage(slots)
+        if self._seen_usage != cluster.usage.end:
+            slots = self._changed(cluster.usage.since(self._seen_usage))
+            self._seen_usage = cluster.usage.end
+            self._refresh_usage(slots)
+
+    def _changed(self, slots: list[int] | None) -> Slots:
+        nodes = self.cluster.nodes
+        if slots is None or len(slots) > nodes.count * _FULL_REFRESH_SHARE:
+            return nodes.every_slot
+        return np.array(slots, dtype=np.intp)
+
+    def _refresh_static(self, slots: Slots) -> None:
+        feasible = self.cluster.nodes.alive[slots].copy()
+        for rule in self._static_filters:
+            feasible &= rule.feasible(slots)
+        self._static[slots] = np.where(feasible, 0, BLOCKED)
+        for scaled in self._scaled:
+            scaled.raw[slots] = scaled.rule.raw(slots)
+            scaled.scores = None
+        if self._static_scores:
+            # An image's worth depends on how many nodes have it, so all nodes are asked.
+            every = self.cluster.nodes.every_slot
+            self._static_base[every] = sum(weight * rule.raw(every) for rule, weight in self._static_scores)
+            self._refresh_usage(every)
+
+    def _refresh_usage(self, slots: Slots) -> None:
+        blocked = self._static[slots]
+        for rule in self._usage_filters:
+            blocked = blocked | np.where(rule.feasible(slots), 0, BLOCKED)
+        self._blocked[slots] = blocked
+        base = self._static_base[slots]
+        for rule, weight in self._usage_scores:
+            base = base + weight * rule.raw(slots)
+        self._base[slots] = base
+
+    # --- choosing -----------------------------------------------------------------
+
+    def blocked(self) -> Int32Array:
+        """0 for every feasible node, positive for the others."""
+        self.refresh()
+        blocked = self._blocked[: self.cluster.nodes.count]
+        filters = [rule for rule in self.topology_rules if rule.filters]
+        if filters:
+            blocked = blocked.copy()
+            for rule in filters:
+                rule.block(blocked)
+        return blocked
+
+    def totals(self, blocked: Int32Array) -> Int32Array:
+        """The weighted total of every node; meaningful for feasible nodes only."""
+        total = self._base[: len(blocked)]
+        for scaled in self._scaled:
+            total = total + scaled.weighted(blocked)
+        weights = self.cluster.options.weights
+        for rule in self.topology_rules:
+            if rule.name in weights:
+                scores = rule.weighted(blocked, weights[rule.name])
+                if scores is not None:
+                    total = total + scores
+        return total
+
+    def choose(self, rng: np.random.Generator | None = None) -> int | None:
+        """The best node's slot, None if no node is feasible."""
+        if not self.cluster.nodes.live:
+            return None
+        blocked = self.blocked()
+        value = self.totals(blocked) - blocked
+        best = int(value.argmax())
+        if value[best] < 0:
+            return None
+        if self.error is not None:
+            raise SchedulingError(self.error)
+        nodes = self.cluster.nodes
+        if rng is None and nodes.in_order:
+            return best
+        ties: Int64Array = np.flatnonzero(value == value[best])
+        if rng is not None:
+            return int(rng.choice(ties))
+        return int(ties[nodes.arrival[ties].argmin()])
+
+
+def plan_for(cluster: Cluster, pod_class: PodClass) -> Plan:
+    """The plan of a class, made if it has none."""
+    plan = pod_class.plan
+    if plan is None:
+        plan = pod_class.plan = cluster.plans[pod_class] = Plan(cluster, pod_class)
+        if len(cluster.plans) > MAX_PLANS:
+            cluster.drop_plan(next(iter(cluster.plans)))
+    else:
+        cluster.plans.move_to_end(pod_class)
+    return plan

@@ -1,0 +1,261 @@
+"""Pods that ask for the same thing share a class, compiled once.
+
+A class is everything about a pod that can matter to placement except its name, where it runs
+and whether it is terminating.  The replicas of a Deployment are one class; a million running
+pods are usually a few thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from berth.engine.matching import LabelSet, MatchIndex, Term
+from berth.engine.nodes import ANY_IP, HostPort
+from berth.engine.requests import Requests, pod_requests
+from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
+from berth.kube.gates import FeatureGates, enabled_constraints
+from berth.kube.objects import Affinity, OwnerReference, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, Volume
+from berth.kube.selectors import (
+    NodeTerms,
+    Selector,
+    WeightedNodeTerm,
+    parse_label_selector,
+    parse_node_selector,
+    parse_preferred_terms,
+    selector_from_labels,
+)
+
+if TYPE_CHECKING:
+    from berth.engine.counts import Counter
+    from berth.engine.plan import Plan
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTerm:
+    """A pod affinity or anti-affinity term as a pod carries it.
+
+    Attributes:
+        weight: Signed for preferences (negative: anti-affinity), 0 for requirements.
+        execution: The requirement must also hold while the pod runs.
+        source: The term as written, for explanations.
+        path: Where it stands in the pod.
+    """
+
+    term: Term
+    topology_key: str
+    weight: int
+    execution: bool
+    source: PodAffinityTerm
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredNodes:
+    """One of the node selectors that must all match."""
+
+    selector: NodeTerms
+    execution: bool
+    path: str
+
+
+class PodClass:
+    """What the pods of one class have in common.
+
+    Attributes:
+        touches: The counters a pod of this class counts in, and its weight there.
+        running: How many pods of the class are on nodes.
+        node_name: The node a pod that is still to be placed asks for by name.
+        plan: The compiled rules for placing such a pod, while they are kept.
+    """
+
+    def __init__(
+        self, number: int, key: bytes, pod: Pod, index: MatchIndex, gates: FeatureGates, node_name: str | None
+    ) -> None:
+        self.number = number
+        self.key = key
+        self.spec: PodSpec = pod.spec
+        self.node_name = node_name
+        self.namespace = pod.metadata.namespace or "default"
+        self.labels: Mapping[str, str] = pod.metadata.labels or {}
+        self.label_set: LabelSet = index.label_set(self.namespace, self.labels)
+        self.affinity: Affinity | None = effective_affinity(pod, gates)
+        self.spread_constraints = enabled_constraints(pod, gates) or []
+        self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
+        self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
+        self.owner = _controller(pod.metadata.owner_references)
+        self.touches: dict[Counter, int] = {}
+        self.running = 0
+        self.plan: Plan | None = None
+        self._compile_terms(index)
+
+    def _compile_terms(self, index: MatchIndex) -> None:
+        affinity = self.affinity
+        pod_affinity = affinity and affinity.pod_affinity
+        anti_affinity = affinity and affinity.pod_anti_affinity
+        self.required_affinity: tuple[OwnedTerm, ...] = ()
+        self.required_anti_affinity: tuple[OwnedTerm, ...] = ()
+        self.preferred: tuple[OwnedTerm, ...] = ()
+        if pod_affinity:
+            self.required_affinity = self._required(pod_affinity, "podAffinity", index)
+            self.preferred = self._preferred(pod_affinity, "podAffinity", index, 1)
+        if anti_affinity:
+            self.required_anti_affinity = self._required(anti_affinity, "podAntiAffinity", index)
+            self.preferred += self._preferred(anti_affinity, "podAntiAffinity", index, -1)
+
+    def _required(self, rules: PodAffinity, kind: str, index: MatchIndex) -> tuple[OwnedTerm, ...]:
+        lists = (
+            (rules.required_during_scheduling_ignored_during_execution, False),
+            (rules.required_during_scheduling_required_during_execution, True),
+        )
+        return tuple(
+            OwnedTerm(
+                self._intern(term, index),
+                term.topology_key or "",
+                0,
+                execution,
+                term,
+                f"spec.affinity.{kind}.{_REQUIRED[execution]}[{i}]",
+            )
+            for terms, execution in lists
+            for i, term in enumerate(terms or ())
+        )
+
+    def _preferred(self, rules: PodAffinity, kind: str, index: MatchIndex, sign: int) -> tuple[OwnedTerm, ...]:
+        return tuple(
+            OwnedTerm(
+                self._intern(term.pod_affinity_term, index),
+                term.pod_affinity_term.topology_key or "",
+                sign * (term.weight or 0),
+                False,  # noqa: FBT003 - preferences never bind at execution time
+                term.pod_affinity_term,
+                f"spec.affinity.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{i}]",
+            )
+            for i, term in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ())
+            if term.pod_affinity_term is not None
+        )
+
+    def _intern(self, term: PodAffinityTerm, index: MatchIndex) -> Term:
+        if term.namespaces or term.namespace_selector is not None:
+            namespaces = frozenset(term.namespaces or ())
+        else:
+            namespaces = frozenset((self.namespace,))
+        selector = None if term.namespace_selector is None else parse_label_selector(term.namespace_selector)
+        return index.term(parse_label_selector(term.label_selector), namespaces, selector)
+
+    @property
+    def owned_terms(self) -> Iterable[OwnedTerm]:
+        yield from self.required_affinity
+        yield from self.required_anti_affinity
+        yield from self.preferred
+
+    @cached_property
+    def node_selector(self) -> Selector | None:
+        return selector_from_labels(self.spec.node_selector) if self.spec.node_selector else None
+
+    @cached_property
+    def required_nodes(self) -> tuple[RequiredNodes, ...]:
+        rules = self.affinity and self.affinity.node_affinity
+        if not rules:
+            return ()
+        lists = (
+            (parse_node_selector(rules.required_during_scheduling_ignored_during_execution), False),
+            (parse_node_selector(rules.required_during_scheduling_required_during_execution), True),
+        )
+        return tuple(
+            RequiredNodes(selector, execution, f"spec.affinity.nodeAffinity.{_REQUIRED[execution]}")
+            for selector, execution in lists
+            if selector is not None
+        )
+
+    @cached_property
+    def preferred_nodes(self) -> tuple[WeightedNodeTerm, ...]:
+        rules = self.affinity and self.affinity.node_affinity
+        return parse_preferred_terms(rules and rules.preferred_during_scheduling_ignored_during_execution)
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """The images the pod runs or mounts, in upstream's order."""
+        containers = [*(self.spec.init_containers or ()), *(self.spec.containers or ())]
+        names = [c.image for c in containers]
+        names += [v.image.reference for v in self.spec.volumes or () if v.image]
+        return tuple(with_tag(name or "") for name in names)
+
+
+_REQUIRED = {
+    False: "requiredDuringSchedulingIgnoredDuringExecution",
+    True: "requiredDuringSchedulingRequiredDuringExecution",
+}
+
+
+def class_key(pod: Pod, node_name: str | None) -> bytes:
+    """Equal for pods that ask for the same thing."""
+    meta, spec = pod.metadata, pod.spec
+    annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
+    volumes = _relevant(spec.volumes) if spec.volumes else None
+    return _encoder.encode(
+        (
+            node_name,
+            meta.namespace,
+            meta.labels,
+            annotation,
+            meta.owner_references,
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            spec.priority,
+            spec.scheduling_gates,
+            volumes,
+            resizing(pod.status),
+        )
+    )
+
+
+def _relevant(volumes: list[Volume]) -> list[Volume]:
+    """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
+    return [v for v in volumes if v.image is not None or v.persistent_volume_claim is not None]
+
+
+def resizing(status: PodStatus | None) -> PodStatus | None:
+    """The parts of a pod's status that change what it is counted to use, None if there are none."""
+    if status is None:
+        return None
+    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    if status.resources is None and all(s.resources is None for s in statuses):
+        return None
+    return PodStatus(
+        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
+        container_statuses=[s for s in status.container_statuses or () if s.resources is not None] or None,
+        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None] or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+    )
+
+
+def with_tag(image: str) -> str:
+    """The name a node reports for `image`: without a tag it is the latest."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+def _host_ports(spec: PodSpec) -> Iterable[HostPort]:
+    sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+    for container in (*sidecars, *(spec.containers or ())):
+        for port in container.ports or ():
+            if port.host_port and port.host_port > 0:
+                yield HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_IP)
+
+
+def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
+    return next((o for o in owners or () if o.controller), None)

@@ -1,0 +1,168 @@
+"""How much of each resource a pod asks for, as the scheduler counts it.
+
+Sums are taken exactly and rounded up once at the end, because two requests of half a
+millicore are one millicore, not two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from berth.kube import names, quantity
+from berth.kube.objects import Container, ContainerStatus, PodSpec, PodStatus, ResourceList
+
+CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+HUGEPAGES = "hugepages-"
+
+# A container that requests nothing still counts this much when nodes are compared by load.
+DEFAULT_MILLI_CPU = 100
+DEFAULT_MEMORY = 200 * 1024 * 1024
+
+_Exact = dict[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """A pod's requests in the scheduler's integer units (millicores for cpu).
+
+    Attributes:
+        plain: What must fit, by resource.
+        nonzero: cpu and memory that a running pod adds to its node's load.
+        scored: cpu and memory that an incoming pod adds for the LeastAllocated score;
+            upstream leaves pod-level requests out here.
+    """
+
+    plain: Mapping[str, int]
+    nonzero: tuple[int, int]
+    scored: tuple[int, int]
+
+
+@lru_cache(maxsize=1024)
+def is_scalar(name: str) -> bool:
+    """Whether the scheduler tracks a resource beyond cpu, memory, ephemeral storage and pods."""
+    return (
+        name.startswith((HUGEPAGES, "attachable-volumes-"))
+        or "kubernetes.io/" in name
+        or ("/" in name and not name.startswith("requests.") and not names.label_key_errors(f"requests.{name}"))
+    )
+
+
+def to_units(name: str, amount: Fraction) -> int:
+    return math.ceil(amount * 1000) if name == CPU else math.ceil(amount)
+
+
+def units_of(resources: ResourceList | None) -> dict[str, int]:
+    """A node's allocatable in the scheduler's units, untracked resources left out."""
+    return {
+        name: quantity.milli_value(raw) if name == CPU else quantity.value(raw)
+        for name, raw in (resources or {}).items()
+        if name in (CPU, MEMORY, EPHEMERAL, PODS) or is_scalar(name)
+    }
+
+
+def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Requests:
+    """The requests of a pod; `status` is given for running pods, whose resize may be in flight."""
+    exact = _aggregate(spec, status, {}, pod_level=True)
+    pod_level = _pod_level_requests(spec)
+    defaults = {CPU: Fraction(DEFAULT_MILLI_CPU, 1000), MEMORY: Fraction(DEFAULT_MEMORY)}
+    missing = {k: v for k, v in defaults.items() if not pod_level or k not in exact}
+    nonzero = _aggregate(spec, status, missing, pod_level=True)
+    scored = _aggregate(spec, None, defaults, pod_level=False) if pod_level or status else nonzero
+    return Requests(
+        {k: to_units(k, v) for k, v in exact.items() if k in (CPU, MEMORY, EPHEMERAL) or is_scalar(k)},
+        _cpu_and_memory(nonzero),
+        _cpu_and_memory(scored),
+    )
+
+
+def _cpu_and_memory(amounts: _Exact) -> tuple[int, int]:
+    zero = Fraction(0)
+    return to_units(CPU, amounts.get(CPU, zero)), to_units(MEMORY, amounts.get(MEMORY, zero))
+
+
+def _parse(resources: ResourceList | None) -> _Exact:
+    return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
+
+
+def _aggregate(spec: PodSpec, status: PodStatus | None, missing: _Exact, *, pod_level: bool) -> _Exact:
+    effective = _EffectiveRequests(status)
+    total: _Exact = {}
+    for container in spec.containers or ():
+        _add(total, {**missing, **effective.of(container)})
+    sidecars: _Exact = {}
+    highest: _Exact = {}
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            wanted = {**missing, **effective.of(container)}
+            _add(total, wanted)
+            _add(sidecars, wanted)
+            _raise_to(highest, sidecars)
+        else:
+            # Runs before the pod's containers, but beside the sidecars started so far.
+            wanted = {**missing, **_parse(container.resources and container.resources.requests)}
+            _add(wanted, sidecars)
+            _raise_to(highest, wanted)
+    _raise_to(total, highest)
+    if pod_level:
+        total.update(effective.of_pod(spec))
+    _add(total, _parse(spec.overhead))
+    return total
+
+
+def _add(total: _Exact, more: _Exact) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _raise_to(total: _Exact, other: _Exact) -> None:
+    for name, amount in other.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount
+
+
+def _pod_level_requests(spec: PodSpec) -> ResourceList:
+    requests = (spec.resources and spec.resources.requests) or {}
+    return {n: q for n, q in requests.items() if n in (CPU, MEMORY) or n.startswith(HUGEPAGES)}
+
+
+class _EffectiveRequests:
+    """What a container holds while a resize is in flight: the most of desired, actual and allocated."""
+
+    def __init__(self, status: PodStatus | None) -> None:
+        self._status = status
+        self._infeasible = False
+        self._by_name: dict[str, ContainerStatus] = {}
+        if status is None:
+            return
+        groups: Iterable[list[ContainerStatus] | None] = (status.container_statuses, status.init_container_statuses)
+        for group in groups:
+            for entry in group or ():
+                if entry.resources is not None:
+                    self._by_name[entry.name or ""] = entry
+        pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+        self._infeasible = bool(pending) and pending[0].reason == "Infeasible"
+
+    def of(self, container: Container) -> _Exact:
+        desired = _parse(container.resources and container.resources.requests)
+        entry = self._by_name.get(container.name or "")
+        if entry is None or entry.resources is None:
+            return desired
+        return self._most(desired, entry.resources.requests, entry.allocated_resources)
+
+    def of_pod(self, spec: PodSpec) -> _Exact:
+        desired = _parse(_pod_level_requests(spec))
+        if not desired or self._status is None or self._status.resources is None:
+            return desired
+        everything = _parse(spec.resources and spec.resources.requests)
+        most = self._most(everything, self._status.resources.requests, self._status.allocated_resources)
+        return {name: most.get(name, Fraction(0)) for name in desired}
+
+    def _most(self, desired: _Exact, actual: ResourceList | None, allocated: ResourceList | None) -> _Exact:
+        most: _Exact = {} if self._infeasible else dict(desired)
+        _raise_to(most, _parse(actual))
+        _raise_to(most, _parse(allocated))
+        return most

@@ -1,0 +1,148 @@
+"""What every rule answers.
+
+A rule compiled for a pod class is asked four questions: which nodes are feasible (a vector),
+how good each one is (a vector), why a node is refused (in words), and, for rules that a running
+pod can break, whether the pod where it runs is in violation.
+
+There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
+only asked again for nodes that changed.  A `TopologyRule` depends on counts over domains that
+any placement may change; it keeps those counts and turns them into vectors on demand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
+
+if TYPE_CHECKING:
+    from berth.engine.cluster import Cluster
+    from berth.engine.podclass import PodClass
+
+UNSCHEDULABLE = "Unschedulable"
+UNRESOLVABLE = "UnschedulableAndUnresolvable"
+SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
+MAX_SCORE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a rule refuses a node.
+
+    Attributes:
+        code: UNRESOLVABLE if evicting other pods could not help.
+        reasons: kube-scheduler's sentences.
+        causes: What exactly stands in the way, in our words: the label, the taint, the peer pod.
+    """
+
+    rule: str
+    code: str
+    reasons: tuple[str, ...]
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The outcome of a step that concerns the pod as a whole."""
+
+    code: str = SUCCESS
+    reasons: tuple[str, ...] = ()
+    node_names: tuple[str, ...] | None = None
+
+
+PROCEED = Status()
+SKIPPED = Status(SKIP)
+
+
+class Rule:
+    """A rule compiled for one pod class on one cluster.
+
+    Attributes:
+        prefilter: Whether the rule filters this pod at all; None if it has no such step.
+        prescore: Whether it scores this pod; None if it has no such step.
+    """
+
+    name: ClassVar[str]
+    filters: bool = True
+    scores: bool = False
+    prefilter: Status | None = None
+    prescore: Status | None = None
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        self.cluster = cluster
+        self.nodes = cluster.nodes
+        self.pod_class = pod_class
+
+    def reject(self, slot: int) -> Rejection | None:
+        """Why the node at `slot` is refused, None if it is not."""
+        raise NotImplementedError
+
+
+class NodeRule(Rule):
+    """A rule that looks at a node by itself.
+
+    Attributes:
+        static: The answers depend on the node object only, not on the pods that run there.
+        scaling: Scores are relative to the feasible nodes and need `normalized`.
+    """
+
+    static: bool = True
+    scaling: bool = False
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        raise NotImplementedError
+
+    def raw(self, slots: Slots) -> IntArray:
+        raise NotImplementedError
+
+    def normalized(self, raw: IntArray) -> IntArray:
+        """Raw scores of the feasible nodes on the common scale 0 to 100."""
+        return raw
+
+
+class TopologyRule(Rule):
+    """A rule about where other pods run."""
+
+    def block(self, out: Int32Array) -> None:
+        """Add BLOCKED to `out` for every node that is refused."""
+        raise NotImplementedError
+
+    def raw_scores(self, blocked: Int32Array) -> IntArray:
+        """Scores before normalization; only feasible nodes' (`blocked` 0) are meaningful."""
+        raise NotImplementedError
+
+    def normalized_at(self, raw: Int64Array, slots: IndexArray) -> Int64Array:
+        """Raw scores of the feasible nodes, which are at `slots`, on the common scale 0 to 100."""
+        raise NotImplementedError
+
+    def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
+        """Normalized scores times `weight`, right for feasible nodes; None if all are 0."""
+        raise NotImplementedError
+
+    def node_leaves(self, slot: int) -> None:
+        """The node at `slot` is about to change or go; its pods are not counted at the moment."""
+
+    def node_joins(self, slot: int) -> None:
+        """The node at `slot` is new or has changed; its pods are not counted yet."""
+
+    def release(self) -> None:
+        """Let go of everything registered with the cluster."""
+
+
+def scale_to_max(raw: IntArray, *, reverse: bool = False) -> Int64Array:
+    """kube-scheduler's default normalization: proportional to the highest score."""
+    top = int(raw.max(initial=0))
+    table = scale_table(top, reverse=reverse)
+    return table[np.clip(raw, 0, top)]
+
+
+def scale_table(top: int, *, reverse: bool) -> Int64Array:
+    """Raw score (0 to `top`) -> normalized score."""
+    raw = np.arange(top + 1, dtype=np.int64)
+    if top == 0:
+        return np.full(1, MAX_SCORE if reverse else 0, dtype=np.int64)
+    scaled = MAX_SCORE * raw // top
+    return MAX_SCORE - scaled if reverse else scaled

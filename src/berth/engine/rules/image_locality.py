@@ -1,0 +1,37 @@
+"""Nodes that already hold the pod's images score higher."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.engine.arrays import IntArray, Slots
+from berth.engine.rules.base import MAX_SCORE, NodeRule, Rejection
+
+_MIN_BYTES = 23 * 1024 * 1024
+_MAX_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
+
+
+class ImageLocality(NodeRule):
+    name = "ImageLocality"
+    filters = False
+    scores = True
+
+    def raw(self, slots: Slots) -> IntArray:
+        """The bytes present, each image scaled by the share of nodes that have it, from 0 to 100."""
+        present = np.zeros(self.nodes.capacity, dtype=np.int64)
+        for image in self.pod_class.images:
+            state = self.nodes.images.get(image)
+            if state is not None:
+                spread = len(state.slots) / self.nodes.live
+                present[list(state.slots)] += int(state.size * spread)
+        spec = self.pod_class.spec
+        containers = len(spec.init_containers or ()) + len(spec.containers or ())
+        highest = _MAX_BYTES_PER_CONTAINER * containers
+        if highest <= _MIN_BYTES:
+            return np.zeros_like(present[slots])
+        bounded = np.clip(present[slots], _MIN_BYTES, highest)
+        return MAX_SCORE * (bounded - _MIN_BYTES) // (highest - _MIN_BYTES)
+
+    def reject(self, slot: int) -> Rejection | None:
+        del slot
+        return None

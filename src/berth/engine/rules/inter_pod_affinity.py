@@ -1,0 +1,277 @@
+"""Inter-pod affinity and anti-affinity, in both directions.
+
+The incoming pod's own terms look at the pods that run; the terms of the pods that run look back:
+required anti-affinity is symmetric, preferences count both ways, and a running pod's required
+affinity is a preference for its peers.  Everything is a count per topology domain, so placing a
+pod costs the same however many run.  See the pod-affinity design document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakSet
+
+import numpy as np
+
+from berth.engine.arrays import IndexArray, Int32Array, Int64Array, IntArray
+from berth.engine.cluster import Cluster
+from berth.engine.counts import Counter
+from berth.engine.matching import Term
+from berth.engine.podclass import OwnedTerm, PodClass
+from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, Rejection, Status, TopologyRule
+from berth.engine.rules.vectors import Projection, blocked_where, spread_over_nodes, summed
+
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+_PEERS_SHOWN = 3
+_Counters = dict[str, Counter]
+
+
+class InterPodAffinity(TopologyRule):
+    name = "InterPodAffinity"
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        options = cluster.options
+        self._required = self._incoming(pod_class.required_affinity)
+        self._anti = self._incoming(pod_class.required_anti_affinity)
+        self._preferred = self._incoming(pod_class.preferred)
+        self._scored = not options.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
+        self._affinity_counts: _Counters = {}
+        self._anti_counts: _Counters = {}
+        self._existing_counts: _Counters = {}
+        self._score_counts: _Counters = {}
+        for _, owned in self._required:
+            self._counter(self._affinity_counts, owned.topology_key)
+        self._projections: dict[tuple[str, str], Projection] = {}
+        self._scales: dict[tuple[int, int], Int32Array] = {}
+        self._considered: WeakSet[PodClass] = WeakSet()
+        self._watch()
+
+    def _incoming(self, owned: Iterable[OwnedTerm]) -> list[tuple[Term, OwnedTerm]]:
+        """The terms as upstream reads them for the incoming pod (see `exact_namespace_selectors`)."""
+        exact = self.cluster.options.exact_namespace_selectors
+        index = self.cluster.index
+        terms = []
+        for o in owned:
+            selector = o.term.namespace_selector
+            everywhere = not exact and selector is not None and selector.matches({})
+            terms.append((index.term(o.term.selector, None) if everywhere else o.term, o))
+        return terms
+
+    # --- counting ---------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Ask to be told of every class that may matter, starting with those already there."""
+        label_set = self.pod_class.label_set
+        label_set.watchers[self] = None
+        for term, _ in self._own_terms():
+            term.watchers[self] = None
+            for selected in term.selected:
+                for pod_class in selected.classes:
+                    self.consider(pod_class)
+        for term in label_set.terms:
+            for pod_class in term.owners:
+                self.consider(pod_class)
+        for counter in self._counters():
+            self.cluster.recount(counter)
+
+    def release(self) -> None:
+        self.pod_class.label_set.watchers.pop(self, None)
+        for term, _ in self._own_terms():
+            term.watchers.pop(self, None)
+        for counter in self._counters():
+            counter.release()
+
+    def _own_terms(self) -> Iterable[tuple[Term, OwnedTerm]]:
+        yield from self._required
+        yield from self._anti
+        yield from self._preferred
+
+    def _counters(self) -> Iterable[Counter]:
+        for group in (self._affinity_counts, self._anti_counts, self._existing_counts, self._score_counts):
+            yield from group.values()
+
+    def _counter(self, group: _Counters, key: str) -> Counter:
+        counter = group.get(key)
+        if counter is None:
+            column = self.nodes.column(key)
+            counter = group[key] = Counter(column, column.capacity)
+        return counter
+
+    def consider(self, pod_class: PodClass) -> None:
+        """Weigh a class of running pods in every count it belongs to."""
+        if pod_class in self._considered:
+            return
+        self._considered.add(pod_class)
+        theirs, ours = pod_class.label_set, self.pod_class.label_set
+        daemons = self.cluster.options.daemon_namespaces
+        if self._required and all(theirs in term.selected for term, _ in self._required):
+            # One pod must match all terms; it then counts for the topology of each.
+            for _, owned in self._required:
+                self._counter(self._affinity_counts, owned.topology_key).weigh(pod_class, 1)
+        if theirs.namespace not in daemons:
+            for term, owned in self._anti:
+                if theirs in term.selected:
+                    self._counter(self._anti_counts, owned.topology_key).weigh(pod_class, 1)
+        if ours.namespace not in daemons:
+            for owned in pod_class.required_anti_affinity:
+                if ours in owned.term.selected:
+                    self._counter(self._existing_counts, owned.topology_key).weigh(pod_class, 1)
+        if self._scored:
+            self._weigh_preferences(pod_class)
+
+    def _weigh_preferences(self, pod_class: PodClass) -> None:
+        theirs, ours = pod_class.label_set, self.pod_class.label_set
+        for term, owned in self._preferred:
+            if theirs in term.selected:
+                self._counter(self._score_counts, owned.topology_key).weigh(pod_class, owned.weight)
+        hard_weight = self.cluster.options.hard_pod_affinity_weight
+        if hard_weight > 0:
+            for owned in pod_class.required_affinity:
+                if ours in owned.term.selected:
+                    self._counter(self._score_counts, owned.topology_key).weigh(pod_class, hard_weight)
+        for owned in pod_class.preferred:
+            if ours in owned.term.selected:
+                self._counter(self._score_counts, owned.topology_key).weigh(pod_class, owned.weight)
+
+    # --- feasible ---------------------------------------------------------------
+
+    @property
+    def filters(self) -> bool:  # type: ignore[override]
+        return bool(self._required or self._anti or any(c.total for c in self._existing_counts.values()))
+
+    @property
+    def prefilter(self) -> Status:  # type: ignore[override]
+        return PROCEED if self.filters else SKIPPED
+
+    @property
+    def is_first(self) -> bool:
+        """No pod anywhere matches the required terms, but the pod itself does: it may start the group."""
+        if any(counter.total for counter in self._affinity_counts.values()):
+            return False
+        return all(self.pod_class.label_set in term.selected for term, _ in self._required)
+
+    def block(self, out: Int32Array) -> None:
+        for key in self._anti_counts.keys() | self._existing_counts.keys():
+            pair = [c for c in (self._anti_counts.get(key), self._existing_counts.get(key)) if c and c.total]
+            if pair:
+                out += self._project("anti", key).of(blocked_where(summed(pair) > 0))
+        if self._required:
+            first = self.is_first
+            for key, counter in self._affinity_counts.items():
+                missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
+                missing[0] = True
+                out += self._project("affinity", key).of(blocked_where(missing))
+
+    def _project(self, purpose: str, key: str) -> Projection:
+        found = self._projections.get((purpose, key))
+        if found is None:
+            found = self._projections[purpose, key] = Projection(self.nodes, self.nodes.column(key))
+        return found
+
+    # --- score ------------------------------------------------------------------
+
+    @property
+    def scores(self) -> bool:  # type: ignore[override]
+        return self._scored and any(self._contributes(c) for c in self._score_counts.values())
+
+    @property
+    def prescore(self) -> Status:  # type: ignore[override]
+        return PROCEED if self.scores else SKIPPED
+
+    def _contributes(self, counter: Counter) -> bool:
+        """Whether any pod counts at all; weights may still cancel out."""
+        return bool(counter.total) or self.cluster.any_pod(counter.classes, counter.column)
+
+    def raw_scores(self, blocked: Int32Array) -> IntArray:
+        total = np.zeros(len(blocked), dtype=np.int32)
+        for counter in self._score_counts.values():
+            total += spread_over_nodes(counter.counts, counter.column, len(blocked))
+        return total
+
+    def normalized_at(self, raw: Int64Array, slots: IndexArray) -> Int64Array:
+        del slots
+        low, high = int(raw.min()), int(raw.max())
+        return _scale(high - low)[raw - low]
+
+    def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
+        if not self._score_counts:
+            return None
+        vectors = [
+            self._project("score", key).of(counter.counts.copy()) if len(counter.counts) < len(blocked)
+            else spread_over_nodes(counter.counts, counter.column, len(blocked))
+            for key, counter in self._score_counts.items()
+        ]
+        raw = vectors[0] if len(vectors) == 1 else sum(vectors[1:], start=vectors[0])
+        low, high = int((raw + blocked).min()), int((raw - blocked).max())
+        if high <= low:
+            return None
+        table = self._scales.get((high - low, weight))
+        if table is None:
+            table = self._scales[high - low, weight] = (weight * _scale(high - low)).astype(np.int32)
+        return table.take(raw - np.int32(low), mode="clip")
+
+    # --- explain ----------------------------------------------------------------
+
+    def reject(self, slot: int) -> Rejection | None:
+        if self._required and (causes := tuple(self._missing_peers(slot))):
+            return Rejection(self.name, UNRESOLVABLE, (REASON_AFFINITY,), causes)
+        if causes := tuple(self._conflicts(slot)):
+            return Rejection(self.name, UNSCHEDULABLE, (REASON_ANTI_AFFINITY,), causes)
+        if causes := tuple(self._objections(slot)):
+            return Rejection(self.name, UNSCHEDULABLE, (REASON_EXISTING,), causes)
+        return None
+
+    def _missing_peers(self, slot: int) -> Iterable[str]:
+        first = self.is_first
+        for _, owned in self._required:
+            column = self.nodes.column(owned.topology_key)
+            domain = column.ids[slot]
+            if not domain:
+                yield f"the node has no label {owned.topology_key}"
+            elif not first and self._affinity_counts[owned.topology_key].counts[domain] <= 0:
+                where = f"{owned.topology_key}={column.values[domain]}"
+                yield f"no pod matching {owned.term.selector} in {where}"
+
+    def _conflicts(self, slot: int) -> Iterable[str]:
+        for term, owned in self._anti:
+            column = self.nodes.column(owned.topology_key)
+            counter = self._anti_counts.get(owned.topology_key)
+            domain = column.ids[slot]
+            if not domain or counter is None or counter.counts[domain] <= 0:
+                continue
+            classes = [c for c in counter.classes if c.label_set in term.selected]
+            if peers := self._name_peers(classes, owned.topology_key, domain):
+                where = f"{owned.topology_key}={column.values[domain]}"
+                yield f"{peers} in {where} matches {owned.term.selector}"
+
+    def _objections(self, slot: int) -> Iterable[str]:
+        ours = self.pod_class.label_set
+        for key, counter in self._existing_counts.items():
+            column = self.nodes.column(key)
+            domain = column.ids[slot]
+            if not domain or counter.counts[domain] <= 0:
+                continue
+            owners = [
+                c for c in counter.classes
+                if any(o.topology_key == key and ours in o.term.selected for o in c.required_anti_affinity)
+            ]
+            peers = self._name_peers(owners, key, domain)
+            yield f"{peers} in {key}={column.values[domain]} has anti-affinity to this pod"
+
+    def _name_peers(self, classes: list[PodClass], key: str, domain: int) -> str:
+        found = self.cluster.pods_in_domain(classes, key, domain, limit=_PEERS_SHOWN + 1)
+        shown = ", ".join(found[:_PEERS_SHOWN])
+        more = " and others" if len(found) > _PEERS_SHOWN else ""
+        return f"pod {shown}{more}" if found else ""
+
+
+def _scale(spread: int) -> Int64Array:
+    """Distance from the lowest score -> 0 to 100, in upstream's floating-point arithmetic."""
+    if spread <= 0:
+        return np.zeros(1, dtype=np.int64)
+    steps = np.arange(spread + 1, dtype=np.float64)
+    return (MAX_SCORE * (steps / spread)).astype(np.int64)

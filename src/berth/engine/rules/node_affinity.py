@@ -1,0 +1,188 @@
+"""Node selectors and node affinity: which nodes a pod may use, and would rather use.
+
+`nodeSelector` and every required selector must hold (both variants; they differ only in what
+happens when they stop holding), and so must the profile's `addedAffinity`.  The terms of one
+selector are alternatives.  See the node-affinity design document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.cluster import Cluster
+from berth.engine.nodes import NodeTable
+from berth.engine.podclass import PodClass
+from berth.engine.rules.base import ERROR, PROCEED, SKIPPED, UNRESOLVABLE, NodeRule, Rejection, Status, scale_to_max
+from berth.kube.selectors import (
+    NodeTerm,
+    NodeTerms,
+    Requirement,
+    Selector,
+    aggregate,
+    parse_node_selector,
+    parse_preferred_terms,
+)
+
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+NAME_FIELD = "metadata.name"
+
+
+def match_selector(nodes: NodeTable, selector: Selector, slots: Slots) -> BoolArray:
+    matches = nodes.alive[slots].copy()
+    for requirement in selector.requirements:
+        column = nodes.column(requirement.key)
+        matches &= column.table(requirement)[column.ids[slots]]
+    return matches
+
+
+def match_term(nodes: NodeTable, term: NodeTerm, slots: Slots) -> BoolArray:
+    matches = nodes.alive[slots].copy()
+    if term.errors:
+        matches[:] = False
+        return matches
+    for requirement in term.labels:
+        column = nodes.column(requirement.key)
+        matches &= column.table(requirement)[column.ids[slots]]
+    for requirement in term.fields:
+        named = np.zeros(nodes.capacity, dtype=np.bool_)
+        named[[nodes.slot_of[name] for name in requirement.values if name in nodes.slot_of]] = True
+        matches &= named[slots] if requirement.operator == "In" else ~named[slots]
+    return matches
+
+
+def match_terms(nodes: NodeTable, terms: NodeTerms, slots: Slots) -> BoolArray:
+    matches = np.zeros_like(nodes.alive[slots])
+    for term in terms.terms:
+        matches |= match_term(nodes, term, slots)
+    return matches
+
+
+def match_required(nodes: NodeTable, pod_class: PodClass, slots: Slots) -> BoolArray:
+    """Whether nodes satisfy what the pod itself requires of them (not `addedAffinity`)."""
+    matches = nodes.alive[slots].copy()
+    if pod_class.node_selector is not None:
+        matches &= match_selector(nodes, pod_class.node_selector, slots)
+    for required in pod_class.required_nodes:
+        matches &= match_terms(nodes, required.selector, slots)
+    return matches
+
+
+class NodeAffinity(NodeRule):
+    name = "NodeAffinity"
+    scaling = True
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        added = cluster.options.added_affinity
+        self._enforced = parse_node_selector(added and added.required_during_scheduling_ignored_during_execution)
+        added_stated = added and added.preferred_during_scheduling_ignored_during_execution
+        self._added_preferences = parse_preferred_terms(added_stated)
+        has_rules = pod_class.required_nodes or pod_class.spec.node_selector is not None
+        self.filters = bool(has_rules or self._enforced is not None)
+        self.prefilter = self._prefilter() if self.filters else SKIPPED
+        preferences = pod_class.affinity and pod_class.affinity.node_affinity
+        stated = preferences and preferences.preferred_during_scheduling_ignored_during_execution
+        errors = [e for weighted in pod_class.preferred_nodes for e in weighted.term.errors]
+        self.scores = bool(stated or added_stated)
+        if errors:
+            self.prescore = Status(ERROR, (aggregate(errors),))
+        else:
+            self.prescore = PROCEED if self.scores else SKIPPED
+
+    def _prefilter(self) -> Status:
+        """Narrow to named nodes where every alternative names its node."""
+        allowed: frozenset[str] | None = None
+        for required in self.pod_class.required_nodes:
+            named = _named_nodes(self.pod_class, required.execution)
+            if named is not None:
+                allowed = named if allowed is None else allowed & named
+        if allowed is None:
+            return PROCEED
+        if not allowed:
+            return Status(UNRESOLVABLE, (REASON_CONFLICT,))
+        return Status(node_names=tuple(sorted(allowed)))
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        matches = match_required(self.nodes, self.pod_class, slots)
+        if self._enforced is not None:
+            matches &= match_terms(self.nodes, self._enforced, slots)
+        return matches
+
+    def raw(self, slots: Slots) -> IntArray:
+        total = np.zeros(len(self.nodes.alive[slots]), dtype=np.int64)
+        for weighted in (*self._added_preferences, *self.pod_class.preferred_nodes):
+            total += weighted.weight * match_term(self.nodes, weighted.term, slots)
+        return total
+
+    def normalized(self, raw: IntArray) -> Int64Array:
+        return scale_to_max(raw)
+
+    def reject(self, slot: int) -> Rejection | None:
+        at = np.array([slot], dtype=np.intp)
+        if self._enforced is not None and not match_terms(self.nodes, self._enforced, at)[0]:
+            return Rejection(self.name, UNRESOLVABLE, (REASON_ENFORCED,), (f"addedAffinity wants {self._enforced}",))
+        causes = tuple(self._unmet(slot))
+        return Rejection(self.name, UNRESOLVABLE, (REASON_POD,), causes) if causes else None
+
+    def violated(self, slot: int) -> list[str]:
+        """The required rules a pod running at `slot` breaks, as field paths."""
+        at = np.array([slot], dtype=np.intp)
+        paths = [r.path for r in self.pod_class.required_nodes if not match_terms(self.nodes, r.selector, at)[0]]
+        selector = self.pod_class.node_selector
+        if selector is not None and not match_selector(self.nodes, selector, at)[0]:
+            paths.insert(0, "spec.nodeSelector")
+        return paths
+
+    def _unmet(self, slot: int) -> Iterable[str]:
+        labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
+        selector = self.pod_class.node_selector
+        if selector is not None:
+            for requirement in sorted(selector.requirements, key=str):
+                if not requirement.matches(labels):
+                    yield f"nodeSelector wants {requirement}, the node has {_found(labels, requirement.key)}"
+        for required in self.pod_class.required_nodes:
+            if required.selector.matches(labels, name):
+                continue
+            wanted = [f"{r}, the node has {_found(labels, r.key)}" for r in _first_unmet(required.selector, labels)]
+            detail = wanted[0] if len(wanted) == 1 else str(required.selector)
+            yield f"{required.path.rpartition('.')[2]} wants {detail}"
+
+
+def _first_unmet(selector: NodeTerms, labels: dict[str, str]) -> list[Requirement]:
+    """The requirement to name when there is just one candidate, so that the sentence can be precise."""
+    unmet = [r for term in selector.terms for r in term.labels if not r.matches(labels)]
+    return unmet if len(selector.terms) == 1 else []
+
+
+def _found(labels: dict[str, str], key: str) -> str:
+    return f"{key}={labels[key]}" if key in labels else f"no label {key}"
+
+
+def _named_nodes(pod_class: PodClass, execution: bool) -> frozenset[str] | None:
+    """The node names a required selector allows, None if some alternative leaves the name open."""
+    rules = pod_class.affinity and pod_class.affinity.node_affinity
+    if not rules:
+        return None
+    selector = (
+        rules.required_during_scheduling_required_during_execution
+        if execution
+        else rules.required_during_scheduling_ignored_during_execution
+    )
+    if selector is None or not selector.node_selector_terms:
+        return None
+    allowed: frozenset[str] = frozenset()
+    for term in selector.node_selector_terms:
+        named: frozenset[str] | None = None
+        for field in (term and term.match_fields) or ():
+            if field.key == NAME_FIELD and field.operator == "In":
+                values = frozenset(field.values or ())
+                named = values if named is None else named & values
+        if named is None:
+            return None
+        allowed |= named
+    return allowed

@@ -1,0 +1,33 @@
+"""A pod that names its node fits nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, Slots
+from berth.engine.cluster import Cluster
+from berth.engine.podclass import PodClass
+from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName(NodeRule):
+    name = "NodeName"
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self._wanted = pod_class.node_name
+        self.filters = bool(self._wanted)
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        matches = np.zeros(self.nodes.capacity, dtype=np.bool_)
+        slot = self.nodes.slot_of.get(self._wanted or "")
+        if slot is not None:
+            matches[slot] = True
+        return matches[slots]
+
+    def reject(self, slot: int) -> Rejection | None:
+        if not self._wanted or self.nodes.names[slot] == self._wanted:
+            return None
+        return Rejection(self.name, UNRESOLVABLE, (REASON,), (f"the pod asks for node {self._wanted}",))

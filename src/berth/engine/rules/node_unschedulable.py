@@ -1,0 +1,32 @@
+"""Cordoned nodes take no pods, except those that tolerate the cordon."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, Slots
+from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
+from berth.engine.rules.taint_toleration import tolerates
+from berth.kube.objects import Taint
+
+REASON = "node(s) were unschedulable"
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable(NodeRule):
+    name = "NodeUnschedulable"
+
+    @cached_property
+    def _tolerated(self) -> bool:
+        return tolerates(self.pod_class.spec.tolerations, _CORDON)
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        cordoned = self.nodes.unschedulable[slots]
+        return np.ones_like(cordoned) if self._tolerated else ~cordoned
+
+    def reject(self, slot: int) -> Rejection | None:
+        if self._tolerated or not self.nodes.unschedulable[slot]:
+            return None
+        return Rejection(self.name, UNRESOLVABLE, (REASON,), ("spec.unschedulable is true (cordoned)",))

@@ -1,0 +1,71 @@
+"""Taints keep pods off a node unless they tolerate them; PreferNoSchedule taints cost score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Rejection, scale_to_max
+from berth.kube.objects import Taint, Toleration
+
+REASON = "node(s) had untolerated taint(s)"
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+SOFT_EFFECT = "PreferNoSchedule"
+
+
+def tolerates(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:
+    return any(_tolerates_one(t, taint) for t in tolerations or ())
+
+
+def _tolerates_one(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != (taint.effect or ""):
+        return False
+    if toleration.key and toleration.key != (taint.key or ""):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    # Lt and Gt belong to a feature that is off in v1.36: such a toleration matches nothing.
+    return toleration.operator in (None, "", "Equal") and (toleration.value or "") == (taint.value or "")
+
+
+def first_untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Taint | None:
+    """The first taint that keeps the pod away."""
+    return next((t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t)), None)
+
+
+def describe(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+class TaintToleration(NodeRule):
+    name = "TaintToleration"
+    scores = True
+    scaling = True
+    prescore = PROCEED
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        tolerations = self.pod_class.spec.tolerations
+        taints = self.nodes.taints
+        passes = [first_untolerated(tolerations, taint_set) is None for taint_set in taints.values]
+        return np.array(passes, dtype=np.bool_)[taints.ids[slots]]
+
+    def raw(self, slots: Slots) -> IntArray:
+        soft = [t for t in self.pod_class.spec.tolerations or () if not t.effect or t.effect == SOFT_EFFECT]
+        taints = self.nodes.taints
+        counts = [
+            sum(t.effect == SOFT_EFFECT and not tolerates(soft, t) for t in taint_set) for taint_set in taints.values
+        ]
+        return np.array(counts, dtype=np.int64)[taints.ids[slots]]
+
+    def normalized(self, raw: IntArray) -> Int64Array:
+        return scale_to_max(raw, reverse=True)
+
+    def reject(self, slot: int) -> Rejection | None:
+        taints = self.nodes.taints
+        taint = first_untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]])
+        if taint is None:
+            return None
+        return Rejection(self.name, UNRESOLVABLE, (REASON,), (f"taint {describe(taint)} is not tolerated",))

@@ -1,0 +1,60 @@
+"""From counts per domain to vectors over nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.arrays import BLOCKED, BoolArray, Int32Array
+from berth.engine.columns import LabelColumn
+from berth.engine.counts import Counter
+
+if TYPE_CHECKING:
+    from berth.engine.nodes import NodeTable
+
+
+def spread_over_nodes(table: Int32Array, column: LabelColumn | None, count: int) -> Int32Array:
+    """Each node's entry of a table by domain."""
+    if column is None or column.identity:
+        return table[1 : count + 1]
+    return table.take(column.ids[:count])
+
+
+class Projection:
+    """A table by domain seen from the nodes, gathered again only when it or the nodes have changed."""
+
+    __slots__ = ("_column", "_nodes", "_nodes_version", "_table", "_vector")
+
+    def __init__(self, nodes: NodeTable, column: LabelColumn | None) -> None:
+        self._nodes = nodes
+        self._column = column
+        self._table: Int32Array | None = None
+        self._vector: Int32Array | None = None
+        self._nodes_version = -1
+
+    def of(self, table: Int32Array) -> Int32Array:
+        column = self._column
+        if column is None or column.identity:
+            return table[1 : self._nodes.count + 1]
+        if (
+            self._vector is None
+            or self._nodes_version != self._nodes.version
+            or self._table is None
+            or not np.array_equal(self._table, table)
+        ):
+            self._vector = table.take(column.ids[: self._nodes.count])
+            self._table = table
+            self._nodes_version = self._nodes.version
+        return self._vector
+
+
+def blocked_where(condition: BoolArray) -> Int32Array:
+    return condition.astype(np.int32) * np.int32(BLOCKED)
+
+
+def summed(counters: Sequence[Counter]) -> Int32Array:
+    if len(counters) == 1:
+        return counters[0].counts
+    return counters[0].counts + counters[1].counts

@@ -1,0 +1,172 @@
+"""The pod annotation ``berth.dev/affinity``: rules a stock API server would drop from the spec.
+
+Its value is an affinity object in JSON or YAML, and its rules are *added* to those of
+``spec.affinity``:
+
+* pod (anti-)affinity terms and preferred terms are joined: all required ones must hold, all
+  preferred ones count;
+* required node selectors of the same kind cannot be joined, since their terms are ORed.  Both
+  must hold, and ``(a1 or a2) and (b1 or b2)`` is ``(a1 and b1) or (a1 and b2) or ...``: the
+  result has a term for every pair, with the requirements of both.  An empty term matches no
+  node, so pairs with one are left out.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from berth.kube import yaml_reader
+from berth.kube.decoding import DecodeError, convert, unknown_field
+from berth.kube.defaults import merge_affinity_keys
+from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
+from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
+
+AFFINITY_ANNOTATION = "berth.dev/affinity"
+
+_FIELD = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
+_MAX_TERMS = 10_000
+
+_T = TypeVar("_T")
+
+
+class AnnotationError(ValueError):
+    """The annotation cannot be read; `field` is the path to the offending part."""
+
+    def __init__(self, path: str, detail: str, value: object = None) -> None:
+        self.field = f"{_FIELD}{'.' if path and not path.startswith('[') else ''}{path}"
+        self.type = "FieldValueInvalid"
+        self.detail = detail
+        self.value = value
+        super().__init__(f"{self.field}: {detail}")
+
+
+def effective_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinity | None:
+    """All affinity rules in force for a pod: spec and annotation together, without those of disabled gates.
+
+    Raises:
+        AnnotationError: the annotation is not an affinity object.
+    """
+    annotations = pod.metadata.annotations
+    if not annotations or AFFINITY_ANNOTATION not in annotations:
+        return enabled_affinity(pod.spec.affinity, gates)
+    return _both(enabled_affinity(pod.spec.affinity, gates), annotated_affinity(pod, gates))
+
+
+def annotated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinity | None:
+    """The annotation's rules alone, label keys merged as in the spec of a created pod."""
+    text = (pod.metadata.annotations or {}).get(AFFINITY_ANNOTATION)
+    if text is None:
+        return None
+    affinity = enabled_affinity(_parse(text), gates)
+    return merge_affinity_keys(affinity, pod.metadata.labels or {})
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Affinity:
+    try:
+        raw = _decode(text)
+        affinity = convert(raw, Affinity)
+    except yaml_reader.YamlError as error:
+        raise AnnotationError("", f"is neither JSON nor YAML: {error}", text) from None
+    except DecodeError as error:
+        raise AnnotationError(error.path, error.detail, error.value) from None
+    # A stock API server cannot warn about a misspelt rule in here, so it must not be ignored.
+    if (unknown := unknown_field(raw, affinity)) is not None:
+        raise AnnotationError(unknown, "unknown field")
+    return affinity
+
+
+def _decode(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        documents = [document.value for document in yaml_reader.read(text)]
+    if len(documents) != 1:
+        raise AnnotationError("", "must hold exactly one affinity object", text)
+    return documents[0]
+
+
+# --- adding --------------------------------------------------------------------------------
+
+
+def _both(spec: Affinity | None, added: Affinity | None) -> Affinity | None:
+    if spec is None or added is None:
+        return added if spec is None else spec
+    return Affinity(
+        node_affinity=_both_node(spec.node_affinity, added.node_affinity),
+        pod_affinity=_both_pod(spec.pod_affinity, added.pod_affinity),
+        pod_anti_affinity=_both_pod(spec.pod_anti_affinity, added.pod_anti_affinity),
+    )
+
+
+def _both_node(spec: NodeAffinity | None, added: NodeAffinity | None) -> NodeAffinity | None:
+    if spec is None or added is None:
+        return added if spec is None else spec
+    return NodeAffinity(
+        required_during_scheduling_required_during_execution=_and(
+            spec.required_during_scheduling_required_during_execution,
+            added.required_during_scheduling_required_during_execution,
+        ),
+        required_during_scheduling_ignored_during_execution=_and(
+            spec.required_during_scheduling_ignored_during_execution,
+            added.required_during_scheduling_ignored_during_execution,
+        ),
+        preferred_during_scheduling_ignored_during_execution=_joined(
+            spec.preferred_during_scheduling_ignored_during_execution,
+            added.preferred_during_scheduling_ignored_during_execution,
+        ),
+    )
+
+
+def _both_pod(spec: PodAffinity | None, added: PodAffinity | None) -> PodAffinity | None:
+    if spec is None or added is None:
+        return added if spec is None else spec
+    return PodAffinity(
+        required_during_scheduling_required_during_execution=_joined(
+            spec.required_during_scheduling_required_during_execution,
+            added.required_during_scheduling_required_during_execution,
+        ),
+        required_during_scheduling_ignored_during_execution=_joined(
+            spec.required_during_scheduling_ignored_during_execution,
+            added.required_during_scheduling_ignored_during_execution,
+        ),
+        preferred_during_scheduling_ignored_during_execution=_joined(
+            spec.preferred_during_scheduling_ignored_during_execution,
+            added.preferred_during_scheduling_ignored_during_execution,
+        ),
+    )
+
+
+def _joined(first: list[_T] | None, second: list[_T] | None) -> list[_T] | None:
+    return [*first, *second] if first and second else first or second
+
+
+def _and(first: NodeSelector | None, second: NodeSelector | None) -> NodeSelector | None:
+    if first is None or second is None:
+        return second if first is None else first
+    left, right = _terms(first), _terms(second)
+    if len(left) * len(right) > _MAX_TERMS:
+        detail = (
+            f"{len(left)} and {len(right)} required node selector terms make {len(left) * len(right)} "
+            f"combinations, more than {_MAX_TERMS}"
+        )
+        raise AnnotationError("nodeAffinity", detail)
+    return NodeSelector(
+        node_selector_terms=[
+            NodeSelectorTerm(
+                match_expressions=_joined(a.match_expressions, b.match_expressions),
+                match_fields=_joined(a.match_fields, b.match_fields),
+            )
+            for a in left
+            for b in right
+        ]
+    )
+
+
+def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
+    """The terms that can match a node."""
+    terms = selector.node_selector_terms or ()
+    return [term for term in terms if term is not None and (term.match_expressions or term.match_fields)]

@@ -1,0 +1,240 @@
+"""What the API server fills in when an object is created.
+
+Only defaults that decide placement or validity are written down.  Where an absent
+value and its default mean the same to every reader (restartPolicy, schedulerName,
+milli rounding of quantities) the object is left alone, so that a million pods that
+need no defaulting are not copied: each function returns its argument if nothing changes.
+
+Upstream: pkg/apis/core/v1/defaults.go and the create strategy in pkg/registry/core/pod.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from berth.kube import pod_resources, quantity, resource_names
+from berth.kube.objects import (
+    Affinity,
+    Container,
+    ContainerPort,
+    LabelSelector,
+    Namespace,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    ResourceList,
+    ResourceRequirements,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from berth.kube.selectors import IN, NOT_IN, label_requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+_T = TypeVar("_T")
+
+
+def default_pod(pod: Pod) -> Pod:
+    spec = pod.spec
+    host_network = bool(spec.host_network)
+    containers = _map_list(spec.containers, lambda c: _default_container(c, host_network))
+    init_containers = _map_list(spec.init_containers, lambda c: _default_container(c, host_network))
+    if containers is not spec.containers or init_containers is not spec.init_containers:
+        spec = replace(spec, containers=containers, init_containers=init_containers)
+    if spec.resources is not None:
+        spec = _default_pod_resources(spec, spec.resources)
+    return pod if spec is pod.spec else replace(pod, spec=spec)
+
+
+def default_node(node: Node) -> Node:
+    status = node.status
+    if status is None or status.allocatable is not None or status.capacity is None:
+        return node
+    return replace(node, status=replace(status, allocatable=status.capacity))
+
+
+def default_namespace(namespace: Namespace) -> Namespace:
+    metadata = namespace.metadata
+    labels = metadata.labels or {}
+    if not metadata.name or labels.get(NAMESPACE_NAME_LABEL) == metadata.name:
+        return namespace
+    labels = {**labels, NAMESPACE_NAME_LABEL: metadata.name}
+    return replace(namespace, metadata=replace(metadata, labels=labels))
+
+
+def created(pod: Pod) -> Pod:
+    """The pod as the API server would store it on creation, if it is valid."""
+    return merge_label_keys(default_pod(pod))
+
+
+def _map_list(items: list[_T] | None, change: Callable[[_T], _T]) -> list[_T] | None:
+    """The changed list, or the very same one if no item changed."""
+    if not items:
+        return items
+    changed = [change(item) for item in items]
+    return items if all(new is old for new, old in zip(changed, items, strict=True)) else changed
+
+
+# --- containers ---------------------------------------------------------------------
+
+
+def _default_container(container: Container, host_network: bool) -> Container:
+    resources, ports = container.resources, container.ports
+    if resources is not None and resources.limits:
+        resources = _default_requests(resources)
+    if ports:
+        ports = _map_list(ports, lambda port: _default_port(port, host_network))
+    if resources is container.resources and ports is container.ports:
+        return container
+    return replace(container, resources=resources, ports=ports)
+
+
+def _default_requests(resources: ResourceRequirements) -> ResourceRequirements:
+    limits, requests = resources.limits or {}, resources.requests or {}
+    if limits.keys() <= requests.keys():
+        return resources
+    return replace(resources, requests={**limits, **requests})
+
+
+def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
+    protocol = port.protocol or "TCP"
+    host_port = port.host_port
+    if host_network and not host_port:
+        host_port = port.container_port
+    if protocol == port.protocol and host_port == port.host_port:
+        return port
+    return replace(port, protocol=protocol, host_port=host_port)
+
+
+# --- pod-level resources (KEP-2837) ----------------------------------------------------
+
+
+def _default_pod_resources(spec: PodSpec, resources: ResourceRequirements) -> PodSpec:
+    try:
+        limits = _pod_limits(spec, resources)
+        requests = _pod_requests(spec, resources.requests or {}, limits) if limits else resources.requests
+    except quantity.QuantityError:
+        return spec  # validation names the field
+    if limits == resources.limits and requests == resources.requests:
+        return spec
+    return replace(spec, resources=replace(resources, limits=limits, requests=requests))
+
+
+def _pod_limits(spec: PodSpec, resources: ResourceRequirements) -> ResourceList | None:
+    """Huge page limits of the containers become the pod's, unless it requests or limits such pages itself."""
+    limits, requests = resources.limits or {}, resources.requests or {}
+    if not limits and not requests:
+        return resources.limits
+    combined = pod_resources.aggregate(spec, pod_resources.limits_of, quantity.read)
+    added = {
+        name: str(amount)
+        for name, amount in combined.items()
+        if resource_names.is_huge_page(name) and name not in requests and name not in limits
+    }
+    return {**limits, **added} if added else resources.limits
+
+
+def _pod_requests(spec: PodSpec, given: ResourceList, limits: ResourceList) -> ResourceList:
+    """Requests the pod leaves open are those of its containers together, or else its limits."""
+    combined = pod_resources.aggregate(spec, pod_resources.requests_of, quantity.read)
+    requests = dict(given)
+    for name, amount in combined.items():
+        if resource_names.is_pod_level(name) and resource_names.may_overcommit(name):
+            requests.setdefault(name, str(amount))
+    for name, raw in limits.items():
+        if resource_names.is_pod_level(name):
+            requests.setdefault(name, raw)
+    return requests
+
+
+# --- label keys of affinity terms and spread constraints (KEP-3633, KEP-3243) ----------------
+
+
+def merge_label_keys(pod: Pod) -> Pod:
+    """Turn matchLabelKeys and mismatchLabelKeys into requirements of the label selectors beside them.
+
+    Keys the pod has no label for are ignored, and so are keys without a selector (which matches nothing).
+    """
+    spec = pod.spec
+    if spec.affinity is None and not spec.topology_spread_constraints:
+        return pod
+    labels = pod.metadata.labels
+    if not labels:
+        return pod
+    affinity = merge_affinity_keys(spec.affinity, labels)
+    constraints = _map_list(spec.topology_spread_constraints, lambda c: _merge_constraint(c, labels))
+    if affinity is spec.affinity and constraints is spec.topology_spread_constraints:
+        return pod
+    return replace(pod, spec=replace(spec, affinity=affinity, topology_spread_constraints=constraints))
+
+
+def merge_affinity_keys(affinity: Affinity | None, labels: Mapping[str, str]) -> Affinity | None:
+    """The same for one affinity object of a pod with these labels."""
+    if affinity is None:
+        return None
+    together = _merge_pod_affinity(affinity.pod_affinity, labels)
+    apart = _merge_pod_affinity(affinity.pod_anti_affinity, labels)
+    if together is affinity.pod_affinity and apart is affinity.pod_anti_affinity:
+        return affinity
+    return replace(affinity, pod_affinity=together, pod_anti_affinity=apart)
+
+
+def _merge_pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+    if affinity is None:
+        return None
+    lasting = affinity.required_during_scheduling_required_during_execution
+    required = affinity.required_during_scheduling_ignored_during_execution
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution
+    new_lasting = _map_list(lasting, lambda term: _merge_term(term, labels))
+    new_required = _map_list(required, lambda term: _merge_term(term, labels))
+    new_preferred = _map_list(preferred, lambda term: _merge_weighted(term, labels))
+    if new_lasting is lasting and new_required is required and new_preferred is preferred:
+        return affinity
+    return PodAffinity(
+        required_during_scheduling_required_during_execution=new_lasting,
+        required_during_scheduling_ignored_during_execution=new_required,
+        preferred_during_scheduling_ignored_during_execution=new_preferred,
+    )
+
+
+def _merge_weighted(weighted: WeightedPodAffinityTerm, labels: Mapping[str, str]) -> WeightedPodAffinityTerm:
+    term = weighted.pod_affinity_term
+    if term is None:
+        return weighted
+    merged = _merge_term(term, labels)
+    return weighted if merged is term else replace(weighted, pod_affinity_term=merged)
+
+
+def _merge_term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = term.label_selector
+    if selector is None or not (term.match_label_keys or term.mismatch_label_keys):
+        return term
+    merged = _with_keys(selector, term.match_label_keys, IN, labels)
+    merged = _with_keys(merged, term.mismatch_label_keys, NOT_IN, labels)
+    return term if merged is selector else replace(term, label_selector=merged)
+
+
+def _merge_constraint(
+    constraint: TopologySpreadConstraint, labels: Mapping[str, str]
+) -> TopologySpreadConstraint:
+    selector = constraint.label_selector
+    if selector is None or not constraint.match_label_keys:
+        return constraint
+    merged = _with_keys(selector, constraint.match_label_keys, IN, labels)
+    return constraint if merged is selector else replace(constraint, label_selector=merged)
+
+
+def _with_keys(
+    selector: LabelSelector, keys: list[str] | None, operator: str, labels: Mapping[str, str]
+) -> LabelSelector:
+    added = [label_requirement(key, operator, labels[key]) for key in keys or () if key in labels]
+    if not added:
+        return selector
+    return replace(selector, match_expressions=[*(selector.match_expressions or ()), *added])

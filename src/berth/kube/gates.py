@@ -1,0 +1,140 @@
+"""Feature gates, in Kubernetes' syntax: ``--feature-gates=NodeAffinityEviction=true,AllBeta=false``.
+
+A disabled gate removes its fields from objects being created; on update they stay if the
+stored object already used them, and are then ignored wherever rules are evaluated.  That is
+how upstream treats a field whose feature was switched off after use (KEP-4328).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self, TypeVar
+
+from msgspec.structs import replace
+
+from berth.kube.objects import Affinity, NodeAffinity, Pod, PodAffinity, TopologySpreadConstraint
+
+_A = TypeVar("_A", NodeAffinity, PodAffinity)
+
+NODE_AFFINITY_EVICTION = "NodeAffinityEviction"
+POD_AFFINITY_EVICTION = "PodAffinityEviction"
+EVEN_PODS_SPREAD = "EvenPodsSpread"
+
+# All of Berth's gates are on by default, which is what Kubernetes calls beta.
+_ATTRIBUTE = {
+    NODE_AFFINITY_EVICTION: "node_affinity_eviction",
+    POD_AFFINITY_EVICTION: "pod_affinity_eviction",
+    EVEN_PODS_SPREAD: "even_pods_spread",
+}
+_ALL_ALPHA, _ALL_BETA = "AllAlpha", "AllBeta"
+_KNOWN = (*_ATTRIBUTE, _ALL_ALPHA, _ALL_BETA)
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+class FeatureGateError(ValueError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    node_affinity_eviction: bool = True
+    pod_affinity_eviction: bool = True
+    even_pods_spread: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``A=true,B=false``. A gate's own entry wins over AllBeta; without either it keeps its default."""
+        given: dict[str, bool] = {}
+        for item in filter(None, text.split(",")):
+            name, equals, value = (part.strip() for part in item.partition("="))
+            if not equals:
+                raise FeatureGateError(f"missing bool value for {name}: write {name}=true or {name}=false")
+            if name not in _KNOWN:
+                raise FeatureGateError(
+                    f"unrecognized feature gate: {name} (known gates: {', '.join(_KNOWN)})"
+                )
+            given[name] = _parse_bool(name, value)
+        chosen = dict.fromkeys(_ATTRIBUTE, given[_ALL_BETA]) if _ALL_BETA in given else {}
+        chosen.update({name: value for name, value in given.items() if name in _ATTRIBUTE})
+        return cls(**{_ATTRIBUTE[name]: value for name, value in chosen.items()})
+
+    @property
+    def all_enabled(self) -> bool:
+        return self.node_affinity_eviction and self.pod_affinity_eviction and self.even_pods_spread
+
+    def __str__(self) -> str:
+        values = (getattr(self, field.name) for field in fields(self))
+        return ",".join(
+            f"{name}={str(value).lower()}" for name, value in zip(_ATTRIBUTE, values, strict=True)
+        )
+
+
+DEFAULT_GATES = FeatureGates()
+
+
+def _parse_bool(name: str, text: str) -> bool:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise FeatureGateError(f"invalid value of {name}={text}: expected true or false")
+
+
+# --- objects under disabled gates -----------------------------------------------------------
+
+
+def enabled_affinity(affinity: Affinity | None, gates: FeatureGates = DEFAULT_GATES) -> Affinity | None:
+    """The affinity without the rules of disabled gates; the same object if none is affected."""
+    if affinity is None or gates.all_enabled:
+        return affinity
+    node, pod, anti = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    if not gates.node_affinity_eviction:
+        node = _without_lasting(node)
+    if not gates.pod_affinity_eviction:
+        pod, anti = _without_lasting(pod), _without_lasting(anti)
+    if (node, pod, anti) == (affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity):
+        return affinity
+    return Affinity(node_affinity=node, pod_affinity=pod, pod_anti_affinity=anti)
+
+
+def enabled_constraints(
+    pod: Pod, gates: FeatureGates = DEFAULT_GATES
+) -> list[TopologySpreadConstraint] | None:
+    return pod.spec.topology_spread_constraints if gates.even_pods_spread else None
+
+
+def drop_disabled_fields(new: Pod, old: Pod | None, gates: FeatureGates) -> Pod:
+    """The pod as it may be stored: without fields of disabled gates, unless `old` already used them."""
+    if gates.all_enabled:
+        return new
+    kept = FeatureGates(
+        node_affinity_eviction=gates.node_affinity_eviction or _uses_node_rules(old),
+        pod_affinity_eviction=gates.pod_affinity_eviction or _uses_pod_rules(old),
+        even_pods_spread=gates.even_pods_spread or bool(old and old.spec.topology_spread_constraints),
+    )
+    affinity = enabled_affinity(new.spec.affinity, kept)
+    constraints = enabled_constraints(new, kept)
+    if affinity is new.spec.affinity and constraints is new.spec.topology_spread_constraints:
+        return new
+    return replace(new, spec=replace(new.spec, affinity=affinity, topology_spread_constraints=constraints))
+
+
+def _without_lasting(affinity: _A | None) -> _A | None:
+    if affinity is None or not _lasts(affinity):
+        return affinity
+    return replace(affinity, required_during_scheduling_required_during_execution=None)
+
+
+def _lasts(affinity: NodeAffinity | PodAffinity | None) -> bool:
+    return affinity is not None and affinity.required_during_scheduling_required_during_execution is not None
+
+
+def _uses_node_rules(pod: Pod | None) -> bool:
+    affinity = pod.spec.affinity if pod else None
+    return affinity is not None and _lasts(affinity.node_affinity)
+
+
+def _uses_pod_rules(pod: Pod | None) -> bool:
+    affinity = pod.spec.affinity if pod else None
+    return affinity is not None and (_lasts(affinity.pod_affinity) or _lasts(affinity.pod_anti_affinity))

@@ -1,0 +1,305 @@
+"""Manifests as people have them: files, folders, standard input; YAML, JSON, lists of anything.
+
+A manifest keeps the original beside the typed view, so an object that is passed on loses
+nothing.  Kinds that have no view are kept too.  Whatever is wrong with the input ends in a
+:class:`ManifestError` whose text is one sentence naming file, object and field.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from dataclasses import replace as _replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+from msgspec.structs import replace
+
+from berth.kube import json_reader, kinds, yaml_reader
+from berth.kube.decoding import DecodeError, convert, show, without_nulls
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.resource_lists import misspelt_quantity
+from berth.kube.validation import FieldError, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from berth.kube.objects import KubeObject, RawObject
+
+STDIN = "-"
+DEFAULT_NAMESPACE = "default"
+_EXTENSIONS = (".json", ".yaml", ".yml")
+_BOM = b"\xef\xbb\xbf"
+_BLANK = b" \t\r\n"
+
+
+class ManifestError(Exception):
+    """Input that cannot be used; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an object was written."""
+
+    file: str
+    document: int = 0  # counted from 1; 0 if the file holds only this one
+    item: int | None = None  # index in a list's items
+
+    def __str__(self) -> str:
+        place = f", document {self.document}" if self.document else ""
+        return f"{self.file}{place}" + (f", items[{self.item}]" if self.item is not None else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    kind: str
+    api_version: str
+    namespace: str | None  # None for what lives in no namespace
+    name: str
+    source: Source
+    object: KubeObject | None  # None for kinds Berth does not read
+    raw: RawObject | msgspec.Raw
+
+    def to_dict(self) -> RawObject:
+        """The original object with every field it came with."""
+        if isinstance(self.raw, dict):
+            return self.raw
+        decoded: RawObject = msgspec.json.decode(self.raw)
+        return decoded
+
+    @property
+    def title(self) -> str:
+        """Kind and name, as messages call the object."""
+        return title(self.kind, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.source.file}: {self.title}"
+
+
+def title(kind: str, namespace: str | None, name: str) -> str:
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def load(paths: Iterable[str | Path], stdin: BinaryIO | None = None) -> list[Manifest]:
+    """Every object in the files and folders, in order; ``-`` is standard input.
+
+    Raises:
+        ManifestError: something cannot be read, is not what it should be, or is there twice.
+    """
+    manifests: list[Manifest] = []
+    seen: dict[tuple[str, str, str | None, str], Manifest] = {}
+    generated: dict[tuple[str, str | None, str], int] = {}
+    for file in _files(paths):
+        for manifest in _read(file, _content(file, stdin)):
+            manifest = _with_generated_name(manifest, generated)  # noqa: PLW2901 - the same one, named
+            _refuse_duplicate(manifest, seen)
+            manifests.append(manifest)
+    return manifests
+
+
+def problems(
+    manifests: Iterable[Manifest], gates: FeatureGates = DEFAULT_GATES
+) -> Iterator[tuple[Manifest, FieldError]]:
+    """What the API server would object to. Views of pods must be defaulted."""
+    for manifest in manifests:
+        if manifest.object is not None:
+            for error in validate(manifest.object, gates):
+                yield manifest, error
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _files(paths: Iterable[str | Path]) -> Iterator[str]:
+    for path in map(str, paths):
+        if path != STDIN and os.path.isdir(path):  # noqa: PTH112
+            yield from _folder(path)
+        else:
+            yield path
+
+
+def _folder(folder: str) -> Iterator[str]:
+    found = False
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith(_EXTENSIONS) and not name.startswith("."):
+                found = True
+                yield str(Path(root, name))
+    if not found:
+        raise ManifestError(f"{folder}: no .yaml, .yml or .json file in this folder")
+
+
+def _content(file: str, stdin: BinaryIO | None) -> bytes:
+    try:
+        if file == STDIN:
+            return (stdin or sys.stdin.buffer).read()
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise ManifestError(f"{file}: no such file or folder") from None
+    except OSError as error:
+        raise ManifestError(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def _read(file: str, content: bytes) -> Iterator[Manifest]:
+    name = "standard input" if file == STDIN else file
+    content = content.removeprefix(_BOM)
+    is_json = file.endswith(".json")
+    if is_json or content.lstrip(_BLANK)[:1] == b"{":
+        try:
+            head = json_reader.head(content)
+        except json_reader.JsonError as error:
+            # What starts like JSON may still be YAML, unless the name says it is not.
+            if is_json:
+                raise ManifestError(f"{name}: not valid JSON: {error}") from None
+        except DecodeError as error:
+            raise ManifestError(f"{name}: {error}") from None
+        else:
+            yield from _from_json(content, head, Source(name))
+            return
+    yield from _read_yaml(name, content)
+
+
+def _read_yaml(name: str, content: bytes) -> Iterator[Manifest]:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ManifestError(f"{name}: line {line}: not UTF-8 text") from None
+    documents = yaml_reader.read(text)
+    number = 0
+    while True:
+        try:
+            document = next(documents, None)
+        except yaml_reader.YamlError as error:
+            raise ManifestError(f"{name}: not valid YAML: {error}") from None
+        if document is None:
+            return
+        number += 1
+        yield from _from_value(document.value, Source(name, number))
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def _from_json(text: bytes | msgspec.Raw, head: json_reader.Head, source: Source) -> Iterator[Manifest]:
+    kind, api_version = _identity(head.kind, head.api_version, source)
+    item_kind = kinds.item_kind(kind)
+    if head.items is None or item_kind is None:
+        raw = text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
+        yield _manifest(kind, api_version, source, raw, lambda view: json_reader.decode(text, view))
+        return
+    for i, item in enumerate(head.items):
+        place = _replace(source, item=i)
+        try:
+            item_head = json_reader.head(item)
+        except DecodeError as error:
+            raise ManifestError(f"{place}: {error}") from None
+        if item_head.kind is None and item_kind:  # a PodList need not say that its items are pods
+            item_head.kind, item_head.api_version = item_kind, api_version
+        yield from _from_json(item, item_head, place)
+
+
+def _from_value(value: Any, source: Source) -> Iterator[Manifest]:  # noqa: ANN401 - whatever the YAML holds
+    if not isinstance(value, dict):
+        raise ManifestError(f"{source}: expected an object with apiVersion and kind, got {show(value)}")
+    kind, api_version = _identity(value.get("kind"), value.get("apiVersion"), source)
+    items, item_kind = value.get("items"), kinds.item_kind(kind)
+    if not isinstance(items, list) or item_kind is None:
+        yield _manifest(kind, api_version, source, value, lambda view: convert(without_nulls(value), view))
+        return
+    for i, item in enumerate(items):
+        place = _replace(source, item=i)
+        if isinstance(item, dict) and item_kind and "kind" not in item:
+            yield from _from_value({"apiVersion": api_version, "kind": item_kind, **item}, place)
+        else:
+            yield from _from_value(item, place)
+
+
+def _identity(kind: object, api_version: object, source: Source) -> tuple[str, str]:
+    if not isinstance(kind, str) or not kind:
+        missing = "kind is missing" if not kind else f"kind: expected a string, got {show(kind)}"
+        raise ManifestError(f"{source}: {missing}")
+    if api_version is not None and not isinstance(api_version, str):
+        raise ManifestError(f"{source}: apiVersion: expected a string, got {show(api_version)}")
+    return kind, api_version or ""
+
+
+class _NamedMeta(msgspec.Struct):
+    name: object = None
+    namespace: object = None
+
+
+class _Named(msgspec.Struct):
+    """All we look at in an object of a kind we do not read."""
+
+    metadata: _NamedMeta = _NamedMeta()
+
+
+def _manifest(
+    kind: str,
+    api_version: str,
+    source: Source,
+    raw: RawObject | msgspec.Raw,
+    decode: Callable[[type[Any]], Any],
+) -> Manifest:
+    view = kinds.view_of(api_version, kind)
+    if view is None:
+        name, namespace = _names_of_unknown(decode)
+        return Manifest(kind, api_version, namespace, name, source, None, raw)
+    try:
+        decoded: KubeObject = decode(view)
+    except DecodeError as error:
+        name, namespace = _names_of_unknown(decode)
+        raise _complaint(kind, namespace, name, source, str(error)) from None
+    metadata = decoded.metadata
+    namespace = None if kinds.is_cluster_scoped(kind) else metadata.namespace or DEFAULT_NAMESPACE
+    if namespace is not None and not metadata.namespace:
+        decoded = replace(decoded, metadata=replace(metadata, namespace=namespace))
+    name = metadata.name or ""
+    if not name and not metadata.generate_name:
+        raise _complaint(kind, namespace, "", source, "metadata.name is missing")
+    if (misspelt := misspelt_quantity(decoded)) is not None:
+        raise _complaint(kind, namespace, name, source, misspelt)
+    return Manifest(kind, api_version, namespace, name, source, decoded, raw)
+
+
+def _names_of_unknown(decode: Callable[[type[Any]], Any]) -> tuple[str, str | None]:
+    try:
+        metadata = decode(_Named).metadata
+    except DecodeError:
+        return "", None
+    name = metadata.name if isinstance(metadata.name, str) else ""
+    return name, metadata.namespace if isinstance(metadata.namespace, str) else None
+
+
+def _complaint(kind: str, namespace: str | None, name: str, source: Source, text: str) -> ManifestError:
+    if not name:
+        return ManifestError(f"{source}: {kind}: {text}")
+    return ManifestError(f"{source.file}: {title(kind, namespace, name)}: {text}")
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def _with_generated_name(manifest: Manifest, counts: dict[tuple[str, str | None, str], int]) -> Manifest:
+    """What only has a generateName gets that and a number, so that it can be talked about."""
+    view = manifest.object
+    if manifest.name or view is None:
+        return manifest
+    prefix = view.metadata.generate_name or ""
+    key = (manifest.kind, manifest.namespace, prefix)
+    counts[key] = counts.get(key, -1) + 1
+    name = f"{prefix}{counts[key]}"
+    return _replace(manifest, name=name, object=replace(view, metadata=replace(view.metadata, name=name)))
+
+
+def _refuse_duplicate(manifest: Manifest, seen: dict[tuple[str, str, str | None, str], Manifest]) -> None:
+    if manifest.object is None:
+        return
+    group = kinds.group_of(manifest.api_version)
+    first = seen.setdefault((group, manifest.kind, manifest.namespace, manifest.name), manifest)
+    if first is not manifest:
+        raise ManifestError(f"{manifest.title} is there twice: in {first.source} and in {manifest.source}")

@@ -1,0 +1,109 @@
+"""The formats Kubernetes allows for names, label keys and label values.
+
+Each check returns the API machinery's own messages (empty if the value is fine):
+people search for these sentences, so their wording is part of the protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_NAME_PART})?"
+
+_dns_label = re.compile(_DNS_LABEL).fullmatch
+_dns_subdomain = re.compile(_DNS_SUBDOMAIN).fullmatch
+_name_part = re.compile(_NAME_PART).fullmatch
+_label_value = re.compile(_LABEL_VALUE).fullmatch
+
+_ENDS = "and must start and end with an alphanumeric character"
+_NAME_PART_RULE = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+_DNS_LABEL_RULE = (
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ENDS}"
+)
+_DNS_SUBDOMAIN_RULE = (
+    f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {_ENDS}"
+)
+_LABEL_VALUE_RULE = (
+    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+)
+
+EMPTY = "must be non-empty"
+
+
+def too_long(limit: int, unit: str = "bytes") -> str:
+    return f"must be no more than {limit} {unit}"
+
+
+def regex_message(rule: str, pattern: str, *examples: str) -> str:
+    """The rule, sample values and the pattern, as the API server words them."""
+    if not examples:
+        return f"{rule} (regex used for validation is '{pattern}')"
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+def _size(value: str) -> int:
+    return len(value.encode("utf-8", "surrogatepass"))
+
+
+def dns_label_errors(value: str) -> list[str]:
+    errors = []
+    if _size(value) > 63:
+        errors.append(too_long(63, "characters"))
+    if not _dns_label(value):
+        if _dns_subdomain(value):
+            errors.append("must not contain dots")
+        else:
+            errors.append(regex_message(_DNS_LABEL_RULE, _DNS_LABEL, "my-name", "123-abc"))
+    return errors
+
+
+def dns_subdomain_errors(value: str, unit: str = "characters") -> list[str]:
+    errors = []
+    if _size(value) > 253:
+        errors.append(too_long(253, unit))
+    if not _dns_subdomain(value):
+        errors.append(regex_message(_DNS_SUBDOMAIN_RULE, _DNS_SUBDOMAIN, "example.com"))
+    return errors
+
+
+@lru_cache(maxsize=4096)
+def _label_key_errors(value: str) -> tuple[str, ...]:
+    errors: list[str] = []
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        rule = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
+        return (
+            f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
+    if slash and not prefix:
+        errors.append(f"prefix part {EMPTY}")
+    elif prefix:
+        errors.extend(f"prefix part {message}" for message in dns_subdomain_errors(prefix, "bytes"))
+    if not name:
+        errors.append(f"name part {EMPTY}")
+    elif _size(name) > 63:
+        errors.append(f"name part {too_long(63)}")
+    if not _name_part(name):
+        rule = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
+        errors.append(f"name part {rule}")
+    return tuple(errors)
+
+
+def label_key_errors(value: str) -> list[str]:
+    return list(_label_key_errors(value))
+
+
+def label_value_errors(value: str) -> list[str]:
+    if len(value) <= 63 and _label_value(value):
+        return []
+    errors = []
+    if _size(value) > 63:
+        errors.append(too_long(63))
+    if not _label_value(value):
+        errors.append(regex_message(_LABEL_VALUE_RULE, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return errors

@@ -1,0 +1,276 @@
+"""Label selectors and node selectors, parsed once and then only matched.
+
+A parsed selector is hashable and compares by meaning (requirement order does not
+matter), so equal selectors written by different pods can share one entry in an index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.kube import names
+from berth.kube.objects import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PreferredSchedulingTerm,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
+LABEL_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
+NODE_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
+
+_integer = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+def parse_int64(text: str) -> int | None:
+    """The base-10 signed 64-bit integer in `text`, or None: what Gt and Lt compare."""
+    if not _integer(text) or len(text.lstrip("+-0")) > 19:
+        return None
+    value = int(text[0] + text[1:].lstrip("0") if len(text) > 20 else text)
+    return value if _INT64_MIN <= value <= _INT64_MAX else None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        return self.matches_value(value)
+
+    def matches_value(self, value: str | None) -> bool:
+        """Whether an object satisfies this whose label `key` has `value` (None: no such label)."""
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+        return value is not None and self._compares(value)
+
+    def _compares(self, value: str) -> bool:
+        (operand,) = self.values
+        left, right = parse_int64(value), parse_int64(operand)
+        if left is None or right is None:
+            return False
+        return left > right if self.operator == GT else left < right
+
+    def __str__(self) -> str:
+        values = ",".join(sorted(self.values))
+        match self.operator:
+            case "In":
+                return f"{self.key} in ({values})" if len(self.values) > 1 else f"{self.key}={values}"
+            case "NotIn":
+                return f"{self.key} notin ({values})" if len(self.values) > 1 else f"{self.key}!={values}"
+            case "Exists":
+                return self.key
+            case "DoesNotExist":
+                return f"!{self.key}"
+        return f"{self.key}{'>' if self.operator == GT else '<'}{values}"
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A conjunction of requirements; `nothing` matches no object whatever its requirements."""
+
+    requirements: frozenset[Requirement] = frozenset()
+    nothing: bool = False
+
+    @property
+    def everything(self) -> bool:
+        return not self.nothing and not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.nothing:
+            return False
+        for requirement in self.requirements:
+            if not requirement.matches_value(labels.get(requirement.key)):
+                return False
+        return True
+
+    def also(self, requirements: Iterable[Requirement]) -> Selector:
+        return Selector(self.requirements | frozenset(requirements), self.nothing)
+
+    def __str__(self) -> str:
+        if self.nothing:
+            return "<nothing>"
+        return ",".join(sorted(map(str, self.requirements))) or "<everything>"
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(nothing=True)
+
+
+def selector_from_labels(labels: Mapping[str, str] | None) -> Selector:
+    """Every label equal; no labels select everything."""
+    return Selector(frozenset(Requirement(k, IN, frozenset((v,))) for k, v in (labels or {}).items()))
+
+
+def parse_label_selector(selector: LabelSelector | None) -> Selector:
+    """A missing selector matches nothing, an empty one everything."""
+    if selector is None:
+        return NOTHING
+    expressions = (
+        Requirement(e.key or "", e.operator or "", frozenset(e.values or ()))
+        for e in selector.match_expressions or ()
+    )
+    return selector_from_labels(selector.match_labels).also(expressions)
+
+
+def label_requirement(key: str, operator: str, *values: str) -> LabelSelectorRequirement:
+    return LabelSelectorRequirement(key=key, operator=operator, values=list(values) or None)
+
+
+# --- node selectors -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One term of a node selector: labels and fields must all match.
+
+    A term that upstream cannot parse keeps the parser's sentences in `errors` and matches no node.
+    """
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        if self.errors:
+            return False
+        return all(r.matches(labels) for r in self.labels) and all(r.matches_value(name) for r in self.fields)
+
+    def __str__(self) -> str:
+        parts = [*map(str, self.labels), *(f"field {r}" for r in self.fields)]
+        return ",".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerms:
+    """A node matches if any term does. Empty and null terms were dropped: they match nothing."""
+
+    terms: tuple[NodeTerm, ...]
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        return any(term.matches(labels, name) for term in self.terms)
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.terms)) or "<nothing>"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedNodeTerm:
+    weight: int
+    term: NodeTerm
+
+
+def parse_node_selector(selector: NodeSelector | None) -> NodeTerms | None:
+    if selector is None:
+        return None
+    terms = selector.node_selector_terms or ()
+    return NodeTerms(
+        tuple(
+            _parse_node_term(term, f"nodeSelectorTerms[{i}]")
+            for i, term in enumerate(terms)
+            if term is not None and _has_content(term)
+        )
+    )
+
+
+def parse_preferred_terms(terms: Iterable[PreferredSchedulingTerm] | None) -> tuple[WeightedNodeTerm, ...]:
+    """Terms without content or with weight 0 add nothing and are dropped."""
+    return tuple(
+        WeightedNodeTerm(term.weight, _parse_node_term(term.preference, f"[{i}]"))
+        for i, term in enumerate(terms or ())
+        if term.weight and term.preference is not None and _has_content(term.preference)
+    )
+
+
+def _has_content(term: NodeSelectorTerm) -> bool:
+    return bool(term.match_expressions or term.match_fields)
+
+
+def _parse_node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
+    errors: list[str] = []
+    labels, fields = [], []
+    for i, e in enumerate(term.match_expressions or ()):
+        found = _expression_errors(e, f"{path}.matchExpressions[{i}]")
+        errors += found
+        if not found:
+            labels.append(Requirement(e.key or "", e.operator or "", frozenset(e.values or ())))
+    for i, e in enumerate(term.match_fields or ()):
+        found = _field_errors(e, f"{path}.matchFields[{i}]")
+        errors += found
+        if not found:
+            fields.append(Requirement(e.key or "", e.operator or "", frozenset(e.values or ())))
+    return NodeTerm(tuple(labels), tuple(fields), tuple(errors))
+
+
+def _invalid(path: str, value: object, message: str) -> str:
+    return f"{path}: Invalid value: {json.dumps(value, ensure_ascii=False)}: {message}"
+
+
+def _unsupported(path: str, value: str, supported: Iterable[str]) -> str:
+    return f"{path}: Unsupported value: {json.dumps(value)}: supported values: " + ", ".join(
+        json.dumps(s) for s in supported
+    )
+
+
+def _expression_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
+    operator, values = e.operator or "", e.values or []
+    if operator not in NODE_OPERATORS:
+        return [_unsupported(f"{path}.operator", operator, NODE_OPERATORS)]
+    errors = []
+    if bad_key := names.label_key_errors(e.key or ""):
+        errors.append(_invalid(f"{path}.key", e.key or "", "; ".join(bad_key)))
+    if operator in (IN, NOT_IN) and not values:
+        errors.append(
+            _invalid(f"{path}.values", values, "for 'in', 'notin' operators, values set can't be empty")
+        )
+    if operator in (EXISTS, DOES_NOT_EXIST) and values:
+        errors.append(
+            _invalid(f"{path}.values", values, "values set must be empty for exists and does not exist")
+        )
+    if operator in (GT, LT):
+        if len(values) != 1:
+            message = "for 'Gt', 'Lt' operators, exactly one value is required"
+            errors.append(_invalid(f"{path}.values", values, message))
+        errors += [
+            _invalid(f"{path}.values[{i}]", v, "for 'Gt', 'Lt' operators, the value must be an integer")
+            for i, v in enumerate(values)
+            if parse_int64(v) is None
+        ]
+    for i, value in enumerate(values):
+        if bad_value := names.label_value_errors(value):
+            errors.append(_invalid(f"{path}.values[{i}][{e.key or ''}]", value, "; ".join(bad_value)))
+    return errors
+
+
+def _field_errors(e: NodeSelectorRequirement, path: str) -> list[str]:
+    operator, values = e.operator or "", e.values or []
+    if operator not in (IN, NOT_IN):
+        return [_unsupported(f"{path}.operator", operator, (IN, NOT_IN))]
+    if len(values) != 1:
+        return [_invalid(f"{path}.values", values, "must have one element")]
+    return []
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors in one sentence, as Kubernetes joins them: no repeats, bracketed if more than one."""
+    unique = list(dict.fromkeys(errors))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"

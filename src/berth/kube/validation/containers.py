@@ -1,0 +1,129 @@
+"""Containers, init containers and their ports."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from berth.kube import names
+from berth.kube.validation.resources import check_container_resources
+
+if TYPE_CHECKING:
+    from berth.kube.objects import Container, ContainerPort
+    from berth.kube.validation.errors import Errors, Path
+
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PORT_RANGE = "must be between 1 and 65535, inclusive"
+_HOST_PORT = "must match `containerPort` when `hostNetwork` is true"
+
+_port_letters = re.compile(r"[-a-z0-9]+").fullmatch
+_one_letter = re.compile(r"[a-z]").search
+
+
+def check_containers(containers: list[Container], errors: Errors, path: Path) -> None:
+    if not containers:
+        errors.required(path)
+        return
+    seen: set[str] = set()
+    for i, container in enumerate(containers):
+        _check_container(container, errors, (*path, i))
+        name = container.name or ""
+        if name in seen:
+            errors.duplicate((*path, i, "name"), name)
+        seen.add(name)
+    _check_host_port_conflicts(containers, errors, path)
+
+
+def check_init_containers(
+    containers: list[Container], regular: list[Container], errors: Errors, path: Path
+) -> None:
+    seen = {container.name or "" for container in regular}
+    for i, container in enumerate(containers):
+        _check_container(container, errors, (*path, i))
+        name = container.name or ""
+        if name in seen:
+            errors.duplicate((*path, i, "name"), name)
+        elif name:
+            seen.add(name)
+        # Init containers run one by one, so each is checked alone, and (as upstream) reported as the first.
+        _check_host_port_conflicts([container], errors, path)
+
+
+def _check_container(container: Container, errors: Errors, path: Path) -> None:
+    if not container.name:
+        errors.required((*path, "name"))
+    else:
+        errors.invalid_for_each((*path, "name"), container.name, names.dns_label_errors(container.name))
+    if not container.image:
+        errors.required((*path, "image"))
+    elif container.image != container.image.strip():
+        detail = "must not have leading or trailing whitespace"
+        errors.invalid((*path, "image"), container.image, detail)
+    if container.ports:
+        _check_ports(container.ports, errors, (*path, "ports"))
+    if container.resources is not None:
+        check_container_resources(container.resources, errors, (*path, "resources"))
+    policy = container.restart_policy
+    if policy is not None and policy not in RESTART_POLICIES:
+        errors.not_supported((*path, "restartPolicy"), policy, RESTART_POLICIES)
+
+
+# --- ports --------------------------------------------------------------------------------
+
+
+def _check_ports(ports: list[ContainerPort], errors: Errors, path: Path) -> None:
+    seen: set[str] = set()
+    for i, port in enumerate(ports):
+        if port.name:
+            messages = port_name_errors(port.name)
+            errors.invalid_for_each((*path, i, "name"), port.name, messages)
+            if not messages and port.name in seen:
+                errors.duplicate((*path, i, "name"), port.name)
+            elif not messages:
+                seen.add(port.name)
+        if not port.container_port:
+            errors.required((*path, i, "containerPort"))
+        elif not 1 <= port.container_port <= 65535:
+            errors.invalid((*path, i, "containerPort"), port.container_port, _PORT_RANGE)
+        if port.host_port and not 1 <= port.host_port <= 65535:
+            errors.invalid((*path, i, "hostPort"), port.host_port, _PORT_RANGE)
+        if not port.protocol:
+            errors.required((*path, i, "protocol"))
+        elif port.protocol not in PROTOCOLS:
+            errors.not_supported((*path, i, "protocol"), port.protocol, PROTOCOLS)
+
+
+def port_name_errors(name: str) -> list[str]:
+    errors = []
+    if len(name.encode("utf-8", "surrogatepass")) > 15:
+        errors.append("must be no more than 15 characters")
+    if not _port_letters(name):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not _one_letter(name):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        errors.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
+def _check_host_port_conflicts(containers: list[Container], errors: Errors, path: Path) -> None:
+    seen: set[str] = set()
+    for i, container in enumerate(containers):
+        for j, port in enumerate(container.ports or ()):
+            if not port.host_port:
+                continue
+            binding = f"{port.protocol or ''}/{port.host_ip or ''}/{port.host_port}"
+            if binding in seen:
+                errors.duplicate((*path, i, "ports", j, "hostPort"), binding)
+            seen.add(binding)
+
+
+def check_host_network_ports(containers: list[Container], errors: Errors, path: Path) -> None:
+    """With the node's own network a container can only listen on the port it says."""
+    for i, container in enumerate(containers):
+        for j, port in enumerate(container.ports or ()):
+            if (port.host_port or 0) != (port.container_port or 0):
+                errors.invalid((*path, i, "ports", j, "hostPort"), port.host_port or 0, _HOST_PORT)

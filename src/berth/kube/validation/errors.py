@@ -1,0 +1,95 @@
+"""Field errors as the API server reports them, and the list validators collect them in.
+
+A path is a tuple such as ``("spec", "containers", 0, "name")`` and only turned into
+text when there is something to report: almost every object is valid.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Path = tuple[str | int, ...]
+
+REQUIRED = "FieldValueRequired"
+INVALID = "FieldValueInvalid"
+NOT_SUPPORTED = "FieldValueNotSupported"
+FORBIDDEN = "FieldValueForbidden"
+DUPLICATE = "FieldValueDuplicate"
+TOO_LONG = "FieldValueTooLong"
+
+_WORDS = {
+    REQUIRED: "Required value",
+    INVALID: "Invalid value",
+    NOT_SUPPORTED: "Unsupported value",
+    FORBIDDEN: "Forbidden",
+    DUPLICATE: "Duplicate value",
+    TOO_LONG: "Too long",
+}
+_WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    field: str
+    type: str
+    detail: str = ""
+    value: object = None
+
+    def __str__(self) -> str:
+        text = f"{self.field}: {_WORDS[self.type]}"
+        if self.type not in _WITHOUT_VALUE:
+            text += f": {_shown(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+
+def _shown(value: object) -> str:
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def key(name: str) -> str:
+    """The path segment for an entry of a map, written ``[name]``."""
+    return f"[{name}]"
+
+
+def render(path: Path) -> str:
+    parts: list[str] = []
+    for segment in path:
+        if isinstance(segment, int):
+            parts.append(f"[{segment}]")
+        elif segment.startswith("[") or not parts:
+            parts.append(segment)
+        else:
+            parts.append(f".{segment}")
+    return "".join(parts)
+
+
+class Errors(list[FieldError]):
+    """What was found so far. Each method adds one error at `path`."""
+
+    def invalid(self, path: Path, value: object, detail: str) -> None:
+        self.append(FieldError(render(path), INVALID, detail, value))
+
+    def invalid_for_each(self, path: Path, value: object, details: Iterable[str]) -> None:
+        for detail in details:
+            self.invalid(path, value, detail)
+
+    def required(self, path: Path, detail: str = "") -> None:
+        self.append(FieldError(render(path), REQUIRED, detail))
+
+    def forbidden(self, path: Path, detail: str) -> None:
+        self.append(FieldError(render(path), FORBIDDEN, detail))
+
+    def duplicate(self, path: Path, value: object, detail: str = "") -> None:
+        self.append(FieldError(render(path), DUPLICATE, detail, value))
+
+    def too_long(self, path: Path, limit: int) -> None:
+        self.append(FieldError(render(path), TOO_LONG, f"may not be more than {limit} bytes"))
+
+    def not_supported(self, path: Path, value: object, supported: Sequence[str]) -> None:
+        detail = "supported values: " + ", ".join(f'"{name}"' for name in supported)
+        self.append(FieldError(render(path), NOT_SUPPORTED, detail, value))

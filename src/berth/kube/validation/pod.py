@@ -1,0 +1,103 @@
+"""Pods: the order and scope of the checks (pkg/apis/core/validation)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from berth.kube import names
+from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError, annotated_affinity
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.validation.affinity import check_affinity
+from berth.kube.validation.containers import (
+    check_containers,
+    check_host_network_ports,
+    check_init_containers,
+)
+from berth.kube.validation.errors import Errors, FieldError, Path, key
+from berth.kube.validation.metadata import check_labels, check_metadata, check_pod_annotations
+from berth.kube.validation.resources import check_overhead, check_pod_resources
+from berth.kube.validation.scheduling import check_scheduling_gates, check_tolerations, check_volumes
+from berth.kube.validation.spread import check_spread_constraints
+
+if TYPE_CHECKING:
+    from berth.kube.objects import Pod, PodSpec
+
+_SPEC: Path = ("spec",)
+_ANNOTATION: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
+
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+def validate_pod(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> list[FieldError]:
+    """What the API server objects to when the pod is created.
+
+    The pod must be defaulted and its label keys merged (:func:`berth.kube.defaults.created`).
+    Rules in the affinity annotation are held to the same conditions as those in the spec;
+    those of a disabled feature gate are not looked at.
+    """
+    errors = Errors()
+    check_metadata(pod.metadata, errors, namespaced=True, name_check=names.dns_subdomain_errors)
+    if pod.metadata.annotations:
+        check_pod_annotations(pod.metadata.annotations, pod.spec.node_name, errors)
+        _check_affinity_annotation(pod, gates, errors)
+    check_pod_spec(pod.spec, errors, _SPEC)
+    if pod.spec.node_name and pod.spec.scheduling_gates:
+        detail = "cannot be set until all schedulingGates have been cleared"
+        errors.forbidden((*_SPEC, "nodeName"), detail)
+    return errors
+
+
+def _check_affinity_annotation(pod: Pod, gates: FeatureGates, errors: Errors) -> None:
+    try:
+        affinity = annotated_affinity(pod, gates)
+    except AnnotationError as error:
+        errors.append(FieldError(error.field, error.type, error.detail, error.value))
+        return
+    if affinity is not None:
+        check_affinity(affinity, errors, _ANNOTATION)
+
+
+def check_pod_spec(spec: PodSpec, errors: Errors, path: Path) -> None:
+    """A pod's spec, or that of a workload's template."""
+    containers = spec.containers or []
+    if spec.volumes:
+        check_volumes(spec.volumes, errors, (*path, "volumes"))
+    check_containers(containers, errors, (*path, "containers"))
+    if spec.init_containers:
+        check_init_containers(spec.init_containers, containers, errors, (*path, "initContainers"))
+    if spec.resources is not None:
+        check_pod_resources(spec, spec.resources, errors, (*path, "resources"))
+    if spec.host_network:
+        check_host_network_ports(containers, errors, (*path, "containers"))
+    if spec.node_selector:
+        check_labels(spec.node_selector, errors, (*path, "nodeSelector"))
+    if spec.affinity is not None:
+        check_affinity(spec.affinity, errors, (*path, "affinity"))
+    if spec.scheduling_gates:
+        check_scheduling_gates(spec.scheduling_gates, errors, (*path, "schedulingGates"))
+    if spec.topology_spread_constraints:
+        check_spread_constraints(
+            spec.topology_spread_constraints, errors, (*path, "topologySpreadConstraints")
+        )
+    if spec.tolerations:
+        check_tolerations(spec.tolerations, errors, (*path, "tolerations"))
+    if spec.overhead is not None:
+        check_overhead(spec.overhead, errors, (*path, "overhead"))
+    _check_names_and_policies(spec, errors, path)
+
+
+def _check_names_and_policies(spec: PodSpec, errors: Errors, path: Path) -> None:
+    if spec.node_name:
+        messages = names.dns_subdomain_errors(spec.node_name)
+        errors.invalid_for_each((*path, "nodeName"), spec.node_name, messages)
+    if spec.priority_class_name:
+        messages = names.dns_subdomain_errors(spec.priority_class_name)
+        errors.invalid_for_each((*path, "priorityClassName"), spec.priority_class_name, messages)
+    if spec.restart_policy and spec.restart_policy not in RESTART_POLICIES:
+        errors.not_supported((*path, "restartPolicy"), spec.restart_policy, RESTART_POLICIES)
+    policy = spec.preemption_policy
+    if policy == "":
+        errors.required((*path, "preemptionPolicy"))
+    elif policy is not None and policy not in PREEMPTION_POLICIES:
+        errors.not_supported((*path, "preemptionPolicy"), policy, PREEMPTION_POLICIES)

@@ -1,0 +1,85 @@
+"""The remaining parts of a pod spec that scheduling reads: tolerations, gates, volumes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from berth.kube import names
+from berth.kube.validation.metadata import check_label_key
+
+if TYPE_CHECKING:
+    from berth.kube.objects import PodSchedulingGate, Toleration, Volume
+    from berth.kube.validation.errors import Errors, Path
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_EQUAL, _EXISTS, _LT, _GT = "Equal", "Exists", "Lt", "Gt"
+_KEY_EMPTY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+_SECONDS = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+_EXISTS_VALUE = "value must be empty when `operator` is 'Exists'"
+
+
+def check_tolerations(tolerations: list[Toleration], errors: Errors, path: Path) -> None:
+    for i, toleration in enumerate(tolerations):
+        _check_toleration(toleration, errors, (*path, i))
+
+
+def _check_toleration(toleration: Toleration, errors: Errors, path: Path) -> None:
+    operator, effect = toleration.operator or "", toleration.effect or ""
+    if toleration.key:
+        check_label_key(toleration.key, errors, (*path, "key"))
+    elif operator != _EXISTS:
+        errors.invalid((*path, "operator"), operator, _KEY_EMPTY)
+    if toleration.toleration_seconds is not None and effect != "NoExecute":
+        errors.invalid((*path, "effect"), effect, _SECONDS)
+    _check_toleration_value(operator, toleration.value or "", errors, (*path, "operator"))
+    if effect and effect not in EFFECTS:
+        errors.not_supported((*path, "effect"), effect, EFFECTS)
+
+
+def _check_toleration_value(operator: str, value: str, errors: Errors, path: Path) -> None:
+    # Errors about the value are reported at the operator, as the API server does.
+    if operator in (_EQUAL, ""):
+        if messages := names.label_value_errors(value):
+            errors.invalid(path, value, ";".join(messages))
+    elif operator == _EXISTS:
+        if value:
+            errors.invalid(path, value, _EXISTS_VALUE)
+    elif operator in (_LT, _GT):
+        # Behind the feature gate TaintTolerationComparisonOperators, which is off in v1.36.
+        errors.not_supported(path, operator, (_EQUAL, _EXISTS, _LT, _GT))
+    else:
+        errors.not_supported(path, operator, (_EQUAL, _EXISTS))
+
+
+def check_scheduling_gates(gates: list[PodSchedulingGate], errors: Errors, path: Path) -> None:
+    seen: set[str] = set()
+    for i, gate in enumerate(gates):
+        name = gate.name or ""
+        check_label_key(name, errors, (*path, i))
+        if name in seen:
+            errors.duplicate((*path, i), name)
+        seen.add(name)
+
+
+def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> None:
+    seen: set[str] = set()
+    for i, volume in enumerate(volumes):
+        before = len(errors)
+        _check_volume(volume, errors, (*path, i))
+        name = volume.name or ""
+        if name in seen:
+            errors.duplicate((*path, i, "name"), name)
+        if len(errors) == before:
+            seen.add(name)
+
+
+def _check_volume(volume: Volume, errors: Errors, path: Path) -> None:
+    if volume.image is not None and not volume.image.reference:
+        errors.required((*path, "image", "reference"))
+    claim = volume.persistent_volume_claim
+    if claim is not None and not claim.claim_name:
+        errors.required((*path, "persistentVolumeClaim", "claimName"))
+    if not volume.name:
+        errors.required((*path, "name"))
+    else:
+        errors.invalid_for_each((*path, "name"), volume.name, names.dns_label_errors(volume.name))

@@ -1,0 +1,56 @@
+"""Topology spread constraints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from berth.kube.validation.affinity import check_label_keys
+from berth.kube.validation.selectors import check_label_selector
+
+if TYPE_CHECKING:
+    from berth.kube.objects import TopologySpreadConstraint
+    from berth.kube.validation.errors import Errors, Path
+
+DO_NOT_SCHEDULE, SCHEDULE_ANYWAY = "DoNotSchedule", "ScheduleAnyway"
+POLICIES = ("Honor", "Ignore")
+_POSITIVE = "must be greater than zero"
+
+
+def check_spread_constraints(constraints: list[TopologySpreadConstraint], errors: Errors, path: Path) -> None:
+    for i, constraint in enumerate(constraints):
+        _check_constraint(constraint, errors, (*path, i))
+        kind = (constraint.topology_key or "", constraint.when_unsatisfiable or "")
+        for later in constraints[i + 1 :]:
+            if kind == (later.topology_key or "", later.when_unsatisfiable or ""):
+                errors.duplicate((*path, i, "{topologyKey, whenUnsatisfiable}"), f"{{{kind[0]}, {kind[1]}}}")
+                break
+
+
+def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path: Path) -> None:
+    if (constraint.max_skew or 0) <= 0:
+        errors.invalid((*path, "maxSkew"), constraint.max_skew or 0, _POSITIVE)
+    if not constraint.topology_key:
+        errors.required((*path, "topologyKey"), "can not be empty")
+    action = constraint.when_unsatisfiable or ""
+    if action not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        errors.not_supported((*path, "whenUnsatisfiable"), action, (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY))
+    _check_min_domains(constraint.min_domains, action, errors, (*path, "minDomains"))
+    for field, policy in (
+        ("nodeAffinityPolicy", constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", constraint.node_taints_policy),
+    ):
+        if policy is not None and policy not in POLICIES:
+            errors.not_supported((*path, field), policy, POLICIES)
+    if constraint.match_label_keys:
+        check_label_keys(constraint.match_label_keys, [], constraint.label_selector, errors, path)
+    check_label_selector(constraint.label_selector, errors, (*path, "labelSelector"))
+
+
+def _check_min_domains(count: int | None, action: str, errors: Errors, path: Path) -> None:
+    if count is None:
+        return
+    if count <= 0:
+        errors.invalid(path, count, _POSITIVE)
+    if action != DO_NOT_SCHEDULE:
+        detail = f"can only use minDomains if whenUnsatisfiable={DO_NOT_SCHEDULE}, not {action}"
+        errors.invalid(path, count, detail)

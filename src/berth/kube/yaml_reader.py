@@ -1,0 +1,227 @@
+"""YAML as Kubernetes reads it (YAML 1.1 by way of sigs.k8s.io/yaml).
+
+Differences from PyYAML's own loader: plain scalars that look like dates or like ``22:30`` stay
+strings, exponents need no dot, a key may not occur twice in a mapping, and keys are strings.
+Aliases are followed, but a document may not grow out of proportion by them, nor nest deeper
+than anything sensible; values are built from parser events, so neither costs memory or stack.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+try:
+    from yaml import CSafeLoader as _Parser
+except ImportError:  # PyYAML without libyaml: slower, otherwise the same
+    from yaml import SafeLoader as _Parser  # type: ignore[assignment]
+
+_MAX_DEPTH = 1000
+# How many more values a document may hold than are written in it.
+_MAX_EXPANDED = 1_000_000
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = "<<"
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+_FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_WORDS: dict[str, object] = {
+    **dict.fromkeys(_NULL, None),
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+}
+_integer = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)").fullmatch
+_float = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
+_NUMBER_START = frozenset("+-.0123456789")
+
+
+class YamlError(ValueError):
+    """The text is not YAML that Kubernetes would read; `line` counts from 1."""
+
+    def __init__(self, detail: str, line: int | None = None) -> None:
+        super().__init__(f"line {line}: {detail}" if line else detail)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    value: Any
+    line: int
+
+
+def read(text: str) -> Iterator[Document]:
+    """The documents of a YAML stream; empty ones are left out."""
+    parser = _Parser(text)
+    try:
+        yield from _documents(parser)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise YamlError(error.problem or str(error), mark.line + 1 if mark else None) from None
+    except yaml.YAMLError as error:
+        raise YamlError(" ".join(str(error).split())) from None
+    finally:
+        parser.dispose()
+
+
+def _documents(parser: Any) -> Iterator[Document]:  # noqa: ANN401 - PyYAML's C parser has no useful type
+    builder, line = _Builder(), 1
+    while True:
+        event = parser.get_event()
+        if isinstance(event, yaml.StreamEndEvent):
+            return
+        if isinstance(event, yaml.DocumentStartEvent):
+            builder = _Builder()
+            line = _line(event)
+        elif isinstance(event, yaml.DocumentEndEvent):
+            if builder.value is not None:
+                yield Document(builder.value, line)
+        elif not isinstance(event, yaml.StreamStartEvent):
+            builder.take(event)
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+# --- values from events ------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A collection being read."""
+
+    value: dict[str, Any] | list[Any]
+    anchor: str | None
+    size: int = 1  # values in it, those behind aliases included
+    key: str | None = None
+    merged: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.value: Any = None
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._written = 0
+
+    def take(self, event: Any) -> None:  # noqa: ANN401
+        line = _line(event)
+        self._written += 1
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event, line)
+            if event.anchor:
+                self._anchors[event.anchor] = value, 1
+            self._add(value, 1, line)
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise YamlError(f"found undefined alias {event.anchor!r}", line)
+            value, size = self._anchors[event.anchor]
+            self._add(value, size, line)
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            if len(self._stack) >= _MAX_DEPTH:
+                raise YamlError(f"nested more than {_MAX_DEPTH} levels deep", line)
+            mapping = isinstance(event, yaml.MappingStartEvent)
+            self._stack.append(_Frame({} if mapping else [], event.anchor))
+        else:
+            self._close(line)
+
+    def _close(self, line: int) -> None:
+        frame = self._stack.pop()
+        if isinstance(frame.value, dict):
+            for merged in frame.merged:
+                for key, value in merged.items():
+                    frame.value.setdefault(key, value)
+        if frame.anchor:
+            # Only now: an anchor that contains itself would have no end.
+            self._anchors[frame.anchor] = frame.value, frame.size
+        self._add(frame.value, frame.size, line)
+
+    def _add(self, value: Any, size: int, line: int) -> None:  # noqa: ANN401
+        if not self._stack:
+            self.value = value
+            return
+        frame = self._stack[-1]
+        frame.size += size
+        if frame.size > _MAX_EXPANDED + self._written:
+            raise YamlError("document contains excessive aliasing", line)
+        if isinstance(frame.value, list):
+            frame.value.append(value)
+        elif frame.key is None:
+            frame.key = _key(value, line)
+        else:
+            self._set(frame, frame.value, value, line)
+
+    @staticmethod
+    def _set(frame: _Frame, mapping: dict[str, Any], value: Any, line: int) -> None:  # noqa: ANN401
+        key, frame.key = frame.key or "", None
+        if key == _MERGE:
+            sources = value if isinstance(value, list) else [value]
+            if not all(isinstance(source, dict) for source in sources):
+                raise YamlError("map merge requires map or sequence of maps as the value", line)
+            frame.merged += sources
+        elif key in mapping:
+            raise YamlError(f'key "{key}" is set twice in the same mapping', line)
+        else:
+            mapping[key] = value
+
+
+def _key(value: object, line: int) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise YamlError("a key must be a string", line)
+
+
+def _scalar(event: yaml.ScalarEvent, line: int) -> object:
+    text: str = event.value
+    if event.tag is None or event.tag == "!":
+        # implicit[0]: a plain scalar, whose type is to be guessed
+        return _plain(text) if event.implicit[0] and event.tag is None else text
+    kind = event.tag.removeprefix(_TAG)
+    if kind in ("str", "binary") or kind == event.tag:
+        return text
+    value = _plain(text)
+    if kind == "float" and isinstance(value, int):
+        return float(value)
+    if type(value).__name__.replace("NoneType", "null") != kind:
+        raise YamlError(f'cannot decode "{text}" as a !!{kind}', line)
+    return value
+
+
+def _plain(text: str) -> object:
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMBER_START:
+        return text
+    if _integer(text):
+        value = _parse_int(text.replace("_", ""))
+        if value is not None:
+            return value
+    return float(text) if _float(text) else text
+
+
+def _parse_int(text: str) -> int | None:
+    """The integer, or None if it does not fit into 64 bits."""
+    sign = -1 if text.startswith("-") else 1
+    digits = text.lstrip("+-")
+    if len(digits) > 70:
+        return None
+    if digits.startswith(("0x", "0b", "0o")):
+        value = int(digits, 0)
+    elif digits.startswith("0") and len(digits) > 1:
+        value = int(digits, 8)
+    else:
+        value = int(digits)
+    return sign * value if value < 2**64 else None
