@@ -136,7 +136,9 @@ def symmetry(during_execution: bool) -> tuple[Scenario, ...]:
 
 LIKES = S1.prefers_affinity_to(service="s2", topology="node")
 DISLIKES = S1.prefers_anti_affinity_to(service="s2", topology="node")
-EXCLUSIVE = make_pod("exclusive").labels(service="s1").anti_affinity_to(topology="node", namespace_selector={})
+EXCLUSIVE = (
+    make_pod("exclusive").labels(service="s1").anti_affinity_to(topology="node", namespace_selector={})
+)
 DAEMON = make_pod("daemon").namespace("kube-system")
 OWN_KIND_ONLY = S1.anti_affinity_to(make_selector(expression("service", "NotIn", "s1")), topology="node")
 GROUP = S1.affinity_to(service="s1", topology="zone")
@@ -166,7 +168,9 @@ GROUPS = (
         ("b",),
     ),
     Scenario("a node for itself", nodes_running(a=(S2,), b=()), EXCLUSIVE.build(), ("b",)),
-    Scenario("nobody joins a pod with a node for itself", nodes_running(a=(EXCLUSIVE,), b=()), S2.build(), ("b",)),
+    Scenario(
+        "nobody joins a pod with a node for itself", nodes_running(a=(EXCLUSIVE,), b=()), S2.build(), ("b",)
+    ),
     Scenario(
         "company of the own service only",
         nodes_running(a=(S2,), b=(make_pod("other").labels(service="s1"),), c=(make_pod("plain"),)),
@@ -248,7 +252,10 @@ P = make_pod("p")
 
 NODE_AFFINITY = (
     Scenario(
-        "Intel or AMD", MACHINES, P.node_affinity(where("cpu", "In", "intel", "amd")).build(), ("intel-y", "amd-z")
+        "Intel or AMD",
+        MACHINES,
+        P.node_affinity(where("cpu", "In", "intel", "amd")).build(),
+        ("intel-y", "amd-z"),
     ),
     Scenario(
         "terms are alternatives",
@@ -293,7 +300,10 @@ NODE_AFFINITY = (
     Scenario(
         "the greatest sum of weights",
         MACHINES,
-        P.prefers_nodes(zone="z", weight=2).prefers_nodes(cpu="amd").prefers_nodes(cpu="intel", weight=2).build(),
+        P.prefers_nodes(zone="z", weight=2)
+        .prefers_nodes(cpu="amd")
+        .prefers_nodes(cpu="intel", weight=2)
+        .build(),
         ("intel-y", "amd-z", "arm-z"),
         ("amd-z",),
     ),

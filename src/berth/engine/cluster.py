@@ -8,8 +8,9 @@ class is placed for the first time and its counters are built.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Serv
 
 if TYPE_CHECKING:
     from berth.engine.plan import Plan
+    from berth.engine.usage import Usage
 
 FINISHED = ("Succeeded", "Failed")
 _NOWHERE = -1
@@ -112,6 +114,7 @@ class Cluster:
         usage: Nodes whose pods changed.
         node_changes: Nodes that came, went or changed themselves.
         plans: The classes whose rules are compiled, the one placed longest ago first.
+        shared_usage: What plans with equal requests share, while one of them lives.
     """
 
     def __init__(self, options: Options | None = None, *, expected_nodes: int = 16) -> None:
@@ -123,6 +126,7 @@ class Cluster:
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()
         self.plans: OrderedDict[PodClass, Plan] = OrderedDict()
+        self.shared_usage: WeakValueDictionary[Hashable, Usage] = WeakValueDictionary()
         self._classes: list[PodClass | None] = [None]
         self._free_numbers: list[int] = []
         self._class_of: dict[bytes, PodClass] = {}

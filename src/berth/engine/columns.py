@@ -42,7 +42,7 @@ class LabelColumn:
         self.ids: IndexArray = np.zeros(capacity, dtype=np.intp)
         self.values: list[str | None] = [None]
         self._index: dict[str, int] = {}
-        self.nodes: Int32Array = np.zeros(max(capacity, 8) + 1, dtype=np.int32)
+        self.nodes: Int32Array = np.zeros(8, dtype=np.int32)
         self.identity = True
         self.dependents: dict[Grows, None] = {}
 

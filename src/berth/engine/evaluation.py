@@ -55,7 +55,6 @@ class Evaluation:
 
 def evaluate(plan: Plan) -> Evaluation:
     nodes = plan.cluster.nodes
-    plan.refresh()
     order = np.flatnonzero(nodes.alive[: nodes.count])
     if not nodes.in_order:
         order = order[np.argsort(nodes.arrival[order], kind="stable")]

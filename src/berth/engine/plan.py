@@ -16,11 +16,10 @@ from berth.engine.cluster import Cluster
 from berth.engine.podclass import PodClass
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
 from berth.engine.rules.base import ERROR, NodeRule, Rule, TopologyRule, scale_table
+from berth.engine.usage import Reader, Usage, usage_key
 
 # Plans kept at a time; the one placed longest ago is dropped first.
 MAX_PLANS = 2048
-# Past this many changed nodes (as a share of all) asking everyone is cheaper than asking a list.
-_FULL_REFRESH_SHARE = 0.25
 
 
 class SchedulingError(Exception):
@@ -35,12 +34,18 @@ class _Scaled:
     weight: int
     reverse: bool
     raw: Int32Array
+    varies: bool = False
     top: int = -1
     scores: Int32Array | None = None
 
+    def ask(self, slots: Slots) -> None:
+        self.raw[slots] = self.rule.raw(slots)
+        self.varies = bool(self.raw.any())
+        self.scores = None
+
     def weighted(self, blocked: Int32Array) -> Int32Array | int:
         count = len(blocked)
-        if not self.raw.any():
+        if not self.varies:
             return self.weight * int(scale_table(0, reverse=self.reverse)[0])
         top = max(int((self.raw[:count] - blocked).max()), 0)
         if top != self.top or self.scores is None:
@@ -63,23 +68,30 @@ class Plan:
             rule(cluster, pod_class) for rule in TOPOLOGY_RULES if rule.name not in options.disabled
         ]
         capacity = cluster.nodes.capacity
-        self._static: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
-        self._blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
-        self._base: Int32Array = np.zeros(capacity, dtype=np.int32)
-        self._static_base: Int32Array = np.zeros(capacity, dtype=np.int32)
         weights = options.weights
+        self._usage = self._shared_usage()
+        self._static_filters = [r for r in self.node_rules if r.filters and r.static]
+        self._static_scores = [
+            (r, weights[r.name]) for r in self.node_rules if r.scores and r.static and not r.scaling and r.name in weights
+        ]
         self._scaled = [
             _Scaled(r, weights[r.name], r.name == "TaintToleration", np.zeros(capacity, dtype=np.int32))
             for r in self.node_rules
-            if r.scaling and r.scores and r.name in weights
+            if r.scores and r.scaling and r.name in weights
         ]
-        self._static_filters = [r for r in self.node_rules if r.filters and r.static]
-        self._usage_filters = [r for r in self.node_rules if r.filters and not r.static]
-        plain = [r for r in self.node_rules if r.scores and not r.scaling and r.name in weights]
-        self._static_scores = [(r, weights[r.name]) for r in plain if r.static]
-        self._usage_scores = [(r, weights[r.name]) for r in plain if not r.static]
-        self._seen_nodes = self._seen_usage = -1
+        self._blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
+        self._base: Int32Array = np.zeros(capacity, dtype=np.int32)
+        self._blocks = self._adds = False
+        self._node_changes = Reader(cluster, cluster.node_changes)
         self.error = self._prescore_error()
+
+    def _shared_usage(self) -> Usage:
+        shared = self.cluster.shared_usage
+        key = usage_key(self.pod_class)
+        usage = shared.get(key)
+        if usage is None:
+            usage = shared[key] = Usage(self.cluster, [r for r in self.node_rules if not r.static])
+        return usage
 
     @property
     def rules(self) -> list[Rule]:
@@ -109,71 +121,60 @@ class Plan:
 
     def refresh(self) -> None:
         """Ask the rules about single nodes again where something changed."""
-        cluster = self.cluster
-        if self._seen_nodes != cluster.node_changes.end:
-            slots = self._changed(cluster.node_changes.since(self._seen_nodes))
-            self._seen_nodes = cluster.node_changes.end
-            self._refresh_static(slots)
-            self._refresh_usage(slots)
-        if self._seen_usage != cluster.usage.end:
-            slots = self._changed(cluster.usage.since(self._seen_usage))
-            self._seen_usage = cluster.usage.end
-            self._refresh_usage(slots)
-
-    def _changed(self, slots: list[int] | None) -> Slots:
-        nodes = self.cluster.nodes
-        if slots is None or len(slots) > nodes.count * _FULL_REFRESH_SHARE:
-            return nodes.every_slot
-        return np.array(slots, dtype=np.intp)
-
-    def _refresh_static(self, slots: Slots) -> None:
+        self._usage.refresh()
+        slots = self._node_changes.changed()
+        if slots is None:
+            return
         feasible = self.cluster.nodes.alive[slots].copy()
         for rule in self._static_filters:
             feasible &= rule.feasible(slots)
-        self._static[slots] = np.where(feasible, 0, BLOCKED)
+        self._blocked[slots] = np.where(feasible, 0, BLOCKED)
+        self._blocks = bool(self._blocked[: self.cluster.nodes.count].any())
         for scaled in self._scaled:
-            scaled.raw[slots] = scaled.rule.raw(slots)
-            scaled.scores = None
+            scaled.ask(slots)
         if self._static_scores:
-            # An image's worth depends on how many nodes have it, so all nodes are asked.
+            # An image is worth more the more nodes have it, so one node's change concerns all.
             every = self.cluster.nodes.every_slot
-            self._static_base[every] = sum(weight * rule.raw(every) for rule, weight in self._static_scores)
-            self._refresh_usage(every)
-
-    def _refresh_usage(self, slots: Slots) -> None:
-        blocked = self._static[slots]
-        for rule in self._usage_filters:
-            blocked = blocked | np.where(rule.feasible(slots), 0, BLOCKED)
-        self._blocked[slots] = blocked
-        base = self._static_base[slots]
-        for rule, weight in self._usage_scores:
-            base = base + weight * rule.raw(slots)
-        self._base[slots] = base
+            self._base[every] = sum(weight * rule.raw(every) for rule, weight in self._static_scores)
+            self._adds = bool(self._base.any())
 
     # --- choosing -----------------------------------------------------------------
 
     def blocked(self) -> Int32Array:
         """0 for every feasible node, positive for the others."""
         self.refresh()
-        blocked = self._blocked[: self.cluster.nodes.count]
+        count = self.cluster.nodes.count
+        blocked = self._usage.blocked[:count]
+        if self._blocks:
+            blocked = blocked + self._blocked[:count]
         filters = [rule for rule in self.topology_rules if rule.filters]
         if filters:
-            blocked = blocked.copy()
+            if not self._blocks:
+                blocked = blocked.copy()
             for rule in filters:
                 rule.block(blocked)
         return blocked
 
     def totals(self, blocked: Int32Array) -> Int32Array:
         """The weighted total of every node; meaningful for feasible nodes only."""
-        total = self._base[: len(blocked)]
+        count = len(blocked)
+        total = self._usage.base[:count]
+        constant = 0
+        parts = [self._base[:count]] if self._adds else []
         for scaled in self._scaled:
-            total = total + scaled.weighted(blocked)
+            scores = scaled.weighted(blocked)
+            if isinstance(scores, int):
+                constant += scores
+            else:
+                parts.append(scores)
         weights = self.cluster.options.weights
         for rule in self.topology_rules:
-            if rule.name in weights:
-                scores = rule.weighted(blocked, weights[rule.name])
-                if scores is not None:
-                    total = total + scores
+            if rule.name in weights and (weighted := rule.weighted(blocked, weights[rule.name])) is not None:
+                parts.append(weighted)
+        if constant:
+            total = total + np.int32(constant)
+        for part in parts:
+            total = total + part
         return total
 
     def choose(self, rng: np.random.Generator | None = None) -> int | None:

@@ -1,19 +1,19 @@
 """How much of each resource a pod asks for, as the scheduler counts it.
 
-Sums are taken exactly and rounded up once at the end, because two requests of half a
-millicore are one millicore, not two.
+Sums are taken exactly (quantities have nano precision) and rounded up once at the end, because
+two requests of half a millicore are one millicore, not two.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
+import msgspec
+
 from berth.kube import names, quantity
-from berth.kube.objects import Container, ContainerStatus, PodSpec, PodStatus, ResourceList
+from berth.kube.objects import Container, ContainerStatus, PodSpec, PodStatus, RawQuantity, ResourceList
 
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGEPAGES = "hugepages-"
@@ -22,7 +22,10 @@ HUGEPAGES = "hugepages-"
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
-_Exact = dict[str, Fraction]
+_NANO = 10**9
+_MAX = 2**63 - 1
+_Exact = dict[str, int]  # resource -> billionths of its unit
+_FLOOR: _Exact = {CPU: DEFAULT_MILLI_CPU * _NANO // 1000, MEMORY: DEFAULT_MEMORY * _NANO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,11 @@ class Requests:
     scored: tuple[int, int]
 
 
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_known: dict[bytes, Requests] = {}
+_KNOWN_LIMIT = 8192
+
+
 @lru_cache(maxsize=1024)
 def is_scalar(name: str) -> bool:
     """Whether the scheduler tracks a resource beyond cpu, memory, ephemeral storage and pods."""
@@ -51,8 +59,8 @@ def is_scalar(name: str) -> bool:
     )
 
 
-def to_units(name: str, amount: Fraction) -> int:
-    return math.ceil(amount * 1000) if name == CPU else math.ceil(amount)
+def to_units(name: str, amount: int) -> int:
+    return min(-(-amount // (_NANO // 1000 if name == CPU else _NANO)), _MAX)
 
 
 def units_of(resources: ResourceList | None) -> dict[str, int]:
@@ -66,12 +74,25 @@ def units_of(resources: ResourceList | None) -> dict[str, int]:
 
 def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Requests:
     """The requests of a pod; `status` is given for running pods, whose resize may be in flight."""
+    if status is not None:
+        return _compute(spec, status)
+    containers = [c.resources for c in spec.containers or ()]
+    starting = [(c.resources, c.restart_policy) for c in spec.init_containers or ()]
+    key = _encode((containers, starting, spec.overhead, spec.resources))
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _KNOWN_LIMIT:
+            _known.clear()
+        found = _known[key] = _compute(spec, None)
+    return found
+
+
+def _compute(spec: PodSpec, status: PodStatus | None) -> Requests:
     exact = _aggregate(spec, status, {}, pod_level=True)
     pod_level = _pod_level_requests(spec)
-    defaults = {CPU: Fraction(DEFAULT_MILLI_CPU, 1000), MEMORY: Fraction(DEFAULT_MEMORY)}
-    missing = {k: v for k, v in defaults.items() if not pod_level or k not in exact}
+    missing = {k: v for k, v in _FLOOR.items() if k not in exact} if pod_level else _FLOOR
     nonzero = _aggregate(spec, status, missing, pod_level=True)
-    scored = _aggregate(spec, None, defaults, pod_level=False) if pod_level or status else nonzero
+    scored = _aggregate(spec, None, _FLOOR, pod_level=False) if pod_level or status else nonzero
     return Requests(
         {k: to_units(k, v) for k, v in exact.items() if k in (CPU, MEMORY, EPHEMERAL) or is_scalar(k)},
         _cpu_and_memory(nonzero),
@@ -80,12 +101,16 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Requests:
 
 
 def _cpu_and_memory(amounts: _Exact) -> tuple[int, int]:
-    zero = Fraction(0)
-    return to_units(CPU, amounts.get(CPU, zero)), to_units(MEMORY, amounts.get(MEMORY, zero))
+    return to_units(CPU, amounts.get(CPU, 0)), to_units(MEMORY, amounts.get(MEMORY, 0))
+
+
+@lru_cache(maxsize=4096)
+def _nano(raw: RawQuantity) -> int:
+    return int(quantity.parse(raw) * _NANO)
 
 
 def _parse(resources: ResourceList | None) -> _Exact:
-    return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
+    return {name: _nano(raw) for name, raw in resources.items()} if resources else {}
 
 
 def _aggregate(spec: PodSpec, status: PodStatus | None, missing: _Exact, *, pod_level: bool) -> _Exact:
@@ -115,7 +140,7 @@ def _aggregate(spec: PodSpec, status: PodStatus | None, missing: _Exact, *, pod_
 
 def _add(total: _Exact, more: _Exact) -> None:
     for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount
+        total[name] = total.get(name, 0) + amount
 
 
 def _raise_to(total: _Exact, other: _Exact) -> None:
@@ -159,7 +184,7 @@ class _EffectiveRequests:
             return desired
         everything = _parse(spec.resources and spec.resources.requests)
         most = self._most(everything, self._status.resources.requests, self._status.allocated_resources)
-        return {name: most.get(name, Fraction(0)) for name in desired}
+        return {name: most.get(name, 0) for name in desired}
 
     def _most(self, desired: _Exact, actual: ResourceList | None, allocated: ResourceList | None) -> _Exact:
         most: _Exact = {} if self._infeasible else dict(desired)

@@ -106,11 +106,11 @@ def _both_node(spec: NodeAffinity | None, added: NodeAffinity | None) -> NodeAff
     if spec is None or added is None:
         return added if spec is None else spec
     return NodeAffinity(
-        required_during_scheduling_required_during_execution=_and(
+        required_during_scheduling_required_during_execution=intersection(
             spec.required_during_scheduling_required_during_execution,
             added.required_during_scheduling_required_during_execution,
         ),
-        required_during_scheduling_ignored_during_execution=_and(
+        required_during_scheduling_ignored_during_execution=intersection(
             spec.required_during_scheduling_ignored_during_execution,
             added.required_during_scheduling_ignored_during_execution,
         ),
@@ -144,7 +144,8 @@ def _joined(first: list[_T] | None, second: list[_T] | None) -> list[_T] | None:
     return [*first, *second] if first and second else first or second
 
 
-def _and(first: NodeSelector | None, second: NodeSelector | None) -> NodeSelector | None:
+def intersection(first: NodeSelector | None, second: NodeSelector | None) -> NodeSelector | None:
+    """The selector that matches what both match; None stands for no restriction."""
     if first is None or second is None:
         return second if first is None else first
     left, right = _terms(first), _terms(second)

@@ -74,6 +74,14 @@ def created(pod: Pod) -> Pod:
     return merge_label_keys(default_pod(pod))
 
 
+def taken_in(pod: Pod) -> Pod:
+    """The pod as a manifest means it: created now, or, if it has a uid, copied from a server that created it.
+
+    Label keys of the latter were merged then, and must not be merged twice.
+    """
+    return default_pod(pod) if pod.metadata.uid else created(pod)
+
+
 def _map_list(items: list[_T] | None, change: Callable[[_T], _T]) -> list[_T] | None:
     """The changed list, or the very same one if no item changed."""
     if not items:

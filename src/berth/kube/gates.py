@@ -44,7 +44,7 @@ class FeatureGates:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``A=true,B=false``. A gate's own entry wins over AllBeta; without either it keeps its default."""
+        """Read ``A=true,B=false``. A gate's own entry wins over AllBeta; the rest keep their default."""
         given: dict[str, bool] = {}
         for item in filter(None, text.split(",")):
             name, equals, value = (part.strip() for part in item.partition("="))

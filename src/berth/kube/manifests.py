@@ -79,7 +79,7 @@ class Manifest:
 
 
 def title(kind: str, namespace: str | None, name: str) -> str:
-    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}".rstrip()
 
 
 def load(paths: Iterable[str | Path], stdin: BinaryIO | None = None) -> list[Manifest]:
@@ -227,12 +227,12 @@ def _identity(kind: object, api_version: object, source: Source) -> tuple[str, s
     return kind, api_version or ""
 
 
-class _NamedMeta(msgspec.Struct):
+class _NamedMeta(msgspec.Struct, frozen=True):
     name: object = None
     namespace: object = None
 
 
-class _Named(msgspec.Struct):
+class _Named(msgspec.Struct, frozen=True):
     """All we look at in an object of a kind we do not read."""
 
     metadata: _NamedMeta = _NamedMeta()
@@ -252,7 +252,8 @@ def _manifest(
     try:
         decoded: KubeObject = decode(view)
     except DecodeError as error:
-        name, namespace = _names_of_unknown(decode)
+        name, given = _names_of_unknown(decode)
+        namespace = None if kinds.is_cluster_scoped(kind) else given or DEFAULT_NAMESPACE
         raise _complaint(kind, namespace, name, source, str(error)) from None
     metadata = decoded.metadata
     namespace = None if kinds.is_cluster_scoped(kind) else metadata.namespace or DEFAULT_NAMESPACE

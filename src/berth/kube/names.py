@@ -77,9 +77,8 @@ def _label_key_errors(value: str) -> tuple[str, ...]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         rule = regex_message(_NAME_PART_RULE, _NAME_PART, "MyName", "my.name", "123-abc")
-        return (
-            f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-        )
+        prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a valid label key {rule} {prefixed}",)
     if slash and not prefix:
         errors.append(f"prefix part {EMPTY}")
     elif prefix:

@@ -285,6 +285,10 @@ class PodTemplateSpec(Struct, frozen=True):
     spec: PodSpec | None = None
 
 
+class StatefulSetOrdinals(Struct, frozen=True):
+    start: int | None = None
+
+
 class WorkloadSpec(Struct, frozen=True):
     """Deployment, ReplicaSet, StatefulSet and DaemonSet: what placing their pods needs."""
 
@@ -292,6 +296,7 @@ class WorkloadSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
     template: PodTemplateSpec | None = None
     service_name: str | None = None
+    ordinals: StatefulSetOrdinals | None = None
 
 
 class Workload(Struct, frozen=True):
@@ -320,6 +325,12 @@ class JobSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
     template: PodTemplateSpec | None = None
     suspend: bool | None = None
+    completion_mode: str | None = None
+
+
+class JobStatus(Struct, frozen=True):
+    succeeded: int | None = None
+    conditions: list[Condition] | None = None
 
 
 class Job(Struct, frozen=True):
@@ -327,6 +338,7 @@ class Job(Struct, frozen=True):
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
+    status: JobStatus | None = None
 
 
 class JobTemplateSpec(Struct, frozen=True):

@@ -64,5 +64,5 @@ def _add(total: Amounts, more: Mapping[str, Quantity]) -> None:
 def _raise_to(total: Amounts, floor: Mapping[str, Quantity]) -> None:
     for name, quantity in floor.items():
         known = total.get(name)
-        if known is None or quantity.amount > known.amount:
+        if known is None or quantity.exceeds(known):
             total[name] = quantity

@@ -1,7 +1,7 @@
 """Kubernetes quantities: exact amounts such as ``100m``, ``1.5Gi`` or ``12e6``.
 
 Legality, precision, rounding, overflow and spelling follow the API machinery
-(apimachinery/pkg/api/resource), oddities included: a quantity finer than a nano is
+(apimachinery/pkg/api/resource), oddities included: a quantity steps than a nano is
 rounded up, a binary one beyond an int64 is capped, and a decimal one beyond an int64
 has the integer value 0.
 
@@ -88,6 +88,16 @@ class Quantity:
             # Upstream adds one after truncating, so small negative amounts lose their sign.
             return _wrap(-(-self.unscaled // divisor) + (1 if self.unscaled % divisor else 0))
         return _wrap(-(-self.unscaled // divisor))
+
+    def exceeds(self, other: Quantity) -> bool:
+        steps = self.exponent - other.exponent
+        if steps >= 0:
+            return self.unscaled * 10 ** min(steps, _EXPONENT_CAP) > other.unscaled
+        return self.unscaled > other.unscaled * 10 ** min(-steps, _EXPONENT_CAP)
+
+    def equals(self, other: Quantity) -> bool:
+        """Whether both are the same amount, however they are spelled."""
+        return not self.exceeds(other) and not other.exceeds(self)
 
     def rounded_to_milli(self) -> Quantity:
         if self.exponent >= _MILLI:

@@ -192,6 +192,8 @@ class _SoftSpread(_Spread):
     ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         self.per_node = constraint.topology_key == HOSTNAME
+        self.present: BoolArray | None = None
+        self.projection = Projection(cluster.nodes, self.column)
         self.counter.unlabelled = all_nodes
         if self.per_node:
             self.counter.release()
@@ -206,10 +208,14 @@ class _SoftSpread(_Spread):
             counts[empty] += counts[0]
         return counts
 
+    def score_table(self, size: int) -> FloatArray:
+        """Domain -> what its pods weigh; with more domains (`size`), each pod counts more."""
+        return self.counts() * math.log(size + 2) + (self.constraint.max_skew - 1)
+
     def domains_of(self, slots: IndexArray) -> int:
         """In how many domains these nodes stand."""
-        found = np.bincount(self.column.ids[slots], minlength=self.column.id_of("") + 1) > 0
         empty = self.column.id_of("")
+        found = self.present = np.bincount(self.column.ids[slots], minlength=self.column.capacity) > 0
         return int(found.sum()) - int(empty > 0 and found[empty] and found[0])
 
 
@@ -326,8 +332,12 @@ class PodTopologySpread(TopologyRule):
         return result
 
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
+        if not self.soft:
+            return None
         ignored = self._ignored(len(blocked))
         ranked = blocked if ignored is None else blocked + ignored
+        if len(self.soft) == 1 and self._wants_all_keys and not self.soft[0].per_node:
+            return self._weighted_by_domain(self.soft[0], ranked, weight)
         raw = self._scores(ranked)
         high, low = int((raw - ranked).max()), int((raw + ranked).min())
         if high < 0:
@@ -338,14 +348,25 @@ class PodTopologySpread(TopologyRule):
             scores[ignored > 0] = 0
         return scores
 
+    def _weighted_by_domain(self, spread: _SoftSpread, ranked: Int32Array, weight: int) -> Int32Array | None:
+        """The common case of one constraint: score its few domains, then look the nodes' up."""
+        _, sizes = self._sizes(ranked)
+        present = spread.present
+        if present is None or not sizes[0]:
+            return None
+        raw = _round(spread.score_table(sizes[0]))
+        low, high = int(raw[present].min()), int(raw[present].max())
+        table = (weight * _inverted(raw, low, high)).astype(np.int32)
+        table[0] = 0
+        return spread.projection.of(table)
+
     def _scores(self, ranked: Int32Array) -> Int32Array:
         """The weighted number of matching pods in each node's domains; less is better."""
         count = len(ranked)
         nodes_ranked, sizes = self._sizes(ranked)
         total: FloatArray | None = None
         for spread, size in zip(self.soft, sizes, strict=True):
-            factor = math.log((nodes_ranked if spread.per_node else size) + 2)
-            table = spread.counts() * factor + (spread.constraint.max_skew - 1)
+            table = spread.score_table(nodes_ranked if spread.per_node else size)
             if spread.per_node:
                 score = table[1 : count + 1]
                 if not self._wants_all_keys and not spread.column.identity:
@@ -356,9 +377,7 @@ class PodTopologySpread(TopologyRule):
             total = score.copy() if total is None else total + score
         if total is None:
             return np.zeros(count, dtype=np.int32)
-        whole = np.floor(total)
-        whole += (total - whole) >= 0.5
-        return whole.astype(np.int32)
+        return _round(total)
 
     def _sizes(self, ranked: Int32Array) -> tuple[int, list[int]]:
         """How many nodes are ranked, and in how many domains of each constraint they stand."""
@@ -396,7 +415,17 @@ def _invert(raw: Int64Array) -> Int64Array:
 
 
 def _invert_table(low: int, high: int) -> Int64Array:
-    raw = np.arange(low, max(high, low) + 1, dtype=np.int64)
+    return _inverted(np.arange(low, max(high, low) + 1, dtype=np.int64), low, high)
+
+
+def _inverted(raw: IntArray, low: int, high: int) -> Int64Array:
     if high <= 0:
         return np.full(len(raw), MAX_SCORE, dtype=np.int64)
-    return MAX_SCORE * (high + low - raw) // high
+    return MAX_SCORE * (high + low - raw.astype(np.int64)) // high
+
+
+def _round(scores: FloatArray) -> Int32Array:
+    """To the nearest integer, halves up (scores are never negative)."""
+    whole = np.floor(scores)
+    whole += (scores - whole) >= 0.5
+    return whole.astype(np.int32)

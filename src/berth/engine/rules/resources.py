@@ -31,41 +31,43 @@ class NodeResourcesFit(NodeRule):
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
         wanted = {name: amount for name, amount in pod_class.requests.plain.items() if amount > 0}
-        self._names = ["pods", *wanted]
-        self._rows = np.array([PODS_ROW, *map(self.nodes.row, wanted)], dtype=np.intp)
-        self._amounts = np.array([1, *wanted.values()], dtype=np.int64)[:, None]
+        self._names = {PODS_ROW: "pods"} | {self.nodes.row(name): name for name in wanted}
+        # What must be free in each row; rows the pod does not ask for may be overdrawn.
+        self._least: Int64Array = np.full((len(self.nodes.resource_rows), 1), np.iinfo(np.int64).min)
+        self._least[PODS_ROW] = 1
+        for name, amount in wanted.items():
+            self._least[self.nodes.row(name)] = amount
         self._load = np.array(pod_class.requests.scored, dtype=np.int64)[:, None]
 
     def feasible(self, slots: Slots) -> BoolArray:
-        return ~self._short(slots).any(axis=0)
+        return np.logical_and.reduce(self._enough(slots))
 
-    def _short(self, slots: Slots) -> BoolArray:
-        """Resource x node: is there too little left?"""
-        nodes = self.nodes
-        if isinstance(slots, slice):
-            return self._amounts > nodes.allocatable[self._rows, slots] - nodes.requested[self._rows, slots]
-        at = np.ix_(self._rows, slots)
-        return self._amounts > nodes.allocatable[at] - nodes.requested[at]
+    def _enough(self, slots: Slots) -> BoolArray:
+        """Resource x node: is there enough left?"""
+        rows = len(self._least)
+        free = self.nodes.allocatable[:rows, slots] - self.nodes.requested[:rows, slots]
+        return free >= self._least
 
     def raw(self, slots: Slots) -> IntArray:
         """The mean of the free shares of cpu and memory after the pod has come, in percent."""
-        nodes = self.nodes
-        capacity = nodes.allocatable[CPU_ROW : MEMORY_ROW + 1, slots]
-        free = capacity - nodes.nonzero[:, slots]
+        capacity = self.nodes.allocatable[CPU_ROW : MEMORY_ROW + 1, slots]
+        free = capacity - self.nodes.nonzero[:, slots]
         free -= self._load
         np.maximum(free, 0, out=free)
         free *= MAX_SCORE
+        if capacity.all():
+            free //= capacity
+            return (free[0] + free[1]) >> 1
         free //= np.maximum(capacity, 1)
-        offered = (capacity > 0).sum(axis=0)
-        return free.sum(axis=0) // np.maximum(offered, 1)
+        return (free[0] + free[1]) // np.maximum((capacity > 0).sum(axis=0), 1)
 
     def reject(self, slot: int) -> Rejection | None:
-        short = np.flatnonzero(self._short(np.array([slot], dtype=np.intp))[:, 0])
+        short = np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0])
         if not len(short):
             return None
         reasons, causes, code = [], [], UNSCHEDULABLE
-        for i in short:
-            name, row, amount = self._names[i], self._rows[i], int(self._amounts[i, 0])
+        for row in short.tolist():
+            name, amount = self._names[row], int(self._least[row, 0])
             allocatable = int(self.nodes.allocatable[row, slot])
             used = int(self.nodes.requested[row, slot])
             reasons.append(TOO_MANY_PODS if row == PODS_ROW else insufficient(name))
@@ -92,15 +94,15 @@ class NodeResourcesBalancedAllocation(NodeRule):
         wanted = (plain.get(CPU, 0), plain.get(MEMORY, 0))
         self.scores = any(wanted)
         self.prescore = PROCEED if self.scores else SKIPPED
-        self._load = np.array(wanted, dtype=np.int64)[:, None]
+        # Without and with the pod, so that both balances come from one pass.
+        self._load = np.array(((0, 0), wanted), dtype=np.int64)[:, :, None]
 
     def raw(self, slots: Slots) -> IntArray:
-        nodes = self.nodes
-        capacity = nodes.allocatable[CPU_ROW : MEMORY_ROW + 1, slots]
-        used = nodes.requested[CPU_ROW : MEMORY_ROW + 1, slots]
-        change = _balance(used + self._load, capacity) - _balance(used, capacity)
+        capacity = self.nodes.allocatable[CPU_ROW : MEMORY_ROW + 1, slots]
+        used = self.nodes.requested[CPU_ROW : MEMORY_ROW + 1, slots]
+        without, with_pod = _balance(used + self._load, capacity)
         # Go divides toward zero; the dividend is never negative here, since each balance is 50 to 100.
-        return MAX_SCORE // 2 + (MAX_SCORE // 2 + change) // 2
+        return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
 
     def reject(self, slot: int) -> Rejection | None:
         del slot
@@ -108,12 +110,16 @@ class NodeResourcesBalancedAllocation(NodeRule):
 
 
 def _balance(used: Int64Array, capacity: Int64Array) -> Int64Array:
-    """100 when cpu and memory are used in equal shares, 50 when one is full and the other empty."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares: FloatArray = used / capacity
+    """Alternative x node: 100 when cpu and memory are used in equal shares, 50 when one is full, one empty."""
+    offered = bool(capacity.all())
+    # A resource the node does not offer is left out, and one share alone is balanced.
+    shares: FloatArray = used / (capacity if offered else np.maximum(capacity, 1))
     np.minimum(shares, 1.0, out=shares)
-    deviation = np.abs((shares[0] - shares[1]) / 2)
-    if not capacity.all():
-        # A resource the node does not offer is left out, and one share alone is balanced.
-        deviation[(capacity == 0).any(axis=0)] = 0.0
-    return ((1 - deviation) * MAX_SCORE).astype(np.int64)
+    deviation = shares[:, 0] - shares[:, 1]
+    deviation /= 2
+    np.abs(deviation, out=deviation)
+    if not offered:
+        deviation[:, (capacity == 0).any(axis=0)] = 0.0
+    np.subtract(1.0, deviation, out=deviation)
+    deviation *= MAX_SCORE
+    return deviation.astype(np.int64)

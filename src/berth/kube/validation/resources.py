@@ -83,9 +83,9 @@ def _check_against_limit(
     if limit is None:
         if not overcommit:
             errors.required((*path, "limits"), _NO_LIMIT)
-    elif not overcommit and amount.amount != limit.amount:
+    elif not overcommit and not amount.equals(limit):
         errors.invalid((*path, "requests"), str(amount), f"must be equal to {name} limit of {limit}")
-    elif amount.amount > limit.amount:
+    elif amount.exceeds(limit):
         detail = f"must be less than or equal to {name} limit of {limit}"
         errors.invalid((*path, "requests"), str(amount), detail)
 
@@ -132,21 +132,21 @@ def _check_pod_level_name(name: str, errors: Errors, path: Path) -> None:
 def _check_consistency(spec: PodSpec, resources: ResourceRequirements, errors: Errors, path: Path) -> None:
     requests, limits = resources.requests or {}, resources.limits or {}
     for name, total in pod_resources.aggregate(spec, pod_resources.requests_of, quantity.stored).items():
-        if name in requests and total.amount > quantity.stored(requests[name]).amount:
+        if name in requests and total.exceeds(quantity.stored(requests[name])):
             detail = f"must be greater than or equal to aggregate container requests of {total}"
             shown = quantity.format_quantity(requests[name])
             errors.invalid((*path, "requests", key(name)), shown, detail)
     for name, total in pod_resources.aggregate(spec, pod_resources.limits_of, quantity.stored).items():
         if not resource_names.is_huge_page(name) or name not in limits:
             continue
-        if total.amount > quantity.stored(limits[name]).amount:
+        if total.exceeds(quantity.stored(limits[name])):
             detail = f"must be greater than or equal to aggregate container limits of {total}"
             errors.invalid((*path, "limits", key(name)), quantity.format_quantity(limits[name]), detail)
     for i, container in enumerate(spec.containers or ()):
         own = (container.resources.limits if container.resources else None) or {}
         for name, raw in own.items():
             limit = quantity.stored(limits[name]) if name in limits else None
-            if limit is not None and quantity.stored(raw).amount > limit.amount:
+            if limit is not None and quantity.stored(raw).exceeds(limit):
                 detail = f"must be less than or equal to pod limits of {limit}"
                 shown = quantity.format_quantity(raw)
                 errors.invalid((*path, "containers", i, key(name), "limits"), shown, detail)

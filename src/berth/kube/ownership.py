@@ -1,0 +1,87 @@
+"""Which pods in a set of manifests already belong to which workload."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.kube.objects import Job, KubeObject, ObjectMeta, OwnerReference, Pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FINISHED_PODS = frozenset({"Succeeded", "Failed"})
+_FINISHED_JOBS = frozenset({"Complete", "Failed"})
+
+OwnerKey = tuple[str, str, str]  # namespace, kind, name
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
+
+
+def owner_key(metadata: ObjectMeta) -> OwnerKey | None:
+    """The controller of an object, as a key; an owner is in the same namespace."""
+    owner = controller_of(metadata)
+    return (metadata.namespace or "", owner.kind or "", owner.name or "") if owner else None
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether a controller counts the pod: neither finished nor being deleted."""
+    phase = pod.status.phase if pod.status else None
+    return phase not in _FINISHED_PODS and not pod.metadata.deletion_timestamp
+
+
+def has_succeeded(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase == "Succeeded"
+
+
+def is_finished(job: Job) -> bool:
+    conditions = job.status.conditions if job.status else None
+    return any(c.type in _FINISHED_JOBS and c.status == "True" for c in conditions or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Pods and the objects between them and their workload, by owner."""
+
+    pods: dict[OwnerKey, list[Pod]]
+    children: dict[OwnerKey, list[KubeObject]]
+    replica_sets: dict[tuple[str, str], list[str]]  # those of pods, by namespace and name without hash
+
+    def active(self, namespace: str | None, kind: str, name: str) -> list[Pod]:
+        return [pod for pod in self.pods.get((namespace or "", kind, name), ()) if is_active(pod)]
+
+    def pods_of_deployment(self, namespace: str | None, name: str) -> dict[str, list[Pod]]:
+        """Active pods by the name of their ReplicaSet.
+
+        A ReplicaSet belongs to the Deployment if it says so, or, when it is not among the manifests,
+        if its name is the Deployment's with a hash.
+        """
+        children = self.children.get((namespace or "", "Deployment", name), ())
+        owners = {child.metadata.name or "" for child in children}
+        owners.update(self.replica_sets.get((namespace or "", name), ()))
+        by_owner = {owner: self.active(namespace, "ReplicaSet", owner) for owner in sorted(owners)}
+        return {owner: pods for owner, pods in by_owner.items() if pods}
+
+
+def ownership(views: Iterable[KubeObject]) -> Ownership:
+    pods: dict[OwnerKey, list[Pod]] = defaultdict(list)
+    children: dict[OwnerKey, list[KubeObject]] = defaultdict(list)
+    for view in views:
+        key = owner_key(view.metadata)
+        if key is None:
+            continue
+        if isinstance(view, Pod):
+            pods[key].append(view)
+        else:
+            children[key].append(view)
+    replica_sets: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for namespace, kind, name in pods:
+        if kind == "ReplicaSet":
+            replica_sets[namespace, name.rpartition("-")[0]].append(name)
+    return Ownership(dict(pods), dict(children), dict(replica_sets))

@@ -1,0 +1,118 @@
+"""Pods made from the templates of workloads, the way the workload controllers make them.
+
+Names and hashes are deterministic: the same manifests always give the same pods.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+from msgspec.structs import replace
+
+from berth.kube.annotations import intersection
+from berth.kube.defaults import created
+from berth.kube.objects import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Toleration,
+)
+
+TEMPLATE_HASH = "pod-template-hash"
+REVISION_HASH = "controller-revision-hash"
+
+# The alphabet of Kubernetes' own hashes: no vowels, no look-alikes.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_HASH_LENGTH = 9
+_NAME_LENGTH = 253
+
+
+def template_hash(template: PodTemplateSpec | None) -> str:
+    digest = hashlib.blake2b(msgspec.json.encode(template, order="sorted"), digest_size=16).digest()
+    number = int.from_bytes(digest, "big")
+    letters = []
+    for _ in range(_HASH_LENGTH):
+        number, letter = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[letter])
+    return "".join(letters)
+
+
+def child_name(base: str, suffix: str) -> str:
+    """`base` and `suffix`, the former cut if the whole would be too long for a name."""
+    return f"{base[: _NAME_LENGTH - len(suffix) - 1]}-{suffix}"
+
+
+def owner_reference(api_version: str, kind: str, metadata: ObjectMeta) -> OwnerReference:
+    name = metadata.name or ""
+    uid = metadata.uid or f"{kind.lower()}.{metadata.namespace}.{name}"
+    return OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid, controller=True)
+
+
+def make_pod(template: PodTemplateSpec | None, own: ObjectMeta, owner: OwnerReference) -> Pod:
+    """A pod of the template with `own` name, labels and annotations, as the API server would store it."""
+    template = template or PodTemplateSpec()
+    given = template.metadata or ObjectMeta()
+    pod = Pod(
+        api_version="v1",
+        kind="Pod",
+        metadata=replace(
+            own,
+            labels={**(given.labels or {}), **(own.labels or {})} or None,
+            annotations={**(given.annotations or {}), **(own.annotations or {})} or None,
+            owner_references=[owner],
+        ),
+        spec=template.spec or PodSpec(),
+    )
+    return created(pod)
+
+
+# --- daemons ----------------------------------------------------------------------------------------
+
+
+def pinned(pod: Pod, node_name: str) -> Pod:
+    """The pod as a DaemonSet makes it for one node.
+
+    The pod's own required node affinity stays in force beside the pin: upstream replaces it,
+    but only after its controller has made sure that the node satisfies it.
+    """
+    spec = pod.spec
+    affinity = spec.affinity or Affinity()
+    node_affinity = affinity.node_affinity or NodeAffinity()
+    required = intersection(
+        node_affinity.required_during_scheduling_ignored_during_execution, _only(node_name)
+    )
+    node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
+    affinity = replace(affinity, node_affinity=node_affinity)
+    tolerations = _daemon_tolerations(spec.tolerations or [], bool(spec.host_network))
+    return replace(pod, spec=replace(spec, affinity=affinity, tolerations=tolerations))
+
+
+def _only(node_name: str) -> NodeSelector:
+    requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
+    return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[requirement])])
+
+
+def _daemon_tolerations(given: list[Toleration], host_network: bool) -> list[Toleration]:
+    added = [
+        _exists("not-ready", "NoExecute"),
+        _exists("unreachable", "NoExecute"),
+        _exists("disk-pressure", "NoSchedule"),
+        _exists("memory-pressure", "NoSchedule"),
+        _exists("pid-pressure", "NoSchedule"),
+        _exists("unschedulable", "NoSchedule"),
+    ]
+    if host_network:
+        added.append(_exists("network-unavailable", "NoSchedule"))
+    return [*given, *(toleration for toleration in added if toleration not in given)]
+
+
+def _exists(condition: str, effect: str) -> Toleration:
+    return Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect=effect)

@@ -1,0 +1,291 @@
+"""Workload templates expanded to the pods their controllers would create.
+
+Pods that the manifests already hold count: a snapshot with a Deployment and its pods gives
+only the pods that are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from berth.kube.objects import (
+    CronJob,
+    Job,
+    JobSpec,
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodTemplateSpec,
+    ReplicationController,
+    Workload,
+    WorkloadSpec,
+)
+from berth.kube.ownership import Ownership, has_succeeded, is_active, is_finished, owner_key, ownership
+from berth.kube.pod_templates import (
+    REVISION_HASH,
+    TEMPLATE_HASH,
+    child_name,
+    make_pod,
+    owner_reference,
+    pinned,
+    template_hash,
+)
+from berth.kube.validation.selectors import NODE_NAME_FIELD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from berth.kube.manifests import Manifest
+
+_JOB_NAME, _JOB_INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
+_POD_NAME, _POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedPod:
+    pod: Pod
+    origin: Manifest  # the workload it was made for
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    created: list[CreatedPod] = field(default_factory=list)
+    replica_sets: list[Workload] = field(default_factory=list)  # those made up for Deployments
+
+    @property
+    def pods(self) -> list[Pod]:
+        return [entry.pod for entry in self.created]
+
+
+def expand(manifests: Iterable[Manifest], node_names: Iterable[str] | None = None) -> Expansion:
+    """The pods that workloads among the manifests still lack, as the API server would store them.
+
+    DaemonSets get a pod for each of `node_names` (by default: of the nodes among the manifests);
+    whether a node is eligible for it is left to scheduling.
+    """
+    manifests = list(manifests)
+    views = [manifest.object for manifest in manifests if manifest.object is not None]
+    if node_names is None:
+        node_names = [view.metadata.name or "" for view in views if isinstance(view, Node)]
+    expander = _Expander(
+        owned=ownership(views),
+        workloads={(m.namespace or "", m.kind, m.name) for m in manifests if m.object is not None},
+        taken={
+            (view.metadata.namespace or "", view.metadata.name or "")
+            for view in views
+            if isinstance(view, Pod)
+        },
+        node_names=list(node_names),
+    )
+    expansion = Expansion()
+    for manifest in manifests:
+        pods = expander.expand(manifest, expansion.replica_sets)
+        expansion.created.extend(CreatedPod(pod, manifest) for pod in pods)
+    return expansion
+
+
+@dataclass(frozen=True, slots=True)
+class _Expander:
+    owned: Ownership
+    workloads: set[tuple[str, str, str]]
+    taken: set[tuple[str, str]]  # namespace and name of every pod there is
+    node_names: list[str]
+
+    def expand(self, manifest: Manifest, replica_sets: list[Workload]) -> Iterator[Pod]:
+        view = manifest.object
+        if view is None or owner_key(view.metadata) in self.workloads:
+            return  # what a workload among the manifests owns is expanded with it
+        match view:
+            case Workload() if manifest.kind == "Deployment":
+                yield from self._deployment(view, replica_sets)
+            case Workload() if manifest.kind == "StatefulSet":
+                yield from self._stateful_set(view)
+            case Workload() if manifest.kind == "DaemonSet":
+                yield from self._daemon_set(view)
+            case Workload():
+                yield from self._replica_set(view)
+            case ReplicationController():
+                yield from self._replication_controller(view)
+            case Job():
+                yield from self._job(view)
+            case CronJob():
+                yield from self._cron_job(view)
+
+    # --- interchangeable replicas
+
+    def _deployment(self, view: Workload, replica_sets: list[Workload]) -> Iterator[Pod]:
+        metadata, spec = view.metadata, view.spec
+        existing = self.owned.pods_of_deployment(metadata.namespace, metadata.name or "")
+        replica_set = self._replica_set_of(view, existing)
+        if replica_set is None:
+            replica_set = _synthetic_replica_set(view, existing)
+            replica_sets.append(replica_set)
+        missing = _count(spec.replicas) - sum(map(len, existing.values()))
+        labels = {TEMPLATE_HASH: (replica_set.metadata.labels or {}).get(TEMPLATE_HASH, "")}
+        owner = owner_reference("apps/v1", "ReplicaSet", replica_set.metadata)
+        yield from self._replicas(
+            metadata, spec.template, owner, missing, labels if labels[TEMPLATE_HASH] else {}
+        )
+
+    def _replica_set_of(self, view: Workload, existing: dict[str, list[Pod]]) -> Workload | None:
+        """The ReplicaSet among the manifests that new pods of a Deployment would join."""
+        key = (view.metadata.namespace or "", "Deployment", view.metadata.name or "")
+        children = [child for child in self.owned.children.get(key, ()) if isinstance(child, Workload)]
+        if not children:
+            return None
+        return max(
+            children, key=lambda c: (c.spec.replicas or 0, len(existing.get(c.metadata.name or "", ())))
+        )
+
+    def _replica_set(self, view: Workload) -> Iterator[Pod]:
+        owner = owner_reference("apps/v1", "ReplicaSet", view.metadata)
+        missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicaSet")
+        yield from self._replicas(view.metadata, view.spec.template, owner, missing)
+
+    def _replication_controller(self, view: ReplicationController) -> Iterator[Pod]:
+        owner = owner_reference("v1", "ReplicationController", view.metadata)
+        missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicationController")
+        yield from self._replicas(view.metadata, view.spec.template, owner, missing)
+
+    def _active(self, metadata: ObjectMeta, kind: str) -> int:
+        return len(self.owned.active(metadata.namespace, kind, metadata.name or ""))
+
+    def _replicas(
+        self,
+        metadata: ObjectMeta,
+        template: PodTemplateSpec | None,
+        owner: OwnerReference,
+        missing: int,
+        labels: dict[str, str] | None = None,
+    ) -> Iterator[Pod]:
+        for name in self._free_names(metadata.namespace, owner.name or "", missing):
+            own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
+            yield make_pod(template, own, owner)
+
+    def _free_names(self, namespace: str | None, base: str, count: int) -> Iterator[str]:
+        number = 0
+        while count > 0:
+            name = child_name(base, str(number))
+            number += 1
+            if (namespace or "", name) not in self.taken:
+                count -= 1
+                yield name
+
+    # --- replicas with a place of their own
+
+    def _stateful_set(self, view: Workload) -> Iterator[Pod]:
+        metadata, spec = view.metadata, view.spec
+        owner = owner_reference("apps/v1", "StatefulSet", metadata)
+        revision = child_name(metadata.name or "", template_hash(spec.template))
+        start = (spec.ordinals.start if spec.ordinals else None) or 0
+        for ordinal in range(start, start + _count(spec.replicas)):
+            name = child_name(metadata.name or "", str(ordinal))
+            if (metadata.namespace or "", name) not in self.taken:
+                labels = {_POD_NAME: name, _POD_INDEX: str(ordinal), REVISION_HASH: revision}
+                own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
+                yield make_pod(spec.template, own, owner)
+
+    def _daemon_set(self, view: Workload) -> Iterator[Pod]:
+        metadata, spec = view.metadata, view.spec
+        owner = owner_reference("apps/v1", "DaemonSet", metadata)
+        labels = {REVISION_HASH: template_hash(spec.template)}
+        served = {
+            pod.spec.node_name or _pinned_node(pod)
+            for pod in self.owned.active(metadata.namespace, "DaemonSet", metadata.name or "")
+        }
+        for node_name in self.node_names:
+            if node_name not in served:
+                name = child_name(metadata.name or "", node_name)
+                own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
+                yield pinned(make_pod(spec.template, own, owner), node_name)
+
+    # --- jobs
+
+    def _job(self, view: Job) -> Iterator[Pod]:
+        if not is_finished(view):
+            yield from self._run(view.metadata, view.spec, (view.status.succeeded if view.status else 0) or 0)
+
+    def _cron_job(self, view: CronJob) -> Iterator[Pod]:
+        """The pods of the next run, unless one is still going on."""
+        metadata, template = view.metadata, view.spec.job_template
+        runs = self.owned.children.get((metadata.namespace or "", "CronJob", metadata.name or ""), ())
+        running = [run for run in runs if isinstance(run, Job) and not is_finished(run)]
+        for run in running:
+            yield from self._job(run)
+        if running or view.spec.suspend or template is None or template.spec is None:
+            return
+        name = child_name(metadata.name or "", template_hash(template.spec.template))
+        yield from self._run(ObjectMeta(name=name, namespace=metadata.namespace), template.spec, 0)
+
+    def _run(self, metadata: ObjectMeta, spec: JobSpec, succeeded: int) -> Iterator[Pod]:
+        if spec.suspend:
+            return
+        name, namespace = metadata.name or "", metadata.namespace
+        owner = owner_reference("batch/v1", "Job", metadata)
+        pods = self.owned.pods.get((namespace or "", "Job", name), [])
+        wanted = _count(spec.parallelism)
+        if spec.completions is not None or spec.parallelism is None:
+            wanted = min(wanted, _count(spec.completions) - max(succeeded, sum(map(has_succeeded, pods))))
+        missing = max(0, wanted - sum(map(is_active, pods)))
+        labels = {_JOB_NAME: name, "job-name": name}
+        if spec.completion_mode != "Indexed":
+            yield from self._replicas(metadata, spec.template, owner, missing, labels)
+            return
+        done = {(pod.metadata.annotations or {}).get(_JOB_INDEX) for pod in pods}
+        free = (str(i) for i in range(_count(spec.completions)) if str(i) not in done)
+        for index in islice(free, missing):
+            own = ObjectMeta(
+                name=child_name(name, index),
+                namespace=namespace,
+                labels={**labels, _JOB_INDEX: index},
+                annotations={_JOB_INDEX: index},
+            )
+            yield make_pod(spec.template, own, owner)
+
+
+def _count(number: int | None) -> int:
+    return 1 if number is None else number
+
+
+def _synthetic_replica_set(view: Workload, existing: dict[str, list[Pod]]) -> Workload:
+    """The ReplicaSet a Deployment would have: that of its existing pods, or one of our naming."""
+    metadata, spec = view.metadata, view.spec
+    name = max(existing, key=lambda owner: len(existing[owner]), default="")
+    digest = name.rpartition("-")[2] if name else template_hash(spec.template)
+    hashed = {TEMPLATE_HASH: digest}
+    selector = spec.selector or LabelSelector()
+    template = spec.template or PodTemplateSpec()
+    given = template.metadata or ObjectMeta()
+    labels = {**(given.labels or {}), **hashed}
+    return Workload(
+        api_version="apps/v1",
+        kind="ReplicaSet",
+        metadata=ObjectMeta(
+            name=name or child_name(metadata.name or "", digest),
+            namespace=metadata.namespace,
+            labels=labels,
+            owner_references=[owner_reference("apps/v1", "Deployment", metadata)],
+        ),
+        spec=WorkloadSpec(
+            replicas=spec.replicas,
+            selector=replace(selector, match_labels={**(selector.match_labels or {}), **hashed}),
+            template=replace(template, metadata=replace(given, labels=labels)),
+        ),
+    )
+
+
+def _pinned_node(pod: Pod) -> str | None:
+    """The node a pending pod of a DaemonSet was made for."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    for term in (required.node_selector_terms if required else None) or ():
+        for requirement in (term.match_fields if term else None) or ():
+            if requirement.key == NODE_NAME_FIELD and requirement.values:
+                return requirement.values[0]
+    return None
