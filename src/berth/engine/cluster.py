@@ -163,8 +163,8 @@ class Cluster:
         slot = self.nodes.slot_of[name]
         orphans = self._pods_on[slot]
         for pod in list(orphans):
-            self._count(pod, -1)
-            self._book(pod, -1)
+            self._count(pod, slot, -1)
+            self._book(pod, slot, -1)
             self.pods.node[pod] = _NOWHERE
         for plan in self.plans.values():
             plan.node_leaves(slot)
@@ -182,7 +182,7 @@ class Cluster:
         moves = labels != (node.metadata.labels or {}) or taints != new_taints
         pods = self._pods_on[slot] if moves else ()
         for pod in pods:
-            self._count(pod, -1)
+            self._count(pod, slot, -1)
         if moves:
             for plan in self.plans.values():
                 plan.node_leaves(slot)
@@ -191,7 +191,7 @@ class Cluster:
             for plan in self.plans.values():
                 plan.node_joins(slot)
         for pod in pods:
-            self._count(pod, 1)
+            self._count(pod, slot, 1)
         self._node_changed(slot)
 
     def _node_changed(self, slot: int) -> None:
@@ -243,8 +243,8 @@ class Cluster:
                 del self._homeless[name]
         else:
             self._pods_on[slot].remove(pod)
-            self._count(pod, -1)
-            self._book(pod, -1)
+            self._count(pod, slot, -1)
+            self._book(pod, slot, -1)
         pod_class = self._class(pod)
         pod_class.running -= 1
         self.pods.remove(pod)
@@ -259,8 +259,8 @@ class Cluster:
     def _settle(self, pod: int, slot: int) -> None:
         self.pods.node[pod] = slot
         self._pods_on[slot].add(pod)
-        self._count(pod, 1)
-        self._book(pod, 1)
+        self._count(pod, slot, 1)
+        self._book(pod, slot, 1)
 
     def _class(self, pod: int) -> PodClass:
         found = self._classes[self.pods.pod_class[pod]]
@@ -268,18 +268,18 @@ class Cluster:
             raise KeyError(pod)
         return found
 
-    def _count(self, pod: int, sign: int) -> None:
+    def _count(self, pod: int, slot: int, sign: int) -> None:
         """Add a pod to, or take it from, the counters of its class."""
         touches = self._class(pod).touches
         if touches:
-            slot, terminating = int(self.pods.node[pod]), self.pods.terminating[pod]
+            terminating = self.pods.terminating[pod]
             for counter, weight in touches.items():
                 if not (terminating and counter.living_only):
                     counter.add(slot, sign * weight)
 
-    def _book(self, pod: int, sign: int) -> None:
+    def _book(self, pod: int, slot: int, sign: int) -> None:
         """Take up or free the pod's share of its node."""
-        pod_class, slot = self._class(pod), int(self.pods.node[pod])
+        pod_class = self._class(pod)
         self.nodes.use(slot, pod_class.requests, pod_class.host_ports, sign)
         self.usage.append(slot)
         self.usage.trim(self.nodes.capacity)

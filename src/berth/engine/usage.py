@@ -63,8 +63,17 @@ class Usage:
     def refresh(self) -> None:
         for reader in (self._nodes, self._pods):
             slots = reader.changed()
-            if slots is not None:
+            if slots is None:
+                continue
+            if not isinstance(slots, slice) and len(slots) == 1:
+                self._ask_one(slots.item())
+            else:
                 self._ask(slots)
+
+    def _ask_one(self, slot: int) -> None:
+        feasible = all(rule.feasible_at(slot) for rule in self._filters)
+        self.blocked[slot] = 0 if feasible else BLOCKED
+        self.base[slot] = sum(weight * rule.raw_at(slot) for rule, weight in self._scores)
 
     def _ask(self, slots: Slots) -> None:
         feasible = None

@@ -91,9 +91,9 @@ class Quantity:
 
     def exceeds(self, other: Quantity) -> bool:
         steps = self.exponent - other.exponent
-        if steps >= 0:
-            return self.unscaled * 10 ** min(steps, _EXPONENT_CAP) > other.unscaled
-        return self.unscaled > other.unscaled * 10 ** min(-steps, _EXPONENT_CAP)
+        mine = self.unscaled * _power(steps) if steps > 0 else self.unscaled
+        theirs = other.unscaled * _power(-steps) if steps < 0 else other.unscaled
+        return mine > theirs
 
     def equals(self, other: Quantity) -> bool:
         """Whether both are the same amount, however they are spelled."""
@@ -112,8 +112,8 @@ class Quantity:
         if not wide and (not self.unscaled or not other.unscaled):
             return replace(other if other.unscaled else self, format=form, text=None)
         exponent = min(self.exponent, other.exponent)
-        left = self.unscaled * 10 ** min(self.exponent - exponent, _EXPONENT_CAP)
-        right = other.unscaled * 10 ** min(other.exponent - exponent, _EXPONENT_CAP)
+        left = self.unscaled * _power(self.exponent - exponent)
+        right = other.unscaled * _power(other.exponent - exponent)
         total = left + right
         fits = all(-_MAX - 1 <= number <= _MAX for number in (left, right, total))
         return Quantity(total, exponent, form, wide or not fits)
@@ -126,6 +126,11 @@ class Quantity:
         if self.format == BINARY_SI and abs(self.amount) >= 1024 and self.amount.denominator == 1:
             return _spell_binary(int(self.amount))
         return _spell_decimal(self)
+
+
+def _power(exponent: int) -> int:
+    power: int = 10 ** min(exponent, _EXPONENT_CAP)
+    return power
 
 
 def _away_from_zero(number: int, divisor: int) -> int:

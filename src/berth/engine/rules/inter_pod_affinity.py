@@ -19,13 +19,14 @@ from berth.engine.counts import Counter
 from berth.engine.matching import Term
 from berth.engine.podclass import OwnedTerm, PodClass
 from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, Rejection, Status, TopologyRule
-from berth.engine.rules.vectors import Projection, blocked_where, spread_over_nodes, summed
+from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where, spread_over_nodes, summed
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _PEERS_SHOWN = 3
+_SCALES_KEPT = 64
 _Counters = dict[str, Counter]
 
 
@@ -46,7 +47,8 @@ class InterPodAffinity(TopologyRule):
         for _, owned in self._required:
             self._counter(self._affinity_counts, owned.topology_key)
         self._projections: dict[tuple[str, str], Projection] = {}
-        self._scales: dict[tuple[int, int], Int32Array] = {}
+        self._feasible_domains: dict[str, FeasibleDomains] = {}
+        self._scales: dict[int, Int32Array] = {}
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
 
@@ -198,21 +200,43 @@ class InterPodAffinity(TopologyRule):
         return _scale(high - low)[raw - low]
 
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
-        if not self._score_counts:
+        counters = self._score_counts
+        if not counters:
             return None
-        vectors = [
-            self._project("score", key).of(counter.counts.copy()) if len(counter.counts) < len(blocked)
-            else spread_over_nodes(counter.counts, counter.column, len(blocked))
-            for key, counter in self._score_counts.items()
-        ]
-        raw = vectors[0] if len(vectors) == 1 else sum(vectors[1:], start=vectors[0])
+        if len(counters) == 1:
+            ((key, counter),) = counters.items()
+            if counter.column is not None and not counter.column.identity:
+                return self._weighted_by_domain(key, counter, blocked, weight)
+        raw = self.raw_scores(blocked) if len(counters) > 1 else counter.counts[1 : len(blocked) + 1]
         low, high = int((raw + blocked).min()), int((raw - blocked).max())
         if high <= low:
             return None
-        table = self._scales.get((high - low, weight))
+        return self._scale(high - low, weight).take(raw - np.int32(low), mode="clip")
+
+    def _weighted_by_domain(self, key: str, counter: Counter, blocked: Int32Array, weight: int) -> Int32Array | None:
+        """The common case of one topology: score its domains, then look the nodes' up."""
+        present = counter.counts[self._domains(key).of(blocked)]
+        if not len(present):
+            return None
+        low, high = int(present.min()), int(present.max())
+        if high <= low:
+            return None
+        table = self._scale(high - low, weight).take(counter.counts - np.int32(low), mode="clip")
+        return self._project("score", key).of(table)
+
+    def _scale(self, spread: int, weight: int) -> Int32Array:
+        table = self._scales.get(spread)
         if table is None:
-            table = self._scales[high - low, weight] = (weight * _scale(high - low)).astype(np.int32)
-        return table.take(raw - np.int32(low), mode="clip")
+            if len(self._scales) >= _SCALES_KEPT:
+                self._scales.clear()
+            table = self._scales[spread] = (weight * _scale(spread)).astype(np.int32)
+        return table
+
+    def _domains(self, key: str) -> FeasibleDomains:
+        found = self._feasible_domains.get(key)
+        if found is None:
+            found = self._feasible_domains[key] = FeasibleDomains(self.nodes, self.nodes.column(key))
+        return found
 
     # --- explain ----------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from berth.engine.podclass import PodClass
 from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, Rejection, TopologyRule
 from berth.engine.rules.node_affinity import match_required
 from berth.engine.rules.taint_toleration import first_untolerated
-from berth.engine.rules.vectors import Projection, blocked_where, spread_over_nodes
+from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where, spread_over_nodes
 from berth.kube.objects import TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
 
@@ -192,7 +192,7 @@ class _SoftSpread(_Spread):
     ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         self.per_node = constraint.topology_key == HOSTNAME
-        self.present: BoolArray | None = None
+        self.feasible_domains = FeasibleDomains(cluster.nodes, self.column)
         self.projection = Projection(cluster.nodes, self.column)
         self.counter.unlabelled = all_nodes
         if self.per_node:
@@ -212,10 +212,10 @@ class _SoftSpread(_Spread):
         """Domain -> what its pods weigh; with more domains (`size`), each pod counts more."""
         return self.counts() * math.log(size + 2) + (self.constraint.max_skew - 1)
 
-    def domains_of(self, slots: IndexArray) -> int:
-        """In how many domains these nodes stand."""
+    def size(self, ranked: Int32Array) -> int:
+        """In how many domains the ranked nodes stand."""
+        found = self.feasible_domains.of(ranked)
         empty = self.column.id_of("")
-        found = self.present = np.bincount(self.column.ids[slots], minlength=self.column.capacity) > 0
         return int(found.sum()) - int(empty > 0 and found[empty] and found[0])
 
 
@@ -241,7 +241,6 @@ class PodTopologySpread(TopologyRule):
         self.prefilter = PROCEED if hard else SKIPPED
         self.prescore = PROCEED if soft else SKIPPED
         self._considered: WeakSet[PodClass] = WeakSet()
-        self._cached_sizes: tuple[Int32Array, int, list[int]] | None = None
         self._watch()
 
     def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
@@ -288,7 +287,6 @@ class PodTopologySpread(TopologyRule):
             spread.node_leaves(slot)
 
     def node_joins(self, slot: int) -> None:
-        self._cached_sizes = None
         for spread in self._spreads:
             spread.node_joins(slot)
 
@@ -350,11 +348,10 @@ class PodTopologySpread(TopologyRule):
 
     def _weighted_by_domain(self, spread: _SoftSpread, ranked: Int32Array, weight: int) -> Int32Array | None:
         """The common case of one constraint: score its few domains, then look the nodes' up."""
-        _, sizes = self._sizes(ranked)
-        present = spread.present
-        if present is None or not sizes[0]:
+        present = spread.feasible_domains.of(ranked)
+        if not present.any():
             return None
-        raw = _round(spread.score_table(sizes[0]))
+        raw = _round(spread.score_table(spread.size(ranked)))
         low, high = int(raw[present].min()), int(raw[present].max())
         table = (weight * _inverted(raw, low, high)).astype(np.int32)
         table[0] = 0
@@ -363,10 +360,10 @@ class PodTopologySpread(TopologyRule):
     def _scores(self, ranked: Int32Array) -> Int32Array:
         """The weighted number of matching pods in each node's domains; less is better."""
         count = len(ranked)
-        nodes_ranked, sizes = self._sizes(ranked)
         total: FloatArray | None = None
-        for spread, size in zip(self.soft, sizes, strict=True):
-            table = spread.score_table(nodes_ranked if spread.per_node else size)
+        for spread in self.soft:
+            size = int(np.count_nonzero(ranked == 0)) if spread.per_node else spread.size(ranked)
+            table = spread.score_table(size)
             if spread.per_node:
                 score = table[1 : count + 1]
                 if not self._wants_all_keys and not spread.column.identity:
@@ -378,16 +375,6 @@ class PodTopologySpread(TopologyRule):
         if total is None:
             return np.zeros(count, dtype=np.int32)
         return _round(total)
-
-    def _sizes(self, ranked: Int32Array) -> tuple[int, list[int]]:
-        """How many nodes are ranked, and in how many domains of each constraint they stand."""
-        cached = self._cached_sizes
-        if cached is not None and np.array_equal(cached[0], ranked):
-            return cached[1], cached[2]
-        slots = np.flatnonzero(ranked == 0)
-        sizes = [0 if spread.per_node else spread.domains_of(slots) for spread in self.soft]
-        self._cached_sizes = (ranked.copy(), len(slots), sizes)
-        return len(slots), sizes
 
     # --- explain ----------------------------------------------------------------
 

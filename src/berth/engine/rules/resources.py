@@ -37,7 +37,9 @@ class NodeResourcesFit(NodeRule):
         self._least[PODS_ROW] = 1
         for name, amount in wanted.items():
             self._least[self.nodes.row(name)] = amount
-        self._load = np.array(pod_class.requests.scored, dtype=np.int64)[:, None]
+        self._wanted = [(row, int(self._least[row, 0])) for row in self._names]
+        self._loads = pod_class.requests.scored
+        self._load = np.array(self._loads, dtype=np.int64)[:, None]
 
     def feasible(self, slots: Slots) -> BoolArray:
         return np.logical_and.reduce(self._enough(slots))
@@ -60,6 +62,20 @@ class NodeResourcesFit(NodeRule):
             return (free[0] + free[1]) >> 1
         free //= np.maximum(capacity, 1)
         return (free[0] + free[1]) // np.maximum((capacity > 0).sum(axis=0), 1)
+
+    def feasible_at(self, slot: int) -> bool:
+        allocatable, requested = self.nodes.allocatable.item, self.nodes.requested.item
+        return all(allocatable(row, slot) - requested(row, slot) >= least for row, least in self._wanted)
+
+    def raw_at(self, slot: int) -> int:
+        total = offered = 0
+        for row, (capacity_row, load) in enumerate(zip((CPU_ROW, MEMORY_ROW), self._loads, strict=True)):
+            capacity = self.nodes.allocatable.item(capacity_row, slot)
+            if capacity:
+                free = capacity - self.nodes.nonzero.item(row, slot) - load
+                total += max(free, 0) * MAX_SCORE // capacity
+                offered += 1
+        return total // (offered or 1)
 
     def reject(self, slot: int) -> Rejection | None:
         short = np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0])
@@ -96,12 +112,22 @@ class NodeResourcesBalancedAllocation(NodeRule):
         self.prescore = PROCEED if self.scores else SKIPPED
         # Without and with the pod, so that both balances come from one pass.
         self._load = np.array(((0, 0), wanted), dtype=np.int64)[:, :, None]
+        self._loads = wanted
 
     def raw(self, slots: Slots) -> IntArray:
         capacity = self.nodes.allocatable[CPU_ROW : MEMORY_ROW + 1, slots]
         used = self.nodes.requested[CPU_ROW : MEMORY_ROW + 1, slots]
         without, with_pod = _balance(used + self._load, capacity)
         # Go divides toward zero; the dividend is never negative here, since each balance is 50 to 100.
+        return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
+
+    def raw_at(self, slot: int) -> int:
+        allocatable, requested = self.nodes.allocatable.item, self.nodes.requested.item
+        cpus, memory = allocatable(CPU_ROW, slot), allocatable(MEMORY_ROW, slot)
+        cpu_used, memory_used = requested(CPU_ROW, slot), requested(MEMORY_ROW, slot)
+        cpu_load, memory_load = self._loads
+        without = _balance_of(cpu_used, cpus, memory_used, memory)
+        with_pod = _balance_of(cpu_used + cpu_load, cpus, memory_used + memory_load, memory)
         return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
 
     def reject(self, slot: int) -> Rejection | None:
@@ -123,3 +149,11 @@ def _balance(used: Int64Array, capacity: Int64Array) -> Int64Array:
     np.subtract(1.0, deviation, out=deviation)
     deviation *= MAX_SCORE
     return deviation.astype(np.int64)
+
+
+def _balance_of(cpu_used: int, cpus: int, memory_used: int, memory: int) -> int:
+    """`_balance` of one node."""
+    if not cpus or not memory:
+        return MAX_SCORE
+    deviation = abs((min(cpu_used / cpus, 1.0) - min(memory_used / memory, 1.0)) / 2)
+    return int((1 - deviation) * MAX_SCORE)

@@ -50,6 +50,32 @@ class Projection:
         return self._vector
 
 
+class FeasibleDomains:
+    """Which domains hold a feasible node, looked up again only when the feasible nodes have changed."""
+
+    __slots__ = ("_blocked", "_column", "_found", "_nodes", "_nodes_version")
+
+    def __init__(self, nodes: NodeTable, column: LabelColumn) -> None:
+        self._nodes = nodes
+        self._column = column
+        self._blocked: Int32Array | None = None
+        self._found: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._nodes_version = -1
+
+    def of(self, blocked: Int32Array) -> BoolArray:
+        """Domain id -> does a node of it have `blocked` 0? Entry 0 stands for nodes without the label."""
+        if (
+            self._blocked is None
+            or self._nodes_version != self._nodes.version
+            or not np.array_equal(self._blocked, blocked)
+        ):
+            self._blocked = blocked.copy()
+            self._nodes_version = self._nodes.version
+            found = np.bincount(self._column.ids[np.flatnonzero(blocked == 0)], minlength=self._column.capacity)
+            self._found = found > 0
+        return self._found
+
+
 def blocked_where(condition: BoolArray) -> Int32Array:
     return condition.astype(np.int32) * np.int32(BLOCKED)
 
