@@ -1,6 +1,6 @@
 """A whole cluster as plain, immutable data: what tests hand to the reference and to the engine alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
 from tests.reference import Args, World
@@ -17,7 +17,7 @@ class Cluster:
     replica_sets: tuple[Workload, ...] = ()
     stateful_sets: tuple[Workload, ...] = ()
     replication_controllers: tuple[ReplicationController, ...] = ()
-    args: Args = Args()
+    args: Args = field(default_factory=Args)
 
     def world(self) -> World:
         return World(

@@ -138,11 +138,21 @@ def test_items_of_a_typed_list_need_no_kind(tmp_path: Path, file: str) -> None:
         assert isinstance(manifest.object, view)
 
 
+@pytest.mark.parametrize("file", ["all.json", "all.yaml"])
+def test_a_list_of_nothing_and_a_kind_with_items_of_its_own(tmp_path: Path, file: str) -> None:
+    """An empty cluster gives an empty list; what other kinds mean by items is their business."""
+    for items in ("[]", "null"):
+        (tmp_path / file).write_text(f'{{"apiVersion": "v1", "kind": "List", "items": {items}}}')
+        assert load([file]) == []
+    (tmp_path / file).write_text('{"kind": "AllowList", "metadata": {"name": "a"}, "items": {"b": 1}}')
+    assert titles(load([file])) == ["AllowList a"]
+
+
 def test_kinds_of_other_groups_are_not_mistaken_for_ours(tmp_path: Path) -> None:
     """Knative has a Service too; kustomizations need no name."""
     written(
         tmp_path,
-        k_yaml="{apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: s}, spec: {selector: 3}}\n"
+        k_yaml="{apiVersion: knative.dev/v1, kind: Service, metadata: {name: s}, spec: {selector: 3}}\n"
         "---\n{kind: Kustomization, metadata: 3}\n",
     )
     assert [(m.title, m.object) for m in load(["k.yaml"])] == [("Service s", None), ("Kustomization", None)]
@@ -183,18 +193,21 @@ def test_generated_names_are_numbered(tmp_path: Path) -> None:
         ),
         (
             "d.yaml",
-            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: three}}",
+            "{kind: Deployment, metadata: {name: web, namespace: x}, spec: {replicas: three}}",
             'd.yaml: Deployment x/web: spec.replicas: expected an integer, got "three"',
         ),
         (
             "j.yaml",
-            "kind: CronJob\nmetadata: {name: j}\nspec: {jobTemplate: {spec: {template: {spec: {overhead: {cpu: 1y}}}}}}",
+            (
+                "{kind: CronJob, metadata: {name: j},"
+                " spec: {jobTemplate: {spec: {template: {spec: {overhead: {cpu: 1y}}}}}}}"
+            ),
             "j.yaml: CronJob default/j: spec.jobTemplate.spec.template.spec.overhead[cpu]: ",
         ),
         (
             "n.yaml",
-            "{kind: Node, metadata: {name: n}, status: {capacity: {cpu: 1..2}}}",
-            "n.yaml: Node n: status",
+            "{kind: Node, metadata: {name: n1}, status: {capacity: {cpu: 1..2}}}",
+            "n.yaml: Node n1: status.capacity[cpu]: ",
         ),
         (
             "n.json",
@@ -205,6 +218,19 @@ def test_generated_names_are_numbered(tmp_path: Path) -> None:
             "p.yaml",
             "{kind: Pod, metadata: {name: a, labels: [a]}}",
             "metadata.labels: expected a mapping, got a list",
+        ),
+        (
+            "p.yaml",
+            "{kind: Pod, metadata: {name: a, annotations: {berth.dev/affinity: '{nodeAfinity: {}}'}}}",
+            "p.yaml: Pod default/a: metadata.annotations[berth.dev/affinity].nodeAfinity: unknown field",
+        ),
+        (
+            "d.yaml",
+            (
+                "{kind: Deployment, metadata: {name: a},"
+                " spec: {template: {metadata: {annotations: {berth.dev/affinity: '[]'}}}}}"
+            ),
+            "spec.template.metadata.annotations[berth.dev/affinity]: expected a mapping, got a list",
         ),
         ("p.yaml", "a: b: c", "p.yaml: not valid YAML: line 1: "),
         ("p.json", '{"a": 1,\n "b": }', "p.json: not valid JSON: line 2: "),
@@ -236,10 +262,10 @@ def test_what_is_there_twice_is_named_with_both_places(tmp_path: Path) -> None:
     """The second of two objects of the same name would hide the first."""
     written(
         tmp_path,
-        a_yaml="{kind: Node, metadata: {name: n}}",
-        b_json='{"kind": "Node", "metadata": {"name": "n"}}',
+        a_yaml="{kind: Node, metadata: {name: n1}}",
+        b_json='{"kind": "Node", "metadata": {"name": "n1"}}',
     )
-    with pytest.raises(ManifestError, match=r"^Node n is there twice: in a.yaml, document 1 and in b.json$"):
+    with pytest.raises(ManifestError, match=r"^Node n1 is there twice: in a.yaml, document 1 and in b.json$"):
         load(["a.yaml", "b.json"])
 
 
@@ -262,8 +288,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_problems_are_what_the_api_server_would_say(tmp_path: Path) -> None:
     """Loading accepts what has the right form; validity is a question of its own."""
     written(
-        tmp_path, p_yaml=POD.replace("name: main", "name: Main"), n_yaml="{kind: Node, metadata: {name: N}}"
+        tmp_path, p_yaml=POD.replace("name: main", "name: Main"), n_yaml="{kind: Node, metadata: {name: N1}}"
     )
     found = [f"{manifest}: {error}" for manifest, error in problems(load(["p.yaml", "n.yaml"]))]
     assert found[0].startswith('p.yaml: Pod default/web: spec.containers[0].name: Invalid value: "Main": ')
-    assert found[1].startswith('n.yaml: Node N: metadata.name: Invalid value: "N": ')
+    assert found[1].startswith('n.yaml: Node N1: metadata.name: Invalid value: "N1": ')

@@ -29,6 +29,7 @@ def only(text: str) -> object:
         ("08", 8.0),
         ("99999999999999999999", 1e20),
         ("yes", True),
+        ("n", False),
         ("Off", False),
         ("~", None),
         ("", None),
@@ -60,10 +61,10 @@ def test_documents_know_their_line_and_empty_ones_are_left_out() -> None:
 
 def test_anchors_and_merge_keys() -> None:
     """A merged mapping gives way to keys that are written out, and earlier ones to none."""
-    text = "base: &base {x: 1, y: 1}\nmore: &more {y: 2, z: 2}\nboth: {<<: [*base, *more], z: 3}\n"
+    text = "base: &base {a: 1, b: 1}\nmore: &more {b: 2, c: 2}\nboth: {<<: [*base, *more], c: 3}\n"
     value = only(text)
     assert isinstance(value, dict)
-    assert value["both"] == {"x": 1, "y": 1, "z": 3}
+    assert value["both"] == {"a": 1, "b": 1, "c": 3}
 
 
 @pytest.mark.parametrize(

@@ -129,10 +129,8 @@ def domain_counts(
 def judge(node: Node, pod: Pod, constraint: Constraint, by_domain: dict[str, int]) -> Status | None:
     if constraint.topology_key not in labels_of(node):
         return Status(UNRESOLVABLE, (REASON_NO_LABEL,))
-    # Without any domain there is no smallest one, and no skew can be too large.
-    smallest = min(by_domain.values(), default=math.inf)
-    if len(by_domain) < constraint.min_domains:
-        smallest = 0
+    # A domain that is missing counts as an empty one.
+    smallest = min(by_domain.values()) if len(by_domain) >= constraint.min_domains else 0
     domain = labels_of(node)[constraint.topology_key]
     itself = 1 if constraint.selector.matches(labels_of(pod)) else 0
     if by_domain.get(domain, 0) + itself - smallest > constraint.max_skew:

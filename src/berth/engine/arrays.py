@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 # Node slots a rule is asked about: all of them (a slice, so columns are viewed, not copied) or a few.
 Slots = slice | IndexArray
 
-# Added to a node's score for every rule that rejects it. Larger than any score, small enough to add a few times.
+# What a rule that rejects a node adds; larger than any score, small enough to add a few times.
 BLOCKED = 1 << 28
 
 

@@ -34,7 +34,7 @@ from berth.kube.validation import FieldError, validate_pod
 _WEIGHTS = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name != "ImageLocality"}
 
 
-class Args(Struct):
+class Args(Struct, frozen=True):
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
     added_affinity: NodeAffinity | None = None
@@ -42,7 +42,7 @@ class Args(Struct):
     defaulting_type: Literal["System", "List"] = "System"
 
 
-class Case(Struct):
+class Case(Struct, frozen=True):
     id: str | None = None
     nodes: list[Node] | None = None
     namespaces: list[Namespace] | None = None
@@ -83,7 +83,7 @@ def evaluate_case(case: Case, *, exact_namespace_selectors: bool = False) -> dic
         return result
     cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
     verdict = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
-    return result | _describe(cluster, verdict)
+    return result | describe(cluster, verdict)
 
 
 def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Cluster:
@@ -156,7 +156,7 @@ def _status(status: Status) -> dict[str, Any]:
     return described
 
 
-def _describe(cluster: Cluster, verdict: Evaluation) -> dict[str, Any]:
+def describe(cluster: Cluster, verdict: Evaluation) -> dict[str, Any]:
     names = cluster.nodes.names
     feasible = _names(cluster, verdict.feasible)
     described: dict[str, Any] = {

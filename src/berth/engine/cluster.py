@@ -216,7 +216,9 @@ class Cluster:
 
     def add_pod(self, pod: Pod) -> None:
         """Count a pod that is bound to a node; a pod already there is replaced."""
-        self.assume(pod_name(pod), self.class_of(pod), pod.spec.node_name or "", terminating=is_terminating(pod))
+        self.assume(
+            pod_name(pod), self.class_of(pod), pod.spec.node_name or "", terminating=is_terminating(pod)
+        )
 
     def assume(self, key: str, pod_class: PodClass, node_name: str, *, terminating: bool = False) -> None:
         """Count a pod of a known class on a node."""
@@ -263,7 +265,7 @@ class Cluster:
         self._book(pod, slot, 1)
 
     def _class(self, pod: int) -> PodClass:
-        found = self._classes[self.pods.pod_class[pod]]
+        found = self._classes[self.pods.pod_class.item(pod)]
         if found is None:
             raise KeyError(pod)
         return found
@@ -320,7 +322,9 @@ class Cluster:
         if len(self._class_of) >= self._sweep_at:
             self._sweep()
         number = self._free_numbers.pop() if self._free_numbers else len(self._classes)
-        pod_class = PodClass(number, key, pod, self.index, self.options.gates, node_name)
+        pod_class = PodClass(
+            pod, number=number, key=key, node_name=node_name, index=self.index, gates=self.options.gates
+        )
         if number == len(self._classes):
             self._classes.append(pod_class)
         else:
@@ -372,6 +376,7 @@ class Cluster:
     def drop_plans(self) -> None:
         for pod_class in list(self.plans):
             self.drop_plan(pod_class)
+        self.shared_usage.clear()
 
     # --- questions over all pods ------------------------------------------------------
 

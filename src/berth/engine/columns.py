@@ -16,7 +16,6 @@ import numpy as np
 from berth.engine.arrays import BoolArray, IndexArray, Int32Array, grown
 from berth.kube.selectors import Requirement
 
-
 T = TypeVar("T", bound=Hashable)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.arrays import IndexArray, Int64Array
+from berth.engine.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.plan import Plan
 from berth.engine.rules.base import ERROR, SKIP, SUCCESS, NodeRule, Rejection, Rule, Status, TopologyRule
 
@@ -50,7 +50,8 @@ class Evaluation:
         """The feasible nodes with the highest total."""
         if not len(self.feasible) or self.error is not None:
             return self.feasible[:0]
-        return self.feasible[self.totals == self.totals.max()]
+        best: IndexArray = self.feasible[self.totals == self.totals.max()]
+        return best
 
 
 def evaluate(plan: Plan) -> Evaluation:
@@ -81,13 +82,14 @@ def _rejections(plan: Plan, order: IndexArray) -> dict[int, list[Rejection]]:
     return found
 
 
-def _passes(rule: Rule, slots: IndexArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _passes(rule: Rule, slots: IndexArray) -> BoolArray:
     if isinstance(rule, NodeRule):
         return rule.feasible(slots)
     if isinstance(rule, TopologyRule):
         blocked = np.zeros(rule.nodes.count, dtype=np.int32)
         rule.block(blocked)
-        return blocked[slots] == 0
+        passes: BoolArray = blocked[slots] == 0
+        return passes
     raise TypeError(rule)
 
 

@@ -102,7 +102,10 @@ class MatchIndex:
         return found
 
     def term(
-        self, selector: Selector, namespaces: frozenset[str] | None, namespace_selector: Selector | None = None
+        self,
+        selector: Selector,
+        namespaces: frozenset[str] | None,
+        namespace_selector: Selector | None = None,
     ) -> Term:
         key = (selector, namespaces, namespace_selector)
         found = self._terms.get(key)
@@ -177,7 +180,9 @@ class MatchIndex:
 
     def _link(self, term: Term, label_set: LabelSet) -> None:
         namespace = label_set.namespace
-        if term.covers(namespace, self.namespace_labels(namespace)) and term.selector.matches(label_set.labels):
+        if term.covers(namespace, self.namespace_labels(namespace)) and term.selector.matches(
+            label_set.labels
+        ):
             term.selected[label_set] = None
             label_set.terms[term] = None
 

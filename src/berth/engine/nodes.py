@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,14 +28,6 @@ class HostPort:
         return self.ip == other_ip or ANY_IP in (self.ip, other_ip)
 
 
-@dataclass(slots=True)
-class ImageState:
-    """An image somewhere in the cluster: the size its first node reported, and who has it."""
-
-    size: int
-    slots: set[int] = field(default_factory=set)
-
-
 class NodeTable:
     """All nodes. A slot keeps its number while its node lives and is reused afterwards.
 
@@ -46,6 +38,8 @@ class NodeTable:
         nonzero: cpu and memory x slot, with the floor that counts for empty requests.
         arrival: Slot -> when its node came; equal scores go to the earliest.
         in_order: Slot order is arrival order (no slot was ever reused).
+        images: Image name -> slot -> size in bytes there. (Upstream uses the size that the first
+            node it saw reported for all nodes, so its scores depend on history; these do not.)
     """
 
     def __init__(self, capacity: int = 16) -> None:
@@ -65,7 +59,7 @@ class NodeTable:
         self.requested: Int64Array = np.zeros((4, capacity), dtype=np.int64)
         self.nonzero: Int64Array = np.zeros((2, capacity), dtype=np.int64)
         self.ports: dict[tuple[str, int], dict[str, Int32Array]] = {}
-        self.images: dict[str, ImageState] = {}
+        self.images: dict[str, dict[int, int]] = {}
         self._images_on: dict[int, tuple[str, ...]] = {}
         self._columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
@@ -163,7 +157,7 @@ class NodeTable:
 
     def _set_allocatable(self, slot: int, node: Node) -> None:
         self.allocatable[:, slot] = 0
-        for name, amount in units_of(node.status and node.status.allocatable).items():
+        for name, amount in units_of(node.status.allocatable if node.status else None).items():
             row = self.row(name)  # may replace the array
             self.allocatable[row, slot] = amount
 
@@ -173,13 +167,13 @@ class NodeTable:
         if sizes or slot in self._images_on:
             self._replace_images(slot, tuple(sizes))
             for name, size in sizes.items():
-                self.images.setdefault(name, ImageState(size)).slots.add(slot)
+                self.images.setdefault(name, {})[slot] = size
 
     def _replace_images(self, slot: int, names: tuple[str, ...]) -> None:
         for name in self._images_on.pop(slot, ()):
-            state = self.images[name]
-            state.slots.discard(slot)
-            if not state.slots:
+            sizes = self.images[name]
+            del sizes[slot]
+            if not sizes:
                 del self.images[name]
         if names:
             self._images_on[slot] = names

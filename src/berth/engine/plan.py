@@ -72,7 +72,9 @@ class Plan:
         self._usage = self._shared_usage()
         self._static_filters = [r for r in self.node_rules if r.filters and r.static]
         self._static_scores = [
-            (r, weights[r.name]) for r in self.node_rules if r.scores and r.static and not r.scaling and r.name in weights
+            (r, weights[r.name])
+            for r in self.node_rules
+            if r.scores and r.static and not r.scaling and r.name in weights
         ]
         self._scaled = [
             _Scaled(r, weights[r.name], r.name == "TaintToleration", np.zeros(capacity, dtype=np.int32))
@@ -96,7 +98,9 @@ class Plan:
     @property
     def rules(self) -> list[Rule]:
         """All rules in upstream's order."""
-        balanced = [r for r in self.node_rules if r.name in ("NodeResourcesBalancedAllocation", "ImageLocality")]
+        balanced = [
+            r for r in self.node_rules if r.name in ("NodeResourcesBalancedAllocation", "ImageLocality")
+        ]
         return [*(r for r in self.node_rules if r not in balanced), *self.topology_rules, *balanced]
 
     def _prescore_error(self) -> str | None:
@@ -168,9 +172,8 @@ class Plan:
             else:
                 parts.append(scores)
         weights = self.cluster.options.weights
-        for rule in self.topology_rules:
-            if rule.name in weights and (weighted := rule.weighted(blocked, weights[rule.name])) is not None:
-                parts.append(weighted)
+        scored = (r.weighted(blocked, weights[r.name]) for r in self.topology_rules if r.name in weights)
+        parts.extend(scores for scores in scored if scores is not None)
         if constant:
             total = total + np.int32(constant)
         for part in parts:

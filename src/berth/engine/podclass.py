@@ -19,7 +19,16 @@ from berth.engine.nodes import ANY_IP, HostPort
 from berth.engine.requests import Requests, pod_requests
 from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
 from berth.kube.gates import FeatureGates, enabled_constraints
-from berth.kube.objects import Affinity, OwnerReference, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodStatus, Volume
+from berth.kube.objects import (
+    Affinity,
+    OwnerReference,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
 from berth.kube.selectors import (
     NodeTerms,
     Selector,
@@ -76,7 +85,14 @@ class PodClass:
     """
 
     def __init__(
-        self, number: int, key: bytes, pod: Pod, index: MatchIndex, gates: FeatureGates, node_name: str | None
+        self,
+        pod: Pod,
+        *,
+        number: int,
+        key: bytes,
+        node_name: str | None,
+        index: MatchIndex,
+        gates: FeatureGates,
     ) -> None:
         self.number = number
         self.key = key
@@ -127,13 +143,15 @@ class PodClass:
             for i, term in enumerate(terms or ())
         )
 
-    def _preferred(self, rules: PodAffinity, kind: str, index: MatchIndex, sign: int) -> tuple[OwnedTerm, ...]:
+    def _preferred(
+        self, rules: PodAffinity, kind: str, index: MatchIndex, sign: int
+    ) -> tuple[OwnedTerm, ...]:
         return tuple(
             OwnedTerm(
                 self._intern(term.pod_affinity_term, index),
                 term.pod_affinity_term.topology_key or "",
                 sign * (term.weight or 0),
-                False,  # noqa: FBT003 - preferences never bind at execution time
+                False,
                 term.pod_affinity_term,
                 f"spec.affinity.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{i}]",
             )
@@ -161,7 +179,7 @@ class PodClass:
 
     @cached_property
     def required_nodes(self) -> tuple[RequiredNodes, ...]:
-        rules = self.affinity and self.affinity.node_affinity
+        rules = self.affinity.node_affinity if self.affinity else None
         if not rules:
             return ()
         lists = (
@@ -176,8 +194,10 @@ class PodClass:
 
     @cached_property
     def preferred_nodes(self) -> tuple[WeightedNodeTerm, ...]:
-        rules = self.affinity and self.affinity.node_affinity
-        return parse_preferred_terms(rules and rules.preferred_during_scheduling_ignored_during_execution)
+        rules = self.affinity.node_affinity if self.affinity else None
+        return parse_preferred_terms(
+            rules.preferred_during_scheduling_ignored_during_execution if rules else None
+        )
 
     @cached_property
     def images(self) -> tuple[str, ...]:
@@ -238,7 +258,8 @@ def resizing(status: PodStatus | None) -> PodStatus | None:
     return PodStatus(
         conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
         container_statuses=[s for s in status.container_statuses or () if s.resources is not None] or None,
-        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None] or None,
+        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None]
+        or None,
         resources=status.resources,
         allocated_resources=status.allocated_resources,
     )

@@ -13,7 +13,15 @@ from functools import lru_cache
 import msgspec
 
 from berth.kube import names, quantity
-from berth.kube.objects import Container, ContainerStatus, PodSpec, PodStatus, RawQuantity, ResourceList
+from berth.kube.objects import (
+    Container,
+    ContainerStatus,
+    PodSpec,
+    PodStatus,
+    RawQuantity,
+    ResourceList,
+    ResourceRequirements,
+)
 
 CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 HUGEPAGES = "hugepages-"
@@ -55,7 +63,11 @@ def is_scalar(name: str) -> bool:
     return (
         name.startswith((HUGEPAGES, "attachable-volumes-"))
         or "kubernetes.io/" in name
-        or ("/" in name and not name.startswith("requests.") and not names.label_key_errors(f"requests.{name}"))
+        or (
+            "/" in name
+            and not name.startswith("requests.")
+            and not names.label_key_errors(f"requests.{name}")
+        )
     )
 
 
@@ -113,6 +125,10 @@ def _parse(resources: ResourceList | None) -> _Exact:
     return {name: _nano(raw) for name, raw in resources.items()} if resources else {}
 
 
+def _requested(resources: ResourceRequirements | None) -> _Exact:
+    return _parse(resources.requests) if resources is not None else {}
+
+
 def _aggregate(spec: PodSpec, status: PodStatus | None, missing: _Exact, *, pod_level: bool) -> _Exact:
     effective = _EffectiveRequests(status)
     total: _Exact = {}
@@ -128,7 +144,7 @@ def _aggregate(spec: PodSpec, status: PodStatus | None, missing: _Exact, *, pod_
             _raise_to(highest, sidecars)
         else:
             # Runs before the pod's containers, but beside the sidecars started so far.
-            wanted = {**missing, **_parse(container.resources and container.resources.requests)}
+            wanted = {**missing, **_requested(container.resources)}
             _add(wanted, sidecars)
             _raise_to(highest, wanted)
     _raise_to(total, highest)
@@ -163,7 +179,10 @@ class _EffectiveRequests:
         self._by_name: dict[str, ContainerStatus] = {}
         if status is None:
             return
-        groups: Iterable[list[ContainerStatus] | None] = (status.container_statuses, status.init_container_statuses)
+        groups: Iterable[list[ContainerStatus] | None] = (
+            status.container_statuses,
+            status.init_container_statuses,
+        )
         for group in groups:
             for entry in group or ():
                 if entry.resources is not None:
@@ -172,7 +191,7 @@ class _EffectiveRequests:
         self._infeasible = bool(pending) and pending[0].reason == "Infeasible"
 
     def of(self, container: Container) -> _Exact:
-        desired = _parse(container.resources and container.resources.requests)
+        desired = _requested(container.resources)
         entry = self._by_name.get(container.name or "")
         if entry is None or entry.resources is None:
             return desired
@@ -182,7 +201,7 @@ class _EffectiveRequests:
         desired = _parse(_pod_level_requests(spec))
         if not desired or self._status is None or self._status.resources is None:
             return desired
-        everything = _parse(spec.resources and spec.resources.requests)
+        everything = _requested(spec.resources)
         most = self._most(everything, self._status.resources.requests, self._status.allocated_resources)
         return {name: most.get(name, 0) for name in desired}
 

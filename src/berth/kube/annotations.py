@@ -64,7 +64,7 @@ def annotated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinit
     return merge_affinity_keys(affinity, pod.metadata.labels or {})
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _parse(text: str) -> Affinity:
     try:
         raw = _decode(text)

@@ -32,7 +32,7 @@ class Head(msgspec.Struct, rename="camel", gc=False):
 
     api_version: object = None
     kind: object = None
-    items: list[msgspec.Raw] | None = None
+    items: msgspec.Raw = msgspec.Raw()
 
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
@@ -46,13 +46,20 @@ def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
 
 
 def head(text: bytes | msgspec.Raw) -> Head:
-    """The head of an object; its items, if it is a list, as undecoded slices of `text`.
+    """The head of an object; its items, if it has any, remain a slice of `text`.
 
     Raises:
         JsonError: this is not JSON.
         DecodeError: it is JSON, but not an object of the expected form.
     """
     return decode(text, Head)
+
+
+def items(head: Head) -> list[msgspec.Raw] | None:
+    """The items of a list, undecoded; None if it has no such thing."""
+    if bytes(memoryview(head.items)[:1]) != b"[":
+        return None
+    return _decoder(list[msgspec.Raw]).decode(head.items)
 
 
 def decode(text: bytes | msgspec.Raw, kind: type[_T]) -> _T:

@@ -19,8 +19,10 @@ from msgspec.structs import replace
 
 from berth.kube import json_reader, kinds, yaml_reader
 from berth.kube.decoding import DecodeError, convert, show, without_nulls
+from berth.kube.defaults import taken_in
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.kube.resource_lists import misspelt_quantity
+from berth.kube.objects import Pod
+from berth.kube.unreadable import unreadable_field
 from berth.kube.validation import FieldError, validate
 
 if TYPE_CHECKING:
@@ -102,10 +104,13 @@ def load(paths: Iterable[str | Path], stdin: BinaryIO | None = None) -> list[Man
 def problems(
     manifests: Iterable[Manifest], gates: FeatureGates = DEFAULT_GATES
 ) -> Iterator[tuple[Manifest, FieldError]]:
-    """What the API server would object to. Views of pods must be defaulted."""
+    """What the API server would object to, pods being defaulted as it would do first."""
     for manifest in manifests:
-        if manifest.object is not None:
-            for error in validate(manifest.object, gates):
+        view = manifest.object
+        if isinstance(view, Pod):
+            view = taken_in(view)
+        if view is not None:
+            for error in validate(view, gates):
                 yield manifest, error
 
 
@@ -187,11 +192,14 @@ def _read_yaml(name: str, content: bytes) -> Iterator[Manifest]:
 def _from_json(text: bytes | msgspec.Raw, head: json_reader.Head, source: Source) -> Iterator[Manifest]:
     kind, api_version = _identity(head.kind, head.api_version, source)
     item_kind = kinds.item_kind(kind)
-    if head.items is None or item_kind is None:
+    items = json_reader.items(head) if item_kind is not None else None
+    if items is None:
+        if kind == "List":
+            return
         raw = text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
         yield _manifest(kind, api_version, source, raw, lambda view: json_reader.decode(text, view))
         return
-    for i, item in enumerate(head.items):
+    for i, item in enumerate(items):
         place = _replace(source, item=i)
         try:
             item_head = json_reader.head(item)
@@ -208,6 +216,8 @@ def _from_value(value: Any, source: Source) -> Iterator[Manifest]:  # noqa: ANN4
     kind, api_version = _identity(value.get("kind"), value.get("apiVersion"), source)
     items, item_kind = value.get("items"), kinds.item_kind(kind)
     if not isinstance(items, list) or item_kind is None:
+        if kind == "List":
+            return
         yield _manifest(kind, api_version, source, value, lambda view: convert(without_nulls(value), view))
         return
     for i, item in enumerate(items):
@@ -262,8 +272,8 @@ def _manifest(
     name = metadata.name or ""
     if not name and not metadata.generate_name:
         raise _complaint(kind, namespace, "", source, "metadata.name is missing")
-    if (misspelt := misspelt_quantity(decoded)) is not None:
-        raise _complaint(kind, namespace, name, source, misspelt)
+    if (unreadable := unreadable_field(decoded)) is not None:
+        raise _complaint(kind, namespace, name, source, unreadable)
     return Manifest(kind, api_version, namespace, name, source, decoded, raw)
 
 

@@ -20,10 +20,10 @@ class ImageLocality(NodeRule):
         """The bytes present, each image scaled by the share of nodes that have it, from 0 to 100."""
         present = np.zeros(self.nodes.capacity, dtype=np.int64)
         for image in self.pod_class.images:
-            state = self.nodes.images.get(image)
-            if state is not None:
-                spread = len(state.slots) / self.nodes.live
-                present[list(state.slots)] += int(state.size * spread)
+            sizes = self.nodes.images.get(image, {})
+            spread = len(sizes) / max(self.nodes.live, 1)
+            for slot, size in sizes.items():
+                present[slot] += int(size * spread)
         spec = self.pod_class.spec
         containers = len(spec.init_containers or ()) + len(spec.containers or ())
         highest = _MAX_BYTES_PER_CONTAINER * containers

@@ -18,7 +18,16 @@ from berth.engine.cluster import Cluster
 from berth.engine.counts import Counter
 from berth.engine.matching import Term
 from berth.engine.podclass import OwnedTerm, PodClass
-from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, Rejection, Status, TopologyRule
+from berth.engine.rules.base import (
+    MAX_SCORE,
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    Rejection,
+    Status,
+    TopologyRule,
+)
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where, spread_over_nodes, summed
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -213,7 +222,9 @@ class InterPodAffinity(TopologyRule):
             return None
         return self._scale(high - low, weight).take(raw - np.int32(low), mode="clip")
 
-    def _weighted_by_domain(self, key: str, counter: Counter, blocked: Int32Array, weight: int) -> Int32Array | None:
+    def _weighted_by_domain(
+        self, key: str, counter: Counter, blocked: Int32Array, weight: int
+    ) -> Int32Array | None:
         """The common case of one topology: score its domains, then look the nodes' up."""
         present = counter.counts[self._domains(key).of(blocked)]
         if not len(present):
@@ -280,7 +291,8 @@ class InterPodAffinity(TopologyRule):
             if not domain or counter.counts[domain] <= 0:
                 continue
             owners = [
-                c for c in counter.classes
+                c
+                for c in counter.classes
                 if any(o.topology_key == key and ours in o.term.selected for o in c.required_anti_affinity)
             ]
             peers = self._name_peers(owners, key, domain)

@@ -15,7 +15,17 @@ from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
 from berth.engine.cluster import Cluster
 from berth.engine.nodes import NodeTable
 from berth.engine.podclass import PodClass
-from berth.engine.rules.base import ERROR, PROCEED, SKIPPED, UNRESOLVABLE, NodeRule, Rejection, Status, scale_to_max
+from berth.engine.rules.base import (
+    ERROR,
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    NodeRule,
+    Rejection,
+    Status,
+    scale_to_max,
+)
+from berth.kube import objects
 from berth.kube.selectors import (
     NodeTerm,
     NodeTerms,
@@ -78,15 +88,22 @@ class NodeAffinity(NodeRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        added = cluster.options.added_affinity
-        self._enforced = parse_node_selector(added and added.required_during_scheduling_ignored_during_execution)
-        added_stated = added and added.preferred_during_scheduling_ignored_during_execution
+        added = cluster.options.added_affinity or objects.NodeAffinity()
+        self._enforced = [
+            selector
+            for selector in (
+                parse_node_selector(added.required_during_scheduling_ignored_during_execution),
+                parse_node_selector(added.required_during_scheduling_required_during_execution),
+            )
+            if selector is not None
+        ]
+        added_stated = added.preferred_during_scheduling_ignored_during_execution
         self._added_preferences = parse_preferred_terms(added_stated)
         has_rules = pod_class.required_nodes or pod_class.spec.node_selector is not None
-        self.filters = bool(has_rules or self._enforced is not None)
+        self.filters = bool(has_rules or self._enforced)
         self.prefilter = self._prefilter() if self.filters else SKIPPED
-        preferences = pod_class.affinity and pod_class.affinity.node_affinity
-        stated = preferences and preferences.preferred_during_scheduling_ignored_during_execution
+        preferences = pod_class.affinity.node_affinity if pod_class.affinity else None
+        stated = preferences.preferred_during_scheduling_ignored_during_execution if preferences else None
         errors = [e for weighted in pod_class.preferred_nodes for e in weighted.term.errors]
         self.scores = bool(stated or added_stated)
         if errors:
@@ -109,8 +126,8 @@ class NodeAffinity(NodeRule):
 
     def feasible(self, slots: Slots) -> BoolArray:
         matches = match_required(self.nodes, self.pod_class, slots)
-        if self._enforced is not None:
-            matches &= match_terms(self.nodes, self._enforced, slots)
+        for enforced in self._enforced:
+            matches &= match_terms(self.nodes, enforced, slots)
         return matches
 
     def raw(self, slots: Slots) -> IntArray:
@@ -124,15 +141,20 @@ class NodeAffinity(NodeRule):
 
     def reject(self, slot: int) -> Rejection | None:
         at = np.array([slot], dtype=np.intp)
-        if self._enforced is not None and not match_terms(self.nodes, self._enforced, at)[0]:
-            return Rejection(self.name, UNRESOLVABLE, (REASON_ENFORCED,), (f"addedAffinity wants {self._enforced}",))
+        for enforced in self._enforced:
+            if not match_terms(self.nodes, enforced, at)[0]:
+                return Rejection(
+                    self.name, UNRESOLVABLE, (REASON_ENFORCED,), (f"addedAffinity wants {enforced}",)
+                )
         causes = tuple(self._unmet(slot))
         return Rejection(self.name, UNRESOLVABLE, (REASON_POD,), causes) if causes else None
 
     def violated(self, slot: int) -> list[str]:
         """The required rules a pod running at `slot` breaks, as field paths."""
         at = np.array([slot], dtype=np.intp)
-        paths = [r.path for r in self.pod_class.required_nodes if not match_terms(self.nodes, r.selector, at)[0]]
+        paths = [
+            r.path for r in self.pod_class.required_nodes if not match_terms(self.nodes, r.selector, at)[0]
+        ]
         selector = self.pod_class.node_selector
         if selector is not None and not match_selector(self.nodes, selector, at)[0]:
             paths.insert(0, "spec.nodeSelector")
@@ -148,7 +170,9 @@ class NodeAffinity(NodeRule):
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
-            wanted = [f"{r}, the node has {_found(labels, r.key)}" for r in _first_unmet(required.selector, labels)]
+            wanted = [
+                f"{r}, the node has {_found(labels, r.key)}" for r in _first_unmet(required.selector, labels)
+            ]
             detail = wanted[0] if len(wanted) == 1 else str(required.selector)
             yield f"{required.path.rpartition('.')[2]} wants {detail}"
 
@@ -165,7 +189,7 @@ def _found(labels: dict[str, str], key: str) -> str:
 
 def _named_nodes(pod_class: PodClass, execution: bool) -> frozenset[str] | None:
     """The node names a required selector allows, None if some alternative leaves the name open."""
-    rules = pod_class.affinity and pod_class.affinity.node_affinity
+    rules = pod_class.affinity.node_affinity if pod_class.affinity else None
     if not rules:
         return None
     selector = (

@@ -13,14 +13,31 @@ from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Int64Array, IntArray, Slots, grown
+from berth.engine.arrays import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    Slots,
+    grown,
+)
 from berth.engine.cluster import Cluster
 from berth.engine.columns import LabelColumn
 from berth.engine.counts import Counter
 from berth.engine.matching import Term
 from berth.engine.options import HOSTNAME
 from berth.engine.podclass import PodClass
-from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, Rejection, TopologyRule
+from berth.engine.rules.base import (
+    MAX_SCORE,
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    Rejection,
+    TopologyRule,
+)
 from berth.engine.rules.node_affinity import match_required
 from berth.engine.rules.taint_toleration import first_untolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where, spread_over_nodes
@@ -67,7 +84,7 @@ def read_constraints(
     selector: Selector | None = None,
     path: str = "spec.topologySpreadConstraints",
 ) -> list[Constraint]:
-    """The constraints with the given `whenUnsatisfiable`; `selector` replaces theirs (default constraints)."""
+    """The constraints with the given `whenUnsatisfiable`; `selector` replaces theirs (for defaults)."""
     return [
         Constraint(
             topology_key=c.topology_key or "",
@@ -95,7 +112,9 @@ def _with_label_keys(constraint: TopologySpreadConstraint, pod_class: PodClass) 
 class _Spread:
     """One constraint with its counts."""
 
-    def __init__(self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
+    ) -> None:
         self.constraint = constraint
         self.column: LabelColumn = cluster.nodes.column(constraint.topology_key)
         self._cluster, self._pod_class, self._keys = cluster, pod_class, tuple(keys)
@@ -129,7 +148,9 @@ class _Spread:
 class _HardSpread(_Spread):
     """A constraint that refuses nodes, with the domains that count for its minimum."""
 
-    def __init__(self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
+    ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         domains = self.column.ids[np.flatnonzero(self.eligible)]
         self.nodes_in: Int32Array = np.bincount(domains, minlength=self.column.capacity).astype(np.int32)
@@ -188,7 +209,13 @@ class _SoftSpread(_Spread):
     """A constraint that ranks nodes. Pods are counted per node where the topology is the node itself."""
 
     def __init__(
-        self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str], *, all_nodes: bool
+        self,
+        cluster: Cluster,
+        pod_class: PodClass,
+        constraint: Constraint,
+        keys: Iterable[str],
+        *,
+        all_nodes: bool,
     ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
         self.per_node = constraint.topology_key == HOSTNAME
@@ -210,7 +237,7 @@ class _SoftSpread(_Spread):
 
     def score_table(self, size: int) -> FloatArray:
         """Domain -> what its pods weigh; with more domains (`size`), each pod counts more."""
-        return self.counts() * math.log(size + 2) + (self.constraint.max_skew - 1)
+        return self.counts().astype(np.float64) * math.log(size + 2) + (self.constraint.max_skew - 1)
 
     def size(self, ranked: Int32Array) -> int:
         """In how many domains the ranked nodes stand."""
@@ -383,7 +410,9 @@ class PodTopologySpread(TopologyRule):
             key = spread.constraint.topology_key
             domain = int(spread.column.ids[slot])
             if not domain:
-                return Rejection(self.name, UNRESOLVABLE, (REASON_NO_LABEL,), (f"the node has no label {key}",))
+                return Rejection(
+                    self.name, UNRESOLVABLE, (REASON_NO_LABEL,), (f"the node has no label {key}",)
+                )
             have = int(spread.counter.counts[domain])
             if have > spread.most_allowed:
                 skew = have + spread.matches_self - spread.minimum

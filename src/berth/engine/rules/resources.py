@@ -9,7 +9,15 @@ from berth.engine.cluster import Cluster
 from berth.engine.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.engine.podclass import PodClass
 from berth.engine.requests import CPU, MEMORY
-from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, NodeRule, Rejection
+from berth.engine.rules.base import (
+    MAX_SCORE,
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    NodeRule,
+    Rejection,
+)
 
 TOO_MANY_PODS = "Too many pods"
 _LOAD_ROWS = [CPU_ROW, MEMORY_ROW]
@@ -42,7 +50,8 @@ class NodeResourcesFit(NodeRule):
         self._load = np.array(self._loads, dtype=np.int64)[:, None]
 
     def feasible(self, slots: Slots) -> BoolArray:
-        return np.logical_and.reduce(self._enough(slots))
+        enough: BoolArray = np.logical_and.reduce(self._enough(slots))
+        return enough
 
     def _enough(self, slots: Slots) -> BoolArray:
         """Resource x node: is there enough left?"""
@@ -57,11 +66,13 @@ class NodeResourcesFit(NodeRule):
         free -= self._load
         np.maximum(free, 0, out=free)
         free *= MAX_SCORE
-        if capacity.all():
-            free //= capacity
-            return (free[0] + free[1]) >> 1
-        free //= np.maximum(capacity, 1)
-        return (free[0] + free[1]) // np.maximum((capacity > 0).sum(axis=0), 1)
+        offered: Int64Array | int = 2
+        if not capacity.all():
+            offered = np.maximum((capacity > 0).sum(axis=0), 1)
+            capacity = np.maximum(capacity, 1)
+        free //= capacity
+        mean: Int64Array = (free[0] + free[1]) // offered
+        return mean
 
     def feasible_at(self, slot: int) -> bool:
         allocatable, requested = self.nodes.allocatable.item, self.nodes.requested.item
@@ -119,7 +130,8 @@ class NodeResourcesBalancedAllocation(NodeRule):
         used = self.nodes.requested[CPU_ROW : MEMORY_ROW + 1, slots]
         without, with_pod = _balance(used + self._load, capacity)
         # Go divides toward zero; the dividend is never negative here, since each balance is 50 to 100.
-        return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
+        scores: Int64Array = MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
+        return scores
 
     def raw_at(self, slot: int) -> int:
         allocatable, requested = self.nodes.allocatable.item, self.nodes.requested.item
@@ -136,7 +148,7 @@ class NodeResourcesBalancedAllocation(NodeRule):
 
 
 def _balance(used: Int64Array, capacity: Int64Array) -> Int64Array:
-    """Alternative x node: 100 when cpu and memory are used in equal shares, 50 when one is full, one empty."""
+    """Alternative x node: 100 if cpu and memory are used in equal shares, 50 if one is full, one empty."""
     offered = bool(capacity.all())
     # A resource the node does not offer is left out, and one share alone is balanced.
     shares: FloatArray = used / (capacity if offered else np.maximum(capacity, 1))

@@ -56,7 +56,8 @@ class TaintToleration(NodeRule):
         soft = [t for t in self.pod_class.spec.tolerations or () if not t.effect or t.effect == SOFT_EFFECT]
         taints = self.nodes.taints
         counts = [
-            sum(t.effect == SOFT_EFFECT and not tolerates(soft, t) for t in taint_set) for taint_set in taints.values
+            sum(t.effect == SOFT_EFFECT and not tolerates(soft, t) for t in taint_set)
+            for taint_set in taints.values
         ]
         return np.array(counts, dtype=np.int64)[taints.ids[slots]]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from berth.engine.arrays import BLOCKED, BoolArray, Int32Array
 from berth.engine.columns import LabelColumn
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from berth.engine.nodes import NodeTable
 
 
-def spread_over_nodes(table: Int32Array, column: LabelColumn | None, count: int) -> Int32Array:
+_Number = TypeVar("_Number", np.int32, np.float64)
+
+
+def spread_over_nodes(table: NDArray[_Number], column: LabelColumn | None, count: int) -> NDArray[_Number]:
     """Each node's entry of a table by domain."""
     if column is None or column.identity:
         return table[1 : count + 1]
@@ -71,7 +75,9 @@ class FeasibleDomains:
         ):
             self._blocked = blocked.copy()
             self._nodes_version = self._nodes.version
-            found = np.bincount(self._column.ids[np.flatnonzero(blocked == 0)], minlength=self._column.capacity)
+            found = np.bincount(
+                self._column.ids[np.flatnonzero(blocked == 0)], minlength=self._column.capacity
+            )
             self._found = found > 0
         return self._found
 

@@ -1,0 +1,43 @@
+"""`berth demo`: the tools on a small cluster that comes with the package."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import click
+
+from berth.cli import explanation_report, simulation_report
+from berth.cli.inputs import take_in
+from berth.cli.tables import terminal
+from berth.engine.explanation import explain
+from berth.engine.lookup import find
+from berth.engine.options import Options
+from berth.engine.simulation import simulate
+from berth.engine.topology import domains, spreads
+
+_STUCK = "report"
+
+
+@click.command("demo")
+def command() -> None:
+    """Show what Berth does: six nodes, three zones, a few workloads, and a pod that does not fit."""
+    term = terminal()
+
+    def say(text: str) -> None:
+        click.echo(text, color=term.color)
+
+    with as_file(files("berth.cli").joinpath("demo")) as folder:
+        simulation = simulate(take_in((str(folder),), Options()))
+        say(term.title("$ berth simulate -f demo/"))
+        for line in simulation_report.report(
+            simulation, domains(simulation), spreads(simulation), term, wide=False
+        ):
+            say(line)
+        say("")
+        say("One pod found no node. Why not, and what would help?\n")
+        say(term.title(f"$ berth explain {_STUCK} -f demo/"))
+        for line in explanation_report.report(
+            explain(simulation, find(simulation, _STUCK, None)), term, wide=False
+        ):
+            say(line)
+        say(f"\nThe manifests are in {folder}: change one and try 'berth simulate -f' on it, or on your own.")

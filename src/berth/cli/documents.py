@@ -1,0 +1,167 @@
+"""The stable objects behind `-o json` and `-o yaml`; docs/output.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+import yaml
+
+from berth.engine.options import ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from berth.engine.explanation import Explanation, NodeVerdict
+    from berth.engine.relaxations import Relaxation
+    from berth.engine.rules.base import Rejection
+    from berth.engine.simulation import Simulation
+    from berth.engine.topology import Spread, ZoneDomain
+
+API_VERSION = "berth.dev/v1alpha1"
+
+Document = dict[str, Any]
+
+
+def show(document: Document, form: str) -> None:
+    click.echo(as_json(document) if form == "json" else as_yaml(document), nl=form == "json")
+
+
+def as_json(document: Document) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def as_yaml(document: Document) -> str:
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return text
+
+
+def simulation_document(
+    simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
+) -> Document:
+    snapshot = simulation.snapshot
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Simulation",
+        "summary": {
+            "nodes": len(snapshot.nodes),
+            "running": len(snapshot.running),
+            "pending": len(simulation.placements) + len(simulation.unplaced),
+            "placed": len(simulation.placements),
+            "unplaced": len(simulation.unplaced),
+        },
+        "placements": [
+            {
+                "namespace": placement.entry.namespace,
+                "pod": placement.entry.name,
+                "owner": placement.entry.owner,
+                "node": placement.node,
+                "zone": (snapshot.nodes[placement.node].metadata.labels or {}).get(ZONE),
+                "score": placement.score,
+                "priority": placement.entry.priority,
+            }
+            for placement in simulation.placements
+        ],
+        "unplaced": [
+            {
+                "namespace": unplaced.entry.namespace,
+                "pod": unplaced.entry.name,
+                "owner": unplaced.entry.owner,
+                "reason": unplaced.reason,
+                "message": unplaced.message,
+                "priority": unplaced.entry.priority,
+            }
+            for unplaced in simulation.unplaced
+        ],
+        "domains": [_zone(zone) for zone in zones],
+        "spread": [_spread(spread) for spread in spreads],
+        "notes": list(snapshot.notes),
+    }
+
+
+def _zone(zone: ZoneDomain) -> Document:
+    nodes = [
+        {
+            "name": node.name,
+            "pods": [
+                {"namespace": pod.entry.namespace, "name": pod.entry.name, "placed": pod.placed}
+                for pod in node.pods
+            ],
+        }
+        for node in zone.nodes
+    ]
+    return {"zone": zone.name, "pods": zone.pods, "placed": zone.placed, "nodes": nodes}
+
+
+def _spread(spread: Spread) -> Document:
+    return {
+        "namespace": spread.namespace,
+        "owner": spread.owner,
+        "path": spread.path,
+        "topologyKey": spread.topology_key,
+        "whenUnsatisfiable": spread.when_unsatisfiable,
+        "selector": spread.selector,
+        "counts": spread.counts,
+        "minimum": spread.minimum,
+        "skew": spread.skew,
+        "maxSkew": spread.max_skew,
+        "ok": spread.ok,
+    }
+
+
+def explanation_document(explanation: Explanation, notes: Iterable[str] = ()) -> Document:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "namespace": explanation.entry.namespace,
+        "pod": explanation.entry.name,
+        "owner": explanation.entry.owner,
+        "state": explanation.state,
+        "node": explanation.node,
+        "message": explanation.message,
+        "schedulingGates": explanation.entry.gates,
+        "broken": [_rejection(rejection) for rejection in explanation.broken],
+        "decision": explanation.decision,
+        "nodes": [_node(node) for node in explanation.nodes],
+        "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
+        "notes": list(notes),
+    }
+
+
+def _node(node: NodeVerdict) -> Document:
+    return {
+        "name": node.name,
+        "zone": node.zone,
+        "feasible": node.feasible,
+        "total": node.total,
+        "rejections": [_rejection(rejection) for rejection in node.rejections],
+        "scores": [
+            {
+                "rule": score.rule,
+                "raw": score.raw,
+                "normalized": score.normalized,
+                "weight": score.weight,
+                "weighted": score.weighted,
+            }
+            for score in node.scores
+        ],
+    }
+
+
+def _rejection(rejection: Rejection) -> Document:
+    return {
+        "rule": rejection.rule,
+        "code": rejection.code,
+        "reasons": list(rejection.reasons),
+        "causes": list(rejection.causes),
+    }
+
+
+def _relaxation(relaxation: Relaxation) -> Document:
+    changes = [
+        {"kind": change.kind, "object": change.object, "path": change.path, "value": change.value}
+        for change in relaxation.changes
+    ]
+    return {"sentence": relaxation.sentence, "changes": changes, "nodes": relaxation.nodes}

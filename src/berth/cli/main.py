@@ -1,0 +1,101 @@
+"""The `berth` command. Subcommands are imported when they run, so that `berth --help` is immediate."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from berth import __version__
+
+# Name -> module of the command, and the line `--help` shows, so that showing it needs no import.
+_COMMANDS = {
+    "evaluate": ("berth.cli.evaluate", "Judge cases: JSON lines in, JSON lines out."),
+    "simulate": ("berth.cli.simulate", "Place the pending pods of manifests onto their nodes."),
+    "explain": ("berth.cli.explain", "Say why a pod fits where it fits, and what would help."),
+    "demo": ("berth.cli.demonstration", "Show what Berth does on a small built-in cluster."),
+    "completion": ("berth.cli.completion", "Print the completion script for a shell."),
+}
+
+BAD_INPUT, UNEXPECTED, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
+_VERBOSE = frozenset(("-v", "--verbose"))
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        command = importlib.import_module(_COMMANDS[cmd_name][0]).command
+        if not isinstance(command, click.Command):
+            raise TypeError(cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still buffered has no reader; without this Python complains about it on exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN_PIPE)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Also installed as a kubectl plugin: kubectl berth COMMAND.",
+)
+@click.version_option(__version__, "--version", prog_name="berth", message="%(prog)s %(version)s")
+@click.option("-v", "--verbose", is_flag=True, help="Show where an unexpected error comes from.")
+def cli(*, verbose: bool) -> None:
+    """Decide where Kubernetes workloads run, by affinity."""
+    del verbose  # `run` looks for it, since an error may come before options are read
+
+
+def main() -> None:
+    """Run the command line; every way out has its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    try:
+        code = cli.main(arguments, prog_name=_program(), standalone_mode=False)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        return _refuse(error)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as error:
+        if _VERBOSE.intersection(arguments):
+            raise
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        click.echo(f"error: unexpected {what}; please report it with the output of berth -v", err=True)
+        return UNEXPECTED
+    return code if isinstance(code, int) else 0
+
+
+def _program() -> str:
+    """What the user typed: kubectl runs `kubectl-berth` for `kubectl berth`."""
+    return "kubectl berth" if sys.argv[0].rpartition(os.sep)[2].startswith("kubectl") else "berth"
+
+
+def _refuse(error: click.ClickException) -> int:
+    click.echo(f"error: {error.format_message()}", err=True)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"see '{error.ctx.command_path} --help'", err=True)
+    return BAD_INPUT

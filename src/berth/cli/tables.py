@@ -1,0 +1,100 @@
+"""Tables for people, in kubectl's manner: capitals on top, three spaces between columns."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import click
+
+NONE = "<none>"
+_GAP = "   "
+_LEAST_WRAPPED = 30
+
+Style = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What standard output can show: colours or not, and how wide it is (None: as wide as it takes)."""
+
+    color: bool = False
+    width: int | None = None
+
+    def styled(self, text: str, color: str | None, *, bold: bool = False) -> str:
+        return click.style(text, fg=color, bold=bold or None) if self.color and (color or bold) else text
+
+    def title(self, text: str) -> str:
+        return self.styled(text, None, bold=True)
+
+
+def terminal() -> Terminal:
+    """Colours go to terminals only, unless the environment says otherwise (no-color.org, CLICOLOR_FORCE)."""
+    is_terminal = sys.stdout.isatty()
+    forced = os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
+    color = (is_terminal or forced) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Terminal(color, shutil.get_terminal_size().columns if is_terminal else None)
+
+
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], term: Terminal, style: Style | None = None
+) -> str:
+    """The table as text; the last column is wrapped where the terminal ends."""
+    cells = [[shown(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    room = None if term.width is None else term.width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
+    lines = [term.title(_line(headers, widths))]
+    for row in cells:
+        lines += _wrapped(row, widths, room, term, style)
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return _GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _wrapped(
+    row: list[str], widths: list[int], room: int | None, term: Terminal, style: Style | None
+) -> Iterable[str]:
+    last = [row[-1]]
+    if room is not None and len(row[-1]) > room:
+        last = textwrap.wrap(row[-1], max(room, _LEAST_WRAPPED), break_on_hyphens=False) or [""]
+    padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+    colored = [
+        term.styled(text, style(cell) if style else None) for text, cell in zip(padded, row, strict=False)
+    ]
+    yield _GAP.join([*colored, term.styled(last[0], style(row[-1]) if style else None)]).rstrip()
+    indent = " " * (sum(widths[:-1]) + len(_GAP) * (len(widths) - 1))
+    for more in last[1:]:
+        yield f"{indent}{more}"
+
+
+def shown(value: object) -> str:
+    if value is None or value == "":
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def indented(text: str, indent: str, term: Terminal) -> str:
+    """A paragraph, wrapped on a terminal, with the lines after the first under its text."""
+    if term.width is None:
+        return f"{indent}{text}"
+    hanging = " " * len(indent)
+    return textwrap.fill(
+        text,
+        max(term.width, _LEAST_WRAPPED),
+        initial_indent=indent,
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

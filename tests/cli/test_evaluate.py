@@ -1,0 +1,128 @@
+"""`berth evaluate`: one verdict a line, whatever the lines hold."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.cli import evaluate
+from tests.cli.command import berth
+
+DATA = Path(__file__).parents[1] / "data" / "conformance"
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "default"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+NODE: dict[str, Any] = {
+    "metadata": {"name": "n1"},
+    "status": {"capacity": {"cpu": "1", "memory": "1Gi", "pods": "9"}},
+}
+CASE: dict[str, Any] = {"id": "good", "nodes": [NODE], "pod": POD}
+
+
+def lines(*cases: object) -> str:
+    return "".join(f"{case if isinstance(case, str) else json.dumps(case)}\n" for case in cases)
+
+
+def answers(out: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_recorded_answers_come_back() -> None:
+    """Recorded cases give the recorded answers, in order."""
+    with gzip.open(DATA / "mixed.jsonl.gz", "rt") as recorded:
+        pairs = [json.loads(line) for line in list(recorded)[:40]]
+    outcome = berth("evaluate", stdin=lines(*(pair["case"] for pair in pairs)))
+    assert outcome.code == 0
+    assert [pair["expect"] for pair in pairs] == answers(outcome.out)
+
+
+def test_a_scoring_error_is_an_answer() -> None:
+    """A recorded answer may have an error of its own; the line was good."""
+    term = {
+        "weight": 1,
+        "preference": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]},
+    }
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    case: dict[str, Any] = {**CASE, "pod": {**POD, "spec": {**POD["spec"], "affinity": affinity}}}
+    outcome = berth("evaluate", stdin=lines(case))
+    assert outcome.code == 0
+    assert "error" in answers(outcome.out)[0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "identity"),
+    [
+        ("not json", None),
+        ('{"id": "cut", "nodes": [', None),
+        ({"id": "empty"}, "empty"),
+        ({"id": "both", "pod": POD, "sequence": []}, "both"),
+        ({"id": "type", "nodes": 5, "pod": POD}, "type"),
+        ({"id": "twice", "nodes": [NODE, NODE], "pod": POD}, "twice"),
+        ("[1, 2]", None),
+        ({"id": 7, "pod": POD}, 7),
+        ("[" * 5000, None),
+    ],
+)
+def test_a_bad_line_is_answered_and_the_rest_still_runs(bad: object, identity: object) -> None:
+    """The answer to a bad line has an error and, where it can be had, the id; exit code 1."""
+    outcome = berth("evaluate", stdin=lines(CASE, bad, CASE))
+    first, second, third = answers(outcome.out)
+    assert outcome.code == 1
+    assert (first["id"], third["id"]) == ("good", "good")
+    assert (identity, 2) == (second["id"], second["line"])
+    assert str(second["error"]).startswith("line 2: ")
+
+
+def test_a_bug_on_one_line_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected exception is an error line like any other."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(evaluate, "evaluate_case", fail)
+    outcome = berth("evaluate", stdin=lines(CASE, CASE))
+    assert (outcome.code, len(outcome.out.splitlines())) == (1, 2)
+    assert "unexpected ZeroDivisionError: oh" in outcome.out
+
+
+def test_blank_lines_are_nothing() -> None:
+    """Empty lines have no answer but are counted."""
+    outcome = berth("evaluate", stdin=lines(CASE, "", "bad"))
+    assert [answer.get("line") for answer in answers(outcome.out)] == [None, 3]
+
+
+def test_from_a_file(tmp_path: Path) -> None:
+    """A file is read as well as standard input."""
+    file = tmp_path / "cases.jsonl"
+    file.write_text(lines(CASE))
+    assert berth("evaluate", file).out == berth("evaluate", "-", stdin=lines(CASE)).out
+
+
+def test_a_missing_file() -> None:
+    """A file that is not there is bad input."""
+    outcome = berth("evaluate", "/nowhere/cases.jsonl")
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", "error: /nowhere/cases.jsonl: no such file\n")
+
+
+def test_exact_namespace_selectors() -> None:
+    """The option changes what a selector of only negative requirements covers."""
+    term = {
+        "labelSelector": {},
+        "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]},
+        "topologyKey": "zone",
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    red = {**POD, "metadata": {"name": "r", "namespace": "red"}, "spec": {**POD["spec"], "nodeName": "n1"}}
+    case: dict[str, Any] = {
+        "id": "x",
+        "nodes": [{**NODE, "metadata": {"name": "n1", "labels": {"zone": "a"}}}],
+        "namespaces": [{"metadata": {"name": "red", "labels": {"team": "red"}}}],
+        "pods": [red],
+        "pod": {**POD, "spec": {**POD["spec"], "affinity": affinity}},
+    }
+    assert answers(berth("evaluate", stdin=lines(case)).out)[0]["feasible"] == []
+    exact = berth("evaluate", "--exact-namespace-selectors", stdin=lines(case))
+    assert answers(exact.out)[0]["feasible"] == ["n1"]

@@ -1,0 +1,121 @@
+"""`berth explain` and `berth demo`, as people see them."""
+
+import json
+from pathlib import Path
+
+from tests.cli.command import NODES, WEB, berth, files, pod
+
+STUCK = """\
+Pod default/p
+0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.
+
+NODE   ZONE   RULE           WHY
+n1     a      NodeAffinity   nodeSelector wants disk=ssd, the node has no label disk
+n2     b      NodeAffinity   nodeSelector wants disk=ssd, the node has no label disk
+
+What would help:
+  - without the nodeSelector disk=ssd, 2 nodes fit
+  - with the label disk=ssd on n1, n2, 2 nodes fit
+"""
+
+
+def test_a_pod_that_does_not_fit(tmp_path: Path) -> None:
+    """The sentence, every node with its reason, and what would help; exit code 1."""
+    outcome = berth("explain", "p", "-f", files(tmp_path, NODES, pod("p", "  nodeSelector: {disk: ssd}")))
+    assert (outcome.code, outcome.out, outcome.err) == (1, STUCK, "")
+
+
+def test_a_pod_that_fits(tmp_path: Path) -> None:
+    """The scores are shown rule by rule, the best node is marked; exit code 0."""
+    outcome = berth("explain", "pod/p", "-f", files(tmp_path, NODES, pod("p")))
+    assert outcome.code == 0
+    assert "2/2 nodes are available: default/p goes to n1." in outcome.out
+    assert "n1 *" in outcome.out
+    assert "NodeResourcesFit x1" in outcome.out
+    assert outcome.out.endswith("2 nodes have the highest total, 454; n1 is taken.\n")
+
+
+def test_a_running_pod(tmp_path: Path) -> None:
+    """A running pod is where it is, and its rules hold or not."""
+    folder = files(tmp_path, NODES, pod("p", "  nodeName: n2\n  nodeSelector: {disk: ssd}"))
+    outcome = berth("explain", "p", "-f", folder)
+    assert outcome.code == 0
+    assert "default/p runs on n2, where it would not be placed again: NodeAffinity." in outcome.out
+
+
+def test_wide_shows_raw_scores_and_reasons(tmp_path: Path) -> None:
+    """Wide adds what went in: raw scores and kube-scheduler's reasons."""
+    folder = files(tmp_path, NODES, pod("p", "  nodeSelector: {kubernetes.io/hostname: n1}"))
+    out = berth("explain", "p", "-o", "wide", "-f", folder).out
+    assert "100 (0)" in out
+    assert "node(s) didn't match Pod's node affinity/selector: nodeSelector wants" in out
+
+
+def test_json_output(tmp_path: Path) -> None:
+    """The JSON is a versioned object with nodes, rejections, scores and relaxations."""
+    folder = files(tmp_path, NODES, pod("p", "  nodeSelector: {disk: ssd}"))
+    outcome = berth("explain", "p", "-o", "json", "-f", folder)
+    document = json.loads(outcome.out)
+    assert (document["apiVersion"], document["kind"]) == ("berth.dev/v1alpha1", "Explanation")
+    assert (document["pod"], document["state"], document["node"]) == ("p", "DoesNotFit", None)
+    assert [node["rejections"][0]["rule"] for node in document["nodes"]] == ["NodeAffinity", "NodeAffinity"]
+    assert document["relaxations"][0] == {
+        "sentence": "without the nodeSelector disk=ssd, 2 nodes fit",
+        "changes": [
+            {"kind": "node-selector", "object": None, "path": "spec.nodeSelector[disk]", "value": None}
+        ],
+        "nodes": ["n1", "n2"],
+    }
+
+
+def test_a_workload(tmp_path: Path) -> None:
+    """A workload stands for its next replica, in whatever namespace it is."""
+    outcome = berth("explain", "deployment/web", "-f", files(tmp_path, NODES, WEB))
+    assert outcome.code == 0
+    assert outcome.out.startswith("Pod shop/web-")
+
+
+def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
+    """Near names are listed; exit code 2."""
+    outcome = berth("explain", "reprot", "-f", files(tmp_path, NODES, pod("report"), pod("other")))
+    expected = "error: pod default/reprot is not among the files; did you mean default/report?\n"
+    assert (2, "", expected) == (outcome.code, outcome.out, outcome.err)
+
+
+def test_a_deployment_named_like_a_pod(tmp_path: Path) -> None:
+    """Whoever writes a Deployment's name alone is told how to ask for it."""
+    outcome = berth("explain", "web", "-f", files(tmp_path, NODES, WEB))
+    assert outcome.code == 2
+    assert "did you mean deployment/web" in outcome.err
+
+
+def test_the_namespace_counts(tmp_path: Path) -> None:
+    """With -n only that namespace is looked at."""
+    folder = files(tmp_path, NODES, pod("p"))
+    assert berth("explain", "p", "-n", "shop", "-f", folder).code == 2
+    assert berth("explain", "p", "-n", "default", "-f", folder).code == 0
+
+
+def test_an_unknown_kind(tmp_path: Path) -> None:
+    """A kind that has no pods is refused."""
+    outcome = berth("explain", "service/x", "-f", files(tmp_path, NODES))
+    assert outcome.code == 2
+    assert "service is not a kind of workload" in outcome.err
+
+
+def test_many_refused_nodes_share_lines(tmp_path: Path) -> None:
+    """Beyond what a person reads, nodes refused for the same reasons share a line."""
+    nodes = "---".join(NODES.replace("n1", f"a{i}").replace("n2", f"b{i}") for i in range(30))
+    out = berth("explain", "p", "-f", files(tmp_path, nodes, pod("p", cpu="9"))).out
+    assert "a0, b0, a1 and 57 more" in out
+    assert "(60 nodes; -o wide lists every one)" in out
+
+
+def test_the_demonstration() -> None:
+    """The demo places all but one pod, explains that one, and ends with what to try."""
+    outcome = berth("demo")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "10 of 11 pods placed." in outcome.out
+    assert "default/report: 0/6 nodes are available: 1 Insufficient cpu" in outcome.out
+    assert "  - with 500m less cpu (at most 2500m), node-b1 fits" in outcome.out
+    assert outcome.out.splitlines()[-1].startswith("The manifests are in ")

@@ -1,0 +1,73 @@
+"""The vector rules against the slow reference, and the incremental state against one built afresh."""
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from berth.engine.evaluation import evaluate
+from berth.kube.objects import Pod
+from tests import strategies
+from tests.changes import Change
+from tests.cluster import Cluster
+from tests.engine.harness import chosen_by, engine_of, fast_totals, follow, plan_of, verdict_of
+from tests.reference import evaluate_pod
+
+History = tuple[Cluster, tuple[Change, ...]]
+
+# Whole clusters shrink slowly; the assertion's diff says more than a smaller example would.
+thorough = settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@thorough
+@given(strategies.clusters(), strategies.pending_pods())
+def test_verdicts_equal_the_reference(cluster: Cluster, pod: Pod) -> None:
+    """Every filter, reason, raw score, normalized score and total is the reference's."""
+    expected = evaluate_pod(cluster.world(), pod)
+
+    assert expected.recorded() == verdict_of(engine_of(cluster), pod)
+
+
+@thorough
+@given(strategies.clusters(), strategies.pending_pods())
+def test_the_fast_path_chooses_what_the_reference_would(cluster: Cluster, pod: Pod) -> None:
+    """Placing takes the first of the best nodes, without evaluating every rule on every node."""
+    expected = evaluate_pod(cluster.world(), pod).chosen
+
+    assert expected == chosen_by(engine_of(cluster), pod)
+
+
+@thorough
+@given(strategies.histories(), st.lists(strategies.pending_pods(), min_size=1, max_size=3))
+def test_changes_leave_the_state_a_rebuild_would(history: History, probes: list[Pod]) -> None:
+    """After any sequence of changes, plans made before them answer like a cluster built from scratch."""
+    cluster, happened = history
+    engine = engine_of(cluster)
+    for probe in probes:
+        plan_of(engine, probe).blocked()
+    for change in happened:
+        cluster = follow(engine, cluster, change)
+        rebuilt = engine_of(cluster)
+        for probe in probes:
+            assert verdict_of(rebuilt, probe) == verdict_of(engine, probe)
+            plan = plan_of(engine, probe)
+            verdict = evaluate(plan)
+            if verdict.error is None:
+                assert verdict.totals.tolist() == fast_totals(plan, verdict)
+
+
+@thorough
+@given(strategies.histories(), strategies.pending_pods())
+def test_placing_after_changes_equals_the_reference(history: History, pod: Pod) -> None:
+    """The choice does not depend on the way the cluster came about, ties included."""
+    cluster, happened = history
+    engine = engine_of(cluster)
+    plan_of(engine, pod).blocked()
+    for change in happened:
+        cluster = follow(engine, cluster, change)
+
+    assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)

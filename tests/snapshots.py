@@ -1,0 +1,46 @@
+"""Objects from the builders as the manifests the tools take in."""
+
+import msgspec
+
+from berth.engine.explanation import Explanation, explain
+from berth.engine.lookup import find
+from berth.engine.options import Options
+from berth.engine.simulation import Simulation, simulate
+from berth.engine.snapshot import Snapshot, read
+from berth.kube.manifests import Manifest, Source
+from berth.kube.objects import KubeObject
+from tests.builders import HOSTNAME, ZONE, NodeBuilder, make_node
+
+
+def manifest(thing: KubeObject) -> Manifest:
+    """As if the object stood alone in a file."""
+    kind = getattr(thing, "kind", None) or type(thing).__name__
+    namespace = (
+        None if kind in ("Node", "Namespace", "PriorityClass") else thing.metadata.namespace or "default"
+    )
+    raw = msgspec.to_builtins(thing)
+    return Manifest(
+        kind, thing.api_version or "v1", namespace, thing.metadata.name or "", Source("test.yaml"), thing, raw
+    )
+
+
+def snapshot(*things: KubeObject, options: Options | None = None) -> Snapshot:
+    return read([manifest(thing) for thing in things], options)
+
+
+def simulated(*things: KubeObject, options: Options | None = None) -> Simulation:
+    return simulate(snapshot(*things, options=options))
+
+
+def explained(name: str, *things: KubeObject, options: Options | None = None) -> Explanation:
+    simulation = simulated(*things, options=options)
+    return explain(simulation, find(simulation, name, None))
+
+
+def where(simulation: Simulation) -> dict[str, str]:
+    """Pod name -> node."""
+    return {placement.entry.name: placement.node for placement in simulation.placements}
+
+
+def zone_node(name: str, zone: str) -> NodeBuilder:
+    return make_node(name).labels({HOSTNAME: name, ZONE: zone})
