@@ -313,6 +313,29 @@ def test_a_minimal_set_if_no_pair_is_enough() -> None:
     ]
 
 
+def test_everything_at_once() -> None:
+    """However much is in the way, a set that is enough is found, and nothing in it is superfluous."""
+    node = zone_node("n1", "a").taint("gpu").capacity(cpu="1", memory="1Gi").build()
+    running = make_pod("r").labels(app="x").on("n1").build()
+    pod = (
+        new("p")
+        .requests(cpu="2", memory="2Gi")
+        .spread("rack", app="y")
+        .anti_affinity_to({"app": "x"}, topology=HOSTNAME)
+        .affinity_to({"app": "none"}, topology=ZONE)
+    )
+    explanation = explained("p", node, running, pod.build())
+    (relaxation,) = explanation.relaxations
+    assert {change.kind for change in relaxation.changes} == {
+        "resource-request",
+        "toleration",
+        "spread-constraint",
+        "pod-affinity-term",
+        "pod-anti-affinity-term",
+    }
+    assert relaxation.nodes == ["n1"]
+
+
 def test_terms_of_the_annotation_are_found_where_they_stand() -> None:
     """A rule from the annotation is relaxed like any other, and its path is the annotation's."""
     term = f'{{"labelSelector": {{"matchLabels": {{"app": "x"}}}}, "topologyKey": "{ZONE}"}}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from berth.cli.tables import NONE, Terminal, count, indented, table
+from berth.cli.tables import Terminal, count, indented, table
 from berth.engine.explanation import FITS, RUNS, Explanation, NodeVerdict
 
 if TYPE_CHECKING:
@@ -75,24 +75,45 @@ def _rows(
 
 
 def _scores(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool) -> str:
-    rules = [score.rule for score in nodes[0].scores]
     listed = nodes if wide or len(nodes) <= _NODES_LISTED else nodes[:_SCORED_LISTED]
-    weights = {score.rule: score.weight for score in nodes[0].scores}
-    headers = ["NODE", "ZONE", "TOTAL", *(f"{rule} x{weights[rule]}" for rule in rules)]
+    sheet = _sheet(listed, chosen, term, wide=wide, left_out=set())
+    if term.width is not None and max(map(len, sheet.splitlines())) > term.width:
+        # Rules that say the same about every node decide nothing; they go under the table.
+        same = _undecided(listed)
+        sheet = _sheet(listed, chosen, term, wide=wide, left_out=set(same))
+        if same:
+            sheet += (
+                f"\nThe same everywhere: {', '.join(f'{rule} {points}' for rule, points in same.items())}"
+            )
+    if len(listed) < len(nodes):
+        sheet += f"\n(the best {len(listed)} of {len(nodes)} nodes that fit; -o wide lists every one)"
+    return sheet
+
+
+def _sheet(
+    nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool, left_out: set[str]
+) -> str:
+    rules = [score for score in nodes[0].scores if score.rule not in left_out]
+    headers = ["NODE", "ZONE", "TOTAL", *(f"{score.rule} x{score.weight}" for score in rules)]
     rows = [
         [
             f"{node.name} *" if node.name == chosen else node.name,
             node.zone,
             node.total,
-            *(f"{s.normalized} ({s.raw})" if wide else s.normalized for s in node.scores),
+            *(
+                f"{score.normalized} ({score.raw})" if wide else score.normalized
+                for score in node.scores
+                if score.rule not in left_out
+            ),
         ]
-        for node in listed
+        for node in nodes
     ]
-    text = table(headers, rows, term, lambda cell: "green" if cell.endswith(" *") else None)
-    if len(listed) < len(nodes):
-        text += f"\n(the best {len(listed)} of {len(nodes)} nodes that fit; -o wide lists every one)"
-    return text
+    return table(headers, rows, term, lambda cell: "green" if cell.endswith(" *") else None)
 
 
-def shown_node(name: str | None) -> str:
-    return name or NONE
+def _undecided(nodes: list[NodeVerdict]) -> dict[str, int]:
+    points: dict[str, set[int]] = {}
+    for node in nodes:
+        for score in node.scores:
+            points.setdefault(score.rule, set()).add(score.normalized)
+    return {rule: values.pop() for rule, values in points.items() if len(values) == 1}

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from berth.engine.evaluation import Evaluation
     from berth.engine.podclass import OwnedTerm, PodClass
 
+# Nodes one change may touch.
+_MOST_NODES = 50
+
 
 def cordon_changes(what_if: WhatIf, verdict: Evaluation) -> Iterator[Change]:
     cordoned = _refused_by(what_if, verdict, NodeUnschedulable.name)
-    yield _uncordoned(what_if, cordoned)
+    yield _uncordoned(what_if, _closest(what_if, verdict, cordoned))
 
 
 def _uncordoned(what_if: WhatIf, names: list[str]) -> Change:
@@ -55,7 +58,7 @@ def pod_limit_changes(what_if: WhatIf, verdict: Evaluation) -> Iterator[Change]:
         )
     ]
     if full:
-        yield _roomier(what_if, full)
+        yield _roomier(what_if, _closest(what_if, verdict, full))
 
 
 def _roomier(what_if: WhatIf, names: list[str]) -> Change:
@@ -75,6 +78,14 @@ def _roomier(what_if: WhatIf, names: list[str]) -> Change:
         object=nodes_object(names),
         refine=only_helpful(what_if, names, change, _roomier),
     )
+
+
+def _closest(what_if: WhatIf, verdict: Evaluation, names: list[str]) -> list[str]:
+    """Those of many nodes that the fewest rules refuse: changing nodes one by one takes time."""
+    if len(names) <= _MOST_NODES:
+        return names
+    slot_of = what_if.cluster.nodes.slot_of
+    return sorted(names, key=lambda name: len(verdict.rejections.get(slot_of[name], ())))[:_MOST_NODES]
 
 
 def _refused_by(what_if: WhatIf, verdict: Evaluation, rule: str) -> list[str]:
@@ -136,7 +147,8 @@ def _without_owned(pod: Pod, owned: OwnedTerm, what_if: WhatIf) -> Pod:
 # --- labels that nodes lack ----------------------------------------------------------------------------
 
 
-def label_changes(what_if: WhatIf, pod: Pod, rules: set[str]) -> Iterator[Change]:
+def label_changes(what_if: WhatIf, pod: Pod, verdict: Evaluation) -> Iterator[Change]:
+    rules = {rejection.rule for rejections in verdict.rejections.values() for rejection in rejections}
     wanted: dict[tuple[str, str], None] = {}
     if "NodeAffinity" in rules:
         wanted.update(dict.fromkeys((pod.spec.node_selector or {}).items()))
@@ -147,12 +159,12 @@ def label_changes(what_if: WhatIf, pod: Pod, rules: set[str]) -> Iterator[Change
     if "InterPodAffinity" in rules:
         keys += [owned.topology_key for owned in what_if.cluster.class_of(pod).required_affinity]
     for key in dict.fromkeys(keys):
-        values = list(filter(None, what_if.cluster.nodes.column(key).values))
+        values = list(filter(None, what_if.cluster.nodes.column(key).values)) or [f"{short(key)}-1"]
         wanted.update(dict.fromkeys((key, value) for value in values[:MOST]))
     for key, value in wanted:
         lacking = [name for name, node in what_if.nodes.items() if key not in (node.metadata.labels or {})]
         if lacking:
-            yield _labelled(what_if, lacking, key, value)
+            yield _labelled(what_if, _closest(what_if, verdict, lacking), key, value)
 
 
 def _labelled(what_if: WhatIf, names: list[str], key: str, value: str) -> Change:

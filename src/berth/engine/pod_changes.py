@@ -57,17 +57,21 @@ def spread_changes(what_if: WhatIf, pod: Pod) -> Iterator[Change]:
 
 def _dropped(constraint: TopologySpreadConstraint) -> Callable[[PodSpec], PodSpec]:
     def apply(spec: PodSpec) -> PodSpec:
-        return replace(
-            spec, topology_spread_constraints=without(spec.topology_spread_constraints, constraint)
-        )
+        kept = [c for c in spec.topology_spread_constraints or () if not _same(c, constraint)]
+        return replace(spec, topology_spread_constraints=kept or None)
 
     return apply
+
+
+def _same(one: TopologySpreadConstraint, other: TopologySpreadConstraint) -> bool:
+    """Whether both are the same constraint of a pod, with whatever skew: its key and kind are unique."""
+    return (one.topology_key, one.when_unsatisfiable) == (other.topology_key, other.when_unsatisfiable)
 
 
 def _raised(what_if: WhatIf, constraint: TopologySpreadConstraint, path: str, skew: int) -> Change:
     def apply(spec: PodSpec) -> PodSpec:
         raised = [
-            replace(c, max_skew=skew) if c is constraint else c
+            replace(c, max_skew=skew) if _same(c, constraint) else c
             for c in spec.topology_spread_constraints or ()
         ]
         return replace(spec, topology_spread_constraints=raised)

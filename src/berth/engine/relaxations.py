@@ -51,6 +51,8 @@ class Relaxation:
 
 def relaxations(what_if: WhatIf, pod: Pod, verdict: Evaluation, pods: Mapping[str, Pod]) -> list[Relaxation]:
     """What would help a pod that has no feasible node; `pods` are those that run, by key."""
+    # Nothing is placed any more, and every compiled plan makes changing a node slower.
+    what_if.cluster.drop_plans()
     start = Variant(with_effective_affinity(pod, what_if.cluster.options.gates))
     changes = _candidates(what_if, start.pod, pod, verdict, pods)[:_MOST_CHANGES]
     search = _Search(what_if, start)
@@ -87,7 +89,7 @@ def _candidates(
         found += [*node_selector_changes(pod), *node_affinity_changes(pod)]
     if "InterPodAffinity" in rules:
         found += [*term_changes(pod, written), *peer_changes(what_if, pod_class, pods)]
-    found += label_changes(what_if, pod, rules)
+    found += label_changes(what_if, pod, verdict)
     return found
 
 

@@ -1,0 +1,49 @@
+"""`python -m bench [engine|growth|load|tools …]`: print the table, write bench-results.json."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from bench import engine, load, tools
+from bench.report import Figure, print_table, write_json
+
+OUTPUT = Path("bench-results.json")
+
+
+def progress(what: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{what} …", end="", file=sys.stderr, flush=True)
+
+
+PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
+    "engine": lambda: engine.placements(engine.SIZES, progress),
+    "growth": lambda: (*engine.no_tax(progress), *engine.growth(progress)),
+    "load": load.measure,
+    "tools": tools.measure,
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - set(PARTS)
+    if unknown:
+        print(f"error: unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    figures: list[Figure] = []
+    for name in names or PARTS:
+        figures += PARTS[name]()
+    progress("done")
+    print(f"\nPython {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}; one process\n")
+    print_table(figures)
+    write_json(figures, OUTPUT)
+    missed = [f.name for f in figures if f.met is False]
+    print(f"\n{len(figures)} figures in {OUTPUT}" + (f"; limits missed: {', '.join(missed)}" if missed else ""))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""The workloads, named and shaped like those kube-scheduler is measured with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from berth.kube.defaults import created, default_node
+from berth.kube.objects import Node, Pod
+
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+APPS = 50
+
+Shape = tuple[dict[str, str], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Labels and spec of the pods that run and of those to place (by number).
+
+    Attributes:
+        crowding: Running pods use one node in so many; more than 1 leaves nodes that are free of them.
+    """
+
+    name: str
+    pending: Callable[[int], Shape]
+    running: Shape = field(default_factory=lambda: ({}, {}))
+    zones: int = 3
+    crowding: int = 1
+
+
+def term(topology_key: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": labels}, "topologyKey": topology_key, "namespaces": ["run", "new"]}
+
+
+def node_affinity(*zones: str) -> dict[str, Any]:
+    expression = {"key": ZONE, "operator": "In", "values": list(zones)}
+    return {"affinity": {"nodeAffinity": {IGNORED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}}
+
+
+def required(kind: str, topology_key: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {kind: {IGNORED: [term(topology_key, labels)]}}
+
+
+def preferred(kind: str, topology_key: str, labels: dict[str, str], weight: int = 1) -> dict[str, Any]:
+    return {kind: {PREFERRED: [{"weight": weight, "podAffinityTerm": term(topology_key, labels)}]}}
+
+
+def spread(action: str, labels: dict[str, str], max_skew: int = 5) -> dict[str, Any]:
+    constraint = {
+        "maxSkew": max_skew,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": action,
+        "labelSelector": {"matchLabels": labels},
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def same(name: str, labels: dict[str, str], spec: dict[str, Any], crowding: int = 1) -> Workload:
+    """A workload whose running pods carry the same rules as the pending ones."""
+    return Workload(name, lambda _: (labels, spec), (labels, spec), crowding=crowding)
+
+
+def mixed(number: int) -> Shape:
+    """Fifty apps in turn, of five kinds: spread, anti-affinity, preferences, nothing, both."""
+    app = {"app": f"app-{number % APPS}"}
+    neighbour = {"app": f"app-{(number + 1) % APPS}"}
+    even = spread("DoNotSchedule", app, max_skew=2)
+    apart = required("podAntiAffinity", HOSTNAME, app)
+    wishes = preferred("podAntiAffinity", HOSTNAME, app, 50) | preferred("podAffinity", ZONE, neighbour, 10)
+    specs: list[dict[str, Any]] = [even, {"affinity": apart}, {"affinity": wishes}, {}, {**even, "affinity": apart}]
+    return app, specs[number % len(specs)]
+
+
+GREEN, BLUE, RED = {"color": "green"}, {"color": "blue"}, {"color": "red"}
+
+BASIC = Workload("basic", lambda _: ({}, {}))
+WORKLOADS = (
+    BASIC,
+    Workload("node-affinity", lambda _: ({}, node_affinity("zone-0", "zone-1"))),
+    same("pod-affinity", BLUE, {"affinity": required("podAffinity", ZONE, BLUE)}),
+    same("pod-anti-affinity", GREEN, {"affinity": required("podAntiAffinity", HOSTNAME, GREEN)}, crowding=2),
+    same("preferred-pod-affinity", RED, {"affinity": preferred("podAffinity", HOSTNAME, RED)}),
+    same("preferred-pod-anti-affinity", RED, {"affinity": preferred("podAntiAffinity", HOSTNAME, RED)}),
+    Workload("spread", lambda _: (BLUE, spread("DoNotSchedule", BLUE))),
+    Workload("preferred-spread", lambda _: (BLUE, spread("ScheduleAnyway", BLUE))),
+    Workload("mixed", mixed, zones=10),
+)
+
+
+def make_node(number: int, zones: int) -> Node:
+    name = f"node-{number:06d}"
+    resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
+    raw = {
+        "metadata": {"name": name, "labels": {HOSTNAME: name, ZONE: f"zone-{number % zones}"}},
+        "status": {"capacity": resources, "allocatable": resources},
+    }
+    return default_node(msgspec.convert(raw, Node))
+
+
+def pod_manifest(name: str, namespace: str, shape: Shape) -> dict[str, Any]:
+    labels, spec = shape
+    requests = {"cpu": "100m", "memory": "500Mi"}
+    return {
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "pause", "resources": {"requests": requests}}], **spec},
+    }
+
+
+def make_pod(name: str, namespace: str, shape: Shape) -> Pod:
+    return created(msgspec.convert(pod_manifest(name, namespace, shape), Pod))
