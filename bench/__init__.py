@@ -1,1 +1,1 @@
-"""Benchmarks: what the engine costs, beside what one NumPy gather costs on the same machine in the same run."""
+"""Benchmarks: what Berth costs, beside what one NumPy gather costs in the same run."""

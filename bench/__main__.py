@@ -31,17 +31,24 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
 def main(names: list[str]) -> int:
     unknown = set(names) - set(PARTS)
     if unknown:
-        print(f"error: unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}", file=sys.stderr)
+        print(
+            f"error: unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}",
+            file=sys.stderr,
+        )
         return 2
     figures: list[Figure] = []
     for name in names or PARTS:
         figures += PARTS[name]()
     progress("done")
-    print(f"\nPython {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}; one process\n")
+    print(
+        f"\nPython {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}; one process\n"
+    )
     print_table(figures)
     write_json(figures, OUTPUT)
     missed = [f.name for f in figures if f.met is False]
-    print(f"\n{len(figures)} figures in {OUTPUT}" + (f"; limits missed: {', '.join(missed)}" if missed else ""))
+    print(
+        f"\n{len(figures)} figures in {OUTPUT}" + (f"; limits missed: {', '.join(missed)}" if missed else "")
+    )
     return 1 if missed else 0
 
 

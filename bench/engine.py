@@ -80,7 +80,9 @@ def cost_us(workload: Workload, nodes: int, running: int, count: int) -> float:
         placed = place(cluster, pods[start : start + batch])
         costs.append((time.perf_counter() - begin) / batch * 1e6)
         if placed != batch:
-            raise SystemExit(f"{workload.name}: only {placed} of {batch} pods found a node; the figure would mean nothing")
+            raise SystemExit(
+                f"{workload.name}: only {placed} of {batch} pods fit; the figure would mean nothing"
+            )
     return min(costs)
 
 
@@ -96,13 +98,17 @@ def placements(sizes: Iterable[tuple[int, int]], progress: Progress) -> Iterable
             yield Figure(workload.name, nodes, running, 1e6 / cost, "placements/s", gather, limit, "higher")
 
 
+def _cost_of(workload: Workload, nodes: int, running: int, count: int) -> Callable[[], float]:
+    return lambda: cost_us(workload, nodes, running, count)
+
+
 def growth(progress: Progress) -> Iterable[Figure]:
     """Ten times as many running pods, the same cost."""
     nodes, running = 5_000, 10_000
     for workload in WORKLOADS:
         progress(f"growth of {workload.name}")
         few, many = _interleaved(
-            lambda w=workload: cost_us(w, nodes, running, 500), lambda w=workload: cost_us(w, nodes, 10 * running, 500)
+            _cost_of(workload, nodes, running, 500), _cost_of(workload, nodes, 10 * running, 500)
         )
         yield Figure(f"{workload.name}, 10x running", nodes, 10 * running, many / few, "ratio", None, 1.2)
 
@@ -118,12 +124,14 @@ def no_tax(progress: Progress) -> Iterable[Figure]:
     }
     burdened = Workload("basic beside affinity", BASIC.pending, (labels, rules))
     plain, beside = _interleaved(
-        lambda: cost_us(BASIC, 5_000, 10_000, 1_000), lambda: cost_us(burdened, 5_000, 10_000, 1_000)
+        _cost_of(BASIC, 5_000, 10_000, 1_000), _cost_of(burdened, 5_000, 10_000, 1_000)
     )
     yield Figure("basic beside affinity", 5_000, 10_000, beside / plain, "ratio", None, 1.1)
 
 
-def _interleaved(first: Callable[[], float], second: Callable[[], float], rounds: int = 3) -> tuple[float, float]:
+def _interleaved(
+    first: Callable[[], float], second: Callable[[], float], rounds: int = 3
+) -> tuple[float, float]:
     """The best of each of two measurements, taken in turn so that a slow moment hits both."""
     pairs = [(first(), second()) for _ in range(rounds)]
     return min(a for a, _ in pairs), min(b for _, b in pairs)

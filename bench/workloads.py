@@ -35,12 +35,18 @@ class Workload:
 
 
 def term(topology_key: str, labels: dict[str, str]) -> dict[str, Any]:
-    return {"labelSelector": {"matchLabels": labels}, "topologyKey": topology_key, "namespaces": ["run", "new"]}
+    return {
+        "labelSelector": {"matchLabels": labels},
+        "topologyKey": topology_key,
+        "namespaces": ["run", "new"],
+    }
 
 
 def node_affinity(*zones: str) -> dict[str, Any]:
     expression = {"key": ZONE, "operator": "In", "values": list(zones)}
-    return {"affinity": {"nodeAffinity": {IGNORED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}}
+    return {
+        "affinity": {"nodeAffinity": {IGNORED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+    }
 
 
 def required(kind: str, topology_key: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -73,7 +79,13 @@ def mixed(number: int) -> Shape:
     even = spread("DoNotSchedule", app, max_skew=2)
     apart = required("podAntiAffinity", HOSTNAME, app)
     wishes = preferred("podAntiAffinity", HOSTNAME, app, 50) | preferred("podAffinity", ZONE, neighbour, 10)
-    specs: list[dict[str, Any]] = [even, {"affinity": apart}, {"affinity": wishes}, {}, {**even, "affinity": apart}]
+    specs: list[dict[str, Any]] = [
+        even,
+        {"affinity": apart},
+        {"affinity": wishes},
+        {},
+        {**even, "affinity": apart},
+    ]
     return app, specs[number % len(specs)]
 
 
@@ -108,7 +120,10 @@ def pod_manifest(name: str, namespace: str, shape: Shape) -> dict[str, Any]:
     requests = {"cpu": "100m", "memory": "500Mi"}
     return {
         "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"containers": [{"name": "c", "image": "pause", "resources": {"requests": requests}}], **spec},
+        "spec": {
+            "containers": [{"name": "c", "image": "pause", "resources": {"requests": requests}}],
+            **spec,
+        },
     }
 
 

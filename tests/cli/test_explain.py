@@ -118,4 +118,4 @@ def test_the_demonstration() -> None:
     assert "10 of 11 pods placed." in outcome.out
     assert "default/report: 0/6 nodes are available: 1 Insufficient cpu" in outcome.out
     assert "  - with 500m less cpu (at most 2500m), node-b1 fits" in outcome.out
-    assert outcome.out.splitlines()[-1].startswith("The manifests are in ")
+    assert outcome.out.splitlines()[-1].startswith("Try it on your own manifests")

@@ -1,16 +1,18 @@
 """Explaining one pod: the sentence, the nodes, the scores, and what would help."""
 
+import numpy as np
 import pytest
 
 from berth.engine.explanation import Explanation, explain
 from berth.engine.lookup import find
 from berth.engine.options import Options
+from berth.engine.simulation import simulate
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import KubeObject, ObjectMeta
 from tests.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
 from tests.builders import where as having
 from tests.engine.test_simulation import new, workload
-from tests.snapshots import explained, simulated, zone_node
+from tests.snapshots import explained, simulated, snapshot, zone_node
 
 
 def sentences(explanation: Explanation) -> list[str]:
@@ -354,6 +356,31 @@ def test_a_daemon_keeps_its_node() -> None:
     agent = workload("DaemonSet", "agent", None, make_pod("agent").requests(cpu="2"))
     nodes = [make_node("big").build(), make_node("small").capacity(cpu="1").build()]
     assert sentences(explained("agent-small", *nodes, agent)) == ["with 1 less cpu (at most 1), small fits"]
+
+
+def test_a_daemon_that_needs_two_changes() -> None:
+    """Leaving its node would be the one change that helps, but it is not a change for a daemon."""
+    agent = workload("DaemonSet", "agent", None, make_pod("agent").requests(cpu="2", memory="2Gi"))
+    nodes = [make_node("big").build(), make_node("small").capacity(cpu="1", memory="1Gi").build()]
+    found = sentences(explained("agent-small", *nodes, agent))
+    assert found == ["with 1 less cpu (at most 1) and with 1Gi less memory (at most 1Gi), small fits"]
+
+
+def test_running_pods_are_judged_beside_running_pods() -> None:
+    """Pods that only the simulation placed do not break a running pod's rules."""
+    node = zone_node("n1", "a").build()
+    running = make_pod("p").labels(app="x").spread(HOSTNAME, app="x").on("n1").build()
+    other = zone_node("n2", "b").unschedulable().build()
+    late = [new(f"late{i}").labels(app="x").build() for i in range(3)]
+    assert explained("p", node, other, running, *late).broken == ()
+
+
+def test_a_seeded_placement_is_the_one_explained() -> None:
+    """Where a seed chose among equal nodes, the explanation is about the node that was taken."""
+    taken = snapshot(*(make_node(f"n{i}").build() for i in range(9)), new("p").build())
+    simulation = simulate(taken, rng=np.random.default_rng(3))
+    (placement,) = simulation.placements
+    assert explain(simulation, placement.entry).node == placement.node != "n0"
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,12 @@ def test_pods_on_unknown_nodes_are_noted() -> None:
     assert taken.notes == ["pod default/p is on a node that is not among the files and does not count"]
 
 
+def test_nodes_that_take_no_pods_are_noted() -> None:
+    """A node written without a number of pods takes none, which nobody means."""
+    taken = snapshot(make_node("n1").capacity(pods="0").build(), new("p").build())
+    assert taken.notes == ["node n1 takes no pods: its capacity does not say how many"]
+
+
 def test_deployments_get_the_replicas_they_lack() -> None:
     """The pods of a Deployment are its owner's, and default spreading knows them."""
     nodes = [zone_node(name, name).build() for name in "abc"]

@@ -40,4 +40,4 @@ def command() -> None:
             explain(simulation, find(simulation, _STUCK, None)), term, wide=False
         ):
             say(line)
-        say(f"\nThe manifests are in {folder}: change one and try 'berth simulate -f' on it, or on your own.")
+        say(f"\nTry it on your own manifests, or on a copy of these: berth simulate -f {folder}")

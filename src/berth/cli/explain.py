@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913 - one parameter an option
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
-    explanation = explain(simulation, entry, rng=rng)
+    explanation = explain(simulation, entry)
     if form in ("json", "yaml"):
         show(explanation_document(explanation, snapshot.notes), form)
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from berth.cli.tables import Terminal, count, indented, table
 from berth.engine.explanation import FITS, RUNS, Explanation, NodeVerdict
 
@@ -77,14 +79,13 @@ def _rows(
 def _scores(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool) -> str:
     listed = nodes if wide or len(nodes) <= _NODES_LISTED else nodes[:_SCORED_LISTED]
     sheet = _sheet(listed, chosen, term, wide=wide, left_out=set())
-    if term.width is not None and max(map(len, sheet.splitlines())) > term.width:
+    if term.width is not None and max(map(len, click.unstyle(sheet).splitlines())) > term.width:
         # Rules that say the same about every node decide nothing; they go under the table.
         same = _undecided(listed)
         sheet = _sheet(listed, chosen, term, wide=wide, left_out=set(same))
         if same:
-            sheet += (
-                f"\nThe same everywhere: {', '.join(f'{rule} {points}' for rule, points in same.items())}"
-            )
+            equal = ", ".join(f"{rule} {points}" for rule, points in same.items())
+            sheet += "\n" + indented(f"The same everywhere: {equal}", "", term)
     if len(listed) < len(nodes):
         sheet += f"\n(the best {len(listed)} of {len(nodes)} nodes that fit; -o wide lists every one)"
     return sheet

@@ -14,7 +14,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Int32Array, grown
+from berth.engine.arrays import BoolArray, IndexArray
+from berth.engine.changelog import ChangeLog
 from berth.engine.columns import LabelColumn
 from berth.engine.counts import Counter
 from berth.engine.matching import MatchIndex
@@ -22,6 +23,7 @@ from berth.engine.nodes import NodeTable
 from berth.engine.options import Options
 from berth.engine.owners import Owners
 from berth.engine.podclass import PodClass, class_key
+from berth.engine.pods import NOWHERE, PodTable
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
 
 if TYPE_CHECKING:
@@ -29,82 +31,8 @@ if TYPE_CHECKING:
     from berth.engine.usage import Usage
 
 FINISHED = ("Succeeded", "Failed")
-_NOWHERE = -1
 # Classes are few; past this many, those that nothing uses any more are looked for.
 _SWEEP_FLOOR = 4096
-
-
-class ChangeLog:
-    """The node slots that changed, in order; readers remember how far they have read."""
-
-    __slots__ = ("_entries", "_start")
-
-    def __init__(self) -> None:
-        self._entries: list[int] = []
-        self._start = 0
-
-    @property
-    def end(self) -> int:
-        return self._start + len(self._entries)
-
-    def append(self, slot: int) -> None:
-        self._entries.append(slot)
-
-    def since(self, position: int) -> list[int] | None:
-        """The slots changed since `position`, None if that is too long ago."""
-        return None if position < self._start else self._entries[position - self._start :]
-
-    def trim(self, keep: int) -> None:
-        if len(self._entries) > 2 * keep:
-            drop = len(self._entries) - keep
-            del self._entries[:drop]
-            self._start += drop
-
-
-class PodTable:
-    """The pods that run or are assumed to, one slot a pod."""
-
-    def __init__(self) -> None:
-        self.keys: list[str | None] = []
-        self.index: dict[str, int] = {}
-        self.node: Int32Array = np.zeros(64, dtype=np.int32)
-        self.pod_class: Int32Array = np.zeros(64, dtype=np.int32)
-        self.terminating: BoolArray = np.zeros(64, dtype=np.bool_)
-        self._free: list[int] = []
-
-    @property
-    def count(self) -> int:
-        return len(self.keys)
-
-    def add(self, key: str, node: int, pod_class: int, *, terminating: bool) -> int:
-        if self._free:
-            pod = self._free.pop()
-            self.keys[pod] = key
-        else:
-            pod = len(self.keys)
-            self.keys.append(key)
-            if pod >= len(self.node):
-                self._grow(2 * pod)
-        self.index[key] = pod
-        self.node[pod] = node
-        self.pod_class[pod] = pod_class
-        self.terminating[pod] = terminating
-        return pod
-
-    def remove(self, pod: int) -> None:
-        key = self.keys[pod]
-        if key is None:
-            raise KeyError(pod)
-        del self.index[key]
-        self.keys[pod] = None
-        self.node[pod] = _NOWHERE
-        self.pod_class[pod] = 0
-        self._free.append(pod)
-
-    def _grow(self, size: int) -> None:
-        self.node = grown(self.node, size)
-        self.pod_class = grown(self.pod_class, size)
-        self.terminating = grown(self.terminating, size)
 
 
 class Cluster:
@@ -165,7 +93,7 @@ class Cluster:
         for pod in list(orphans):
             self._count(pod, slot, -1)
             self._book(pod, slot, -1)
-            self.pods.node[pod] = _NOWHERE
+            self.pods.node[pod] = NOWHERE
         for plan in self.plans.values():
             plan.node_leaves(slot)
         self.nodes.remove(slot)
@@ -176,20 +104,19 @@ class Cluster:
         self._node_changed(slot)
 
     def _update_node(self, slot: int, node: Node) -> None:
-        labels = self.nodes.labels[slot]
-        taints = self.nodes.taints.values[self.nodes.taints.ids[slot]]
-        new_taints = tuple((node.spec and node.spec.taints) or ())
-        moves = labels != (node.metadata.labels or {}) or taints != new_taints
-        pods = self._pods_on[slot] if moves else ()
+        if not self.nodes.moves(slot, node):
+            # Mostly a heartbeat; at most the node's size, cordon or images are different.
+            if self.nodes.update(slot, node):
+                self._node_changed(slot)
+            return
+        pods = self._pods_on[slot]
         for pod in pods:
             self._count(pod, slot, -1)
-        if moves:
-            for plan in self.plans.values():
-                plan.node_leaves(slot)
+        for plan in self.plans.values():
+            plan.node_leaves(slot)
         self.nodes.update(slot, node)
-        if moves:
-            for plan in self.plans.values():
-                plan.node_joins(slot)
+        for plan in self.plans.values():
+            plan.node_joins(slot)
         for pod in pods:
             self._count(pod, slot, 1)
         self._node_changed(slot)
@@ -214,6 +141,12 @@ class Cluster:
             found = self._new_class(key, pod, node_name)
         return found
 
+    def current(self, pod_class: PodClass) -> PodClass:
+        """The class itself, or its successor if it was forgotten while nothing used it."""
+        if self._classes[pod_class.number] is pod_class:
+            return pod_class
+        return self.class_of(pod_class.pod, pinned=pod_class.node_name is not None)
+
     def add_pod(self, pod: Pod) -> None:
         """Count a pod that is bound to a node; a pod already there is replaced."""
         self.assume(
@@ -222,14 +155,15 @@ class Cluster:
 
     def assume(self, key: str, pod_class: PodClass, node_name: str, *, terminating: bool = False) -> None:
         """Count a pod of a known class on a node."""
+        pod_class = self.current(pod_class)
         if key in self.pods.index:
             self.remove_pod(key)
-        slot = self.nodes.slot_of.get(node_name, _NOWHERE)
-        pod = self.pods.add(key, _NOWHERE, pod_class.number, terminating=terminating)
+        slot = self.nodes.slot_of.get(node_name, NOWHERE)
+        pod = self.pods.add(key, NOWHERE, pod_class.number, terminating=terminating)
         if not pod_class.running:
             self._introduce(pod_class)
         pod_class.running += 1
-        if slot == _NOWHERE:
+        if slot == NOWHERE:
             self._homeless.setdefault(node_name, set()).add(pod)
             self._awaits[pod] = node_name
         else:
@@ -238,7 +172,7 @@ class Cluster:
     def remove_pod(self, key: str) -> None:
         pod = self.pods.index[key]
         slot = int(self.pods.node[pod])
-        if slot == _NOWHERE:
+        if slot == NOWHERE:
             name = self._awaits.pop(pod)
             self._homeless[name].remove(pod)
             if not self._homeless[name]:
@@ -298,19 +232,17 @@ class Cluster:
 
     def set_owner(self, owner: Service | Workload | ReplicationController, kind: str | None = None) -> None:
         if isinstance(owner, Service):
-            self.owners.set_service(owner)
+            changed = self.owners.set_service(owner)
         elif isinstance(owner, ReplicationController):
-            self.owners.set_controller("ReplicationController", owner)
+            changed = self.owners.set_controller("ReplicationController", owner)
         else:
-            self.owners.set_controller(kind or owner.kind or "", owner)
-        self._default_spreading_changed()
+            changed = self.owners.set_controller(kind or owner.kind or "", owner)
+        if changed:
+            self._default_spreading_changed()
 
     def remove_owner(self, kind: str, namespace: str, name: str) -> None:
-        if kind == "Service":
-            self.owners.remove_service(namespace, name)
-        else:
-            self.owners.remove_controller(kind, namespace, name)
-        self._default_spreading_changed()
+        if self.owners.remove(kind, namespace, name):
+            self._default_spreading_changed()
 
     def _default_spreading_changed(self) -> None:
         for pod_class in [c for c in self.plans if not c.spread_constraints]:

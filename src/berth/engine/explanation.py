@@ -17,8 +17,6 @@ from berth.engine.variants import WhatIf
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from berth.engine.rules.base import Rejection
     from berth.engine.simulation import Simulation
     from berth.kube.objects import Pod
@@ -72,20 +70,19 @@ class Explanation:
     relaxations: list[Relaxation] = field(default_factory=list)
 
 
-def explain(simulation: Simulation, entry: Entry, *, rng: np.random.Generator | None = None) -> Explanation:
+def explain(simulation: Simulation, entry: Entry) -> Explanation:
     """Explain a pod of a snapshot whose pending pods were placed.
 
-    A running pod is judged as if it came back now.  A pod that was placed is judged at its turn:
-    the placements from its own on are taken back.  Any other is judged with all others in place.
+    A running pod is judged as if it came back now, beside the other running ones.  A pod that was
+    placed is judged at its turn: the placements from its own on are taken back.  Any other is judged
+    with all others in place.
     """
-    for i, placement in enumerate(simulation.placements):
-        if placement.entry.key == entry.key:
-            simulation.rewind(i)
-            break
     snapshot = simulation.snapshot
     cluster = snapshot.cluster
     if not entry.pod.spec.node_name:
-        return _explain_pending(snapshot, entry, _others(simulation), rng)
+        node = _rewound(simulation, entry)
+        return _explain_pending(snapshot, entry, _others(simulation), node)
+    simulation.rewind(0)
     pod_class = cluster.class_of(entry.pod)
     cluster.remove_pod(entry.key)
     try:
@@ -93,6 +90,15 @@ def explain(simulation: Simulation, entry: Entry, *, rng: np.random.Generator | 
     finally:
         terminating = is_terminating(entry.pod)
         cluster.assume(entry.key, pod_class, entry.pod.spec.node_name, terminating=terminating)
+
+
+def _rewound(simulation: Simulation, entry: Entry) -> str | None:
+    """Go back to the pod's turn; the node it was given then, None if it was not placed."""
+    for i, placement in enumerate(simulation.placements):
+        if placement.entry.key == entry.key:
+            simulation.rewind(i)
+            return placement.node
+    return None
 
 
 def _others(simulation: Simulation) -> dict[str, Pod]:
@@ -118,7 +124,7 @@ def _explain_running(snapshot: Snapshot, entry: Entry) -> Explanation:
 
 
 def _explain_pending(
-    snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod], rng: np.random.Generator | None
+    snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod], placed_on: str | None
 ) -> Explanation:
     cluster = snapshot.cluster
     plan = plan_for(cluster, cluster.class_of(entry.pod))
@@ -126,12 +132,10 @@ def _explain_pending(
     nodes = _nodes(snapshot, verdict)
     if verdict.error is not None:
         return Explanation(entry, ERROR, None, verdict.error, nodes)
-    slot = plan.choose(rng)
+    slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
         what_if = WhatIf(cluster, snapshot.nodes)
-        found = relaxations(what_if, entry.pod, verdict, others)
-        if entry.daemon_of is not None:
-            found = [relaxation for relaxation in found if not _loses_pin(relaxation)]
+        found = relaxations(what_if, entry.pod, verdict, others, pinned=entry.daemon_of is not None)
         state, message = (BLOCKED, GATED) if entry.gates else (STUCK, summarise(cluster, verdict))
         return Explanation(entry, state, None, message, nodes, relaxations=found)
     node = cluster.nodes.names[slot] or ""
@@ -140,11 +144,6 @@ def _explain_pending(
         return Explanation(entry, BLOCKED, None, GATED, nodes, _decision(nodes))
     count = f"{len(verdict.feasible)}/{len(verdict.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
-
-
-def _loses_pin(relaxation: Relaxation) -> bool:
-    """A DaemonSet's pod is for one node; leaving it is no way out."""
-    return any(".matchFields[" in c.path or c.kind == "node-affinity" for c in relaxation.changes)
 
 
 def _nodes(snapshot: Snapshot, verdict: Evaluation) -> list[NodeVerdict]:

@@ -60,7 +60,7 @@ class NodeTable:
         self.nonzero: Int64Array = np.zeros((2, capacity), dtype=np.int64)
         self.ports: dict[tuple[str, int], dict[str, Int32Array]] = {}
         self.images: dict[str, dict[int, int]] = {}
-        self._images_on: dict[int, tuple[str, ...]] = {}
+        self._images_on: dict[int, dict[str, int]] = {}
         self._columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
         self._arrivals = 0
@@ -93,6 +93,8 @@ class NodeTable:
         self.slot_of[name] = slot
         self.names[slot] = name
         self.labels[slot] = {}
+        for column in self._columns.values():
+            column.set(slot, None)
         self.alive[slot] = True
         self.live += 1
         self.arrival[slot] = self._arrivals
@@ -100,16 +102,24 @@ class NodeTable:
         self.update(slot, node)
         return slot
 
-    def update(self, slot: int, node: Node) -> None:
-        labels = node.metadata.labels or {}
-        self.labels[slot] = labels
-        for key, column in self._columns.items():
-            column.set(slot, labels.get(key))
-        spec = node.spec
-        self.unschedulable[slot] = bool(spec and spec.unschedulable)
-        self.taints.set(slot, tuple((spec and spec.taints) or ()))
-        self._set_allocatable(slot, node)
-        self._set_images(slot, node)
+    def moves(self, slot: int, node: Node) -> bool:
+        """Whether an update changes to which domains, or to whose counts, the node's pods belong."""
+        taints = self.taints.values[self.taints.ids[slot]]
+        return self.labels[slot] != (node.metadata.labels or {}) or taints != _taints(node)
+
+    def update(self, slot: int, node: Node) -> bool:
+        """Take over a node's properties. True if any is different from before."""
+        changed = self.moves(slot, node)
+        if changed:
+            labels = self.labels[slot] = node.metadata.labels or {}
+            for key, column in self._columns.items():
+                column.set(slot, labels.get(key))
+            self.taints.set(slot, _taints(node))
+        unschedulable = bool(node.spec and node.spec.unschedulable)
+        if unschedulable != self.unschedulable[slot]:
+            self.unschedulable[slot] = unschedulable
+            changed = True
+        return self._set_allocatable(slot, node) | self._set_images(slot, node) | changed
 
     def remove(self, slot: int) -> None:
         name = self.names[slot]
@@ -125,7 +135,7 @@ class NodeTable:
         self.taints.set(slot, ())
         self.unschedulable[slot] = False
         self.allocatable[:, slot] = 0
-        self._replace_images(slot, ())
+        self._drop_images(slot)
         self._free.append(slot)
 
     # --- pods use nodes ----------------------------------------------------------
@@ -155,28 +165,35 @@ class NodeTable:
 
     # --- internals -----------------------------------------------------------------
 
-    def _set_allocatable(self, slot: int, node: Node) -> None:
-        self.allocatable[:, slot] = 0
-        for name, amount in units_of(node.status.allocatable if node.status else None).items():
-            row = self.row(name)  # may replace the array
-            self.allocatable[row, slot] = amount
+    def _set_allocatable(self, slot: int, node: Node) -> bool:
+        units = units_of(node.status.allocatable if node.status else None)
+        rows = {self.row(name): amount for name, amount in units.items()}  # before the array is taken
+        wanted = np.zeros(len(self.allocatable), dtype=np.int64)
+        for row, amount in rows.items():
+            wanted[row] = amount
+        if np.array_equal(self.allocatable[:, slot], wanted):
+            return False
+        self.allocatable[:, slot] = wanted
+        return True
 
-    def _set_images(self, slot: int, node: Node) -> None:
+    def _set_images(self, slot: int, node: Node) -> bool:
         images = (node.status and node.status.images) or ()
         sizes = {name: image.size_bytes or 0 for image in images for name in image.names or ()}
-        if sizes or slot in self._images_on:
-            self._replace_images(slot, tuple(sizes))
-            for name, size in sizes.items():
-                self.images.setdefault(name, {})[slot] = size
+        if sizes == self._images_on.get(slot, {}):
+            return False
+        self._drop_images(slot)
+        if sizes:
+            self._images_on[slot] = sizes
+        for name, size in sizes.items():
+            self.images.setdefault(name, {})[slot] = size
+        return True
 
-    def _replace_images(self, slot: int, names: tuple[str, ...]) -> None:
-        for name in self._images_on.pop(slot, ()):
+    def _drop_images(self, slot: int) -> None:
+        for name in self._images_on.pop(slot, {}):
             sizes = self.images[name]
             del sizes[slot]
             if not sizes:
                 del self.images[name]
-        if names:
-            self._images_on[slot] = names
 
     def _take_slot(self) -> int:
         if self._free:
@@ -204,3 +221,7 @@ class NodeTable:
                 by_ip[ip] = grown(column, capacity)
         for label_column in self._columns.values():
             label_column.grow_slots(capacity)
+
+
+def _taints(node: Node) -> tuple[Taint, ...]:
+    return tuple((node.spec.taints if node.spec else None) or ())

@@ -21,27 +21,33 @@ class Owners:
         self._services: dict[str, dict[str, Mapping[str, str]]] = {}
         self._controllers: dict[tuple[str, str, str], Selector] = {}
 
-    def set_service(self, service: Service) -> None:
+    def set_service(self, service: Service) -> bool:
+        """Take note of a service. True if what it selects has changed, as for the other methods."""
         meta = service.metadata
-        in_namespace = self._services.setdefault(meta.namespace or "default", {})
-        if service.spec.selector is None:  # selects nothing, unlike an empty selector
-            in_namespace.pop(meta.name or "", None)
-        else:
-            in_namespace[meta.name or ""] = service.spec.selector
+        namespace, name = meta.namespace or "default", meta.name or ""
+        selector = service.spec.selector
+        if selector is None:  # selects nothing, unlike an empty selector
+            return self.remove("Service", namespace, name)
+        in_namespace = self._services.setdefault(namespace, {})
+        changed = in_namespace.get(name) != selector
+        in_namespace[name] = selector
+        return changed
 
-    def remove_service(self, namespace: str, name: str) -> None:
-        self._services.get(namespace, {}).pop(name, None)
-
-    def set_controller(self, kind: str, controller: Workload | ReplicationController) -> None:
+    def set_controller(self, kind: str, controller: Workload | ReplicationController) -> bool:
         meta = controller.metadata
         if isinstance(controller, ReplicationController):
             selector = selector_from_labels(controller.spec.selector)
         else:
             selector = parse_label_selector(controller.spec.selector)
-        self._controllers[kind, meta.namespace or "default", meta.name or ""] = selector
+        key = (kind, meta.namespace or "default", meta.name or "")
+        changed = self._controllers.get(key) != selector
+        self._controllers[key] = selector
+        return changed
 
-    def remove_controller(self, kind: str, namespace: str, name: str) -> None:
-        self._controllers.pop((kind, namespace, name), None)
+    def remove(self, kind: str, namespace: str, name: str) -> bool:
+        if kind == "Service":
+            return self._services.get(namespace, {}).pop(name, None) is not None
+        return self._controllers.pop((kind, namespace, name), None) is not None
 
     def default_selector(self, pod_class: PodClass) -> Selector:
         """What the pod's services and its controller select together; everything if there are none."""

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.arrays import BLOCKED, Int32Array, Int64Array, Slots
+from berth.engine.arrays import BLOCKED, IndexArray, Int32Array, Slots
 from berth.engine.cluster import Cluster
 from berth.engine.podclass import PodClass
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
 from berth.engine.rules.base import ERROR, NodeRule, Rule, TopologyRule, scale_table
 from berth.engine.usage import Reader, Usage, usage_key
 
-# Plans kept at a time; the one placed longest ago is dropped first.
-MAX_PLANS = 2048
+# Plans kept at a time; the one used longest ago is dropped first. A plan holds about ten 32-bit
+# columns over all nodes, and together they may take a gibibyte.
+_MOST_PLANS, _FEWEST_PLANS = 2048, 64
+_PLAN_BYTES_PER_NODE = 40
+_PLANS_BYTES = 1 << 30
 
 
 class SchedulingError(Exception):
@@ -181,7 +184,14 @@ class Plan:
         return total
 
     def choose(self, rng: np.random.Generator | None = None) -> int | None:
-        """The best node's slot, None if no node is feasible."""
+        """The best node's slot, None if no node is feasible.
+
+        Ties go to the node that came first, or are drawn with `rng`.
+        """
+        return None if (best := self.best(rng)) is None else best[0]
+
+    def best(self, rng: np.random.Generator | None = None) -> tuple[int, int] | None:
+        """Slot and weighted total of the node to take, None if no node is feasible."""
         if not self.cluster.nodes.live:
             return None
         blocked = self.blocked()
@@ -192,20 +202,24 @@ class Plan:
         if self.error is not None:
             raise SchedulingError(self.error)
         nodes = self.cluster.nodes
-        if rng is None and nodes.in_order:
-            return best
-        ties: Int64Array = np.flatnonzero(value == value[best])
-        if rng is not None:
-            return int(rng.choice(ties))
-        return int(ties[nodes.arrival[ties].argmin()])
+        total = int(value[best])
+        if rng is not None or not nodes.in_order:
+            ties: IndexArray = np.flatnonzero(value == total)
+            best = int(ties[nodes.arrival[ties].argmin()] if rng is None else rng.choice(ties))
+        return best, total
+
+
+def plans_kept(capacity: int) -> int:
+    return min(_MOST_PLANS, max(_FEWEST_PLANS, _PLANS_BYTES // (_PLAN_BYTES_PER_NODE * capacity)))
 
 
 def plan_for(cluster: Cluster, pod_class: PodClass) -> Plan:
     """The plan of a class, made if it has none."""
+    pod_class = cluster.current(pod_class)
     plan = pod_class.plan
     if plan is None:
         plan = pod_class.plan = cluster.plans[pod_class] = Plan(cluster, pod_class)
-        if len(cluster.plans) > MAX_PLANS:
+        if len(cluster.plans) > plans_kept(cluster.nodes.capacity):
             cluster.drop_plan(next(iter(cluster.plans)))
     else:
         cluster.plans.move_to_end(pod_class)

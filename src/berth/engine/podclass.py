@@ -78,6 +78,7 @@ class PodClass:
     """What the pods of one class have in common.
 
     Attributes:
+        pod: The pod the class was made from.
         touches: The counters a pod of this class counts in, and its weight there.
         running: How many pods of the class are on nodes.
         node_name: The node a pod that is still to be placed asks for by name.
@@ -94,6 +95,7 @@ class PodClass:
         index: MatchIndex,
         gates: FeatureGates,
     ) -> None:
+        self.pod = pod
         self.number = number
         self.key = key
         self.spec: PodSpec = pod.spec

@@ -49,12 +49,18 @@ class Relaxation:
         return f"{what}, {who}"
 
 
-def relaxations(what_if: WhatIf, pod: Pod, verdict: Evaluation, pods: Mapping[str, Pod]) -> list[Relaxation]:
-    """What would help a pod that has no feasible node; `pods` are those that run, by key."""
+def relaxations(
+    what_if: WhatIf, pod: Pod, verdict: Evaluation, pods: Mapping[str, Pod], *, pinned: bool = False
+) -> list[Relaxation]:
+    """What would help a pod that has no feasible node; `pods` are those that run, by key.
+
+    `pinned` says that the node its affinity names was not its choice, as with a DaemonSet's pod.
+    """
     # Nothing is placed any more, and every compiled plan makes changing a node slower.
     what_if.cluster.drop_plans()
     start = Variant(with_effective_affinity(pod, what_if.cluster.options.gates))
-    changes = _candidates(what_if, start.pod, pod, verdict, pods)[:_MOST_CHANGES]
+    changes = _candidates(what_if, start.pod, pod, verdict, pods)
+    changes = [change for change in changes if not (pinned and _unpins(change))][:_MOST_CHANGES]
     search = _Search(what_if, start)
     found = [relaxation for change in changes if (relaxation := search.attempt((change,)))]
     if found:
@@ -91,6 +97,10 @@ def _candidates(
         found += [*term_changes(pod, written), *peer_changes(what_if, pod_class, pods)]
     found += label_changes(what_if, pod, verdict)
     return found
+
+
+def _unpins(change: Change) -> bool:
+    return change.kind == "node-affinity" or ".matchFields[" in change.path
 
 
 class _Search:

@@ -118,22 +118,23 @@ class _Placer:
         if entry.daemon_of is None and self._stuck.get(pod_class) == len(placements):
             return False
         plan = plan_for(self._cluster, pod_class)
-        slot = self._choose(plan, entry)
-        if slot is None:
+        best = self._choose(plan, entry)
+        if best is None:
             self._stuck[pod_class] = len(placements)
             return False
+        slot, score = best
         node = self._cluster.nodes.names[slot] or ""
-        score = int(plan.totals(plan.blocked())[slot])
         self._cluster.assume(entry.key, pod_class, node)
         placements.append(Placement(entry, node, score))
         return True
 
-    def _choose(self, plan: Plan, entry: Entry) -> int | None:
+    def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:
         if entry.daemon_of is not None:
             slot = self._cluster.nodes.slot_of[entry.daemon_of]
-            return slot if plan.blocked()[slot] == 0 else None
+            blocked = plan.blocked()
+            return None if blocked[slot] else (slot, int(plan.totals(blocked)[slot]))
         try:
-            return plan.choose(self._rng)
+            return plan.best(self._rng)
         except SchedulingError:
             return None
 

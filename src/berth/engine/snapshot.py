@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from berth.engine.cluster import Cluster, is_finished, is_terminating, pod_name
+from berth.engine.nodes import PODS_ROW
 from berth.engine.options import Options
 from berth.engine.podclass import PodClass, class_key
 from berth.engine.rules.node_affinity import match_required
@@ -182,6 +183,11 @@ class _Reader:
         }
         for name in sorted(filter(None, unresolved)):
             yield f"there is no PriorityClass {name} among the files: its pods are placed with priority 0"
+        table = snapshot.cluster.nodes
+        closed = [name for name in snapshot.nodes if not table.allocatable[PODS_ROW, table.slot_of[name]]]
+        if closed and snapshot.pending:
+            more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
+            yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
         if snapshot.pending and not snapshot.nodes:
             yield "there is no node among the files"
 

@@ -12,7 +12,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from berth.engine.arrays import BLOCKED, Int32Array, Slots
-from berth.engine.cluster import ChangeLog, Cluster
+from berth.engine.changelog import ChangeLog
+from berth.engine.cluster import Cluster
 from berth.engine.podclass import PodClass
 from berth.engine.rules.base import NodeRule
 

@@ -64,6 +64,8 @@ class Requirement:
         return value is not None and self._compares(value)
 
     def _compares(self, value: str) -> bool:
+        if self.operator not in (GT, LT) or len(self.values) != 1:
+            return False  # an operator no API server would have let pass
         (operand,) = self.values
         left, right = parse_int64(value), parse_int64(operand)
         if left is None or right is None:

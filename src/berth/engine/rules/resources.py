@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.engine.amounts import spelled
 from berth.engine.arrays import BoolArray, FloatArray, Int64Array, IntArray, Slots
 from berth.engine.cluster import Cluster
 from berth.engine.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
@@ -98,14 +99,11 @@ class NodeResourcesFit(NodeRule):
             allocatable = int(self.nodes.allocatable[row, slot])
             used = int(self.nodes.requested[row, slot])
             reasons.append(TOO_MANY_PODS if row == PODS_ROW else insufficient(name))
-            causes.append(f"{name}: {amount} wanted, {allocatable - used} of {allocatable} free{_unit(name)}")
+            left, size = spelled(name, allocatable - used), spelled(name, allocatable)
+            causes.append(f"{name}: {spelled(name, amount)} wanted, {left} of {size} free")
             if row != PODS_ROW and amount > allocatable:
                 code = UNRESOLVABLE
         return Rejection(self.name, code, tuple(reasons), tuple(causes))
-
-
-def _unit(resource: str) -> str:
-    return {"cpu": " (millicores)", "memory": " (bytes)", "ephemeral-storage": " (bytes)"}.get(resource, "")
 
 
 class NodeResourcesBalancedAllocation(NodeRule):

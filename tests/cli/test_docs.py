@@ -1,0 +1,28 @@
+"""The documentation shows what the tools really print."""
+
+import re
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import berth
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def transcripts(name: str) -> list[tuple[str, str]]:
+    """The commands on the demonstration in a page, each with the output shown for it."""
+    blocks = re.findall(r"^```\n(.*?)^```", DOCS.joinpath(name).read_text(), re.MULTILINE | re.DOTALL)
+    split = [block.partition("\n") for block in blocks if block.startswith("$ berth ")]
+    return [(first.removeprefix("$ berth "), rest) for first, _, rest in split if "demo/" in first]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"), transcripts("cli.md"), ids=lambda text: text.split("\n")[0][:40]
+)
+def test_documented_output_is_real(command: str, shown: str) -> None:
+    """Running a documented command on the demonstration gives the documented output."""
+    with as_file(files("berth.cli").joinpath("demo")) as folder:
+        outcome = berth(*command.replace("demo/", str(folder)).split())
+    assert outcome.out + outcome.err == shown
