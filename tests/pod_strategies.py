@@ -95,8 +95,10 @@ def selectors(known: Mapping[str, tuple[str, ...]]) -> st.SearchStrategy[LabelSe
     )
 
 
-POD_SELECTORS = selectors(POD_LABELS)
-POD_LABEL_SETS = labels({**POD_LABELS, "version": ("v1", "v2")})
+# A label that tells replicas apart; the engine hides it from classes until a selector mentions it.
+INDEX = {"apps.kubernetes.io/pod-index": ("0", "1")}
+POD_SELECTORS = st.one_of(*[selectors(POD_LABELS)] * 5, selectors(POD_LABELS | INDEX))
+POD_LABEL_SETS = labels({**POD_LABELS, **INDEX, "version": ("v1", "v2")})
 POD_NAMESPACES = st.sampled_from(("default", "default", "default", "team-a", "team-b"))
 POLICIES = rarely(st.sampled_from(("Honor", "Ignore")))
 NAMESPACE_LABEL_SETS = labels(NAMESPACE_LABELS)

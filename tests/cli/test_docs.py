@@ -8,18 +8,22 @@ import pytest
 
 from tests.cli.command import berth
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/cli.md")
 
 
 def transcripts(name: str) -> list[tuple[str, str]]:
     """The commands on the demonstration in a page, each with the output shown for it."""
-    blocks = re.findall(r"^```\n(.*?)^```", DOCS.joinpath(name).read_text(), re.MULTILINE | re.DOTALL)
+    text = ROOT.joinpath(name).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     split = [block.partition("\n") for block in blocks if block.startswith("$ berth ")]
     return [(first.removeprefix("$ berth "), rest) for first, _, rest in split if "demo/" in first]
 
 
 @pytest.mark.parametrize(
-    ("command", "shown"), transcripts("cli.md"), ids=lambda text: text.split("\n")[0][:40]
+    ("command", "shown"),
+    [transcript for page in PAGES for transcript in transcripts(page)],
+    ids=lambda text: text.split("\n")[0][:40],
 )
 def test_documented_output_is_real(command: str, shown: str) -> None:
     """Running a documented command on the demonstration gives the documented output."""

@@ -137,7 +137,7 @@ def _evaluate_sequence(case: Case, *, exact_namespace_selectors: bool) -> dict[s
             }
         )
         if chosen is not None:
-            cluster.assume(pod_name(pod), pod_class, chosen)
+            cluster.assume(pod_name(pod), pod_class, chosen, identity=cluster.identity_of(pod))
     return {"id": case.id, "steps": steps}
 
 

@@ -18,6 +18,7 @@ from berth.engine.arrays import BoolArray, IndexArray
 from berth.engine.changelog import ChangeLog
 from berth.engine.columns import LabelColumn
 from berth.engine.counts import Counter
+from berth.engine.identity import identity_of, with_labels, without
 from berth.engine.matching import MatchIndex
 from berth.engine.nodes import NodeTable
 from berth.engine.options import Options
@@ -61,6 +62,7 @@ class Cluster:
         self._pods_on: list[set[int]] = []
         self._homeless: dict[str, set[int]] = {}
         self._awaits: dict[int, str] = {}
+        self._identities: dict[int, dict[str, str]] = {}
         self._sweep_at = _SWEEP_FLOOR
 
     # --- nodes --------------------------------------------------------------------
@@ -135,11 +137,20 @@ class Cluster:
         is a wish of a pod still to be placed.
         """
         node_name = pod.spec.node_name if pinned else None
-        key = class_key(pod, node_name)
+        identity = self.identity_of(pod)
+        shown = pod if identity is None else without(pod, identity)
+        key = class_key(shown, node_name)
         found = self._class_of.get(key)
         if found is None:
-            found = self._new_class(key, pod, node_name)
+            found = self._new_class(key, shown, node_name)
+            if self.index.mentioned:
+                self._reveal()
+                return self.class_of(pod, pinned=pinned)
         return found
+
+    def identity_of(self, pod: Pod) -> dict[str, str] | None:
+        """The labels of a pod that its class does not show; `assume` wants them."""
+        return identity_of(pod, self.index.hidden)
 
     def current(self, pod_class: PodClass) -> PodClass:
         """The class itself, or its successor if it was forgotten while nothing used it."""
@@ -150,16 +161,30 @@ class Cluster:
     def add_pod(self, pod: Pod) -> None:
         """Count a pod that is bound to a node; a pod already there is replaced."""
         self.assume(
-            pod_name(pod), self.class_of(pod), pod.spec.node_name or "", terminating=is_terminating(pod)
+            pod_name(pod),
+            self.class_of(pod),
+            pod.spec.node_name or "",
+            terminating=is_terminating(pod),
+            identity=self.identity_of(pod),
         )
 
-    def assume(self, key: str, pod_class: PodClass, node_name: str, *, terminating: bool = False) -> None:
+    def assume(
+        self,
+        key: str,
+        pod_class: PodClass,
+        node_name: str,
+        *,
+        terminating: bool = False,
+        identity: dict[str, str] | None = None,
+    ) -> None:
         """Count a pod of a known class on a node."""
         pod_class = self.current(pod_class)
         if key in self.pods.index:
             self.remove_pod(key)
         slot = self.nodes.slot_of.get(node_name, NOWHERE)
         pod = self.pods.add(key, NOWHERE, pod_class.number, terminating=terminating)
+        if identity is not None:
+            self._identities[pod] = identity
         if not pod_class.running:
             self._introduce(pod_class)
         pod_class.running += 1
@@ -181,8 +206,8 @@ class Cluster:
             self._pods_on[slot].remove(pod)
             self._count(pod, slot, -1)
             self._book(pod, slot, -1)
-        pod_class = self._class(pod)
-        pod_class.running -= 1
+        self._class(pod).running -= 1
+        self._identities.pop(pod, None)
         self.pods.remove(pod)
 
     def has_pod(self, key: str) -> bool:
@@ -263,6 +288,27 @@ class Cluster:
             self._classes[number] = pod_class
         self._class_of[key] = pod_class
         return pod_class
+
+    def _reveal(self) -> None:
+        """Sort pods into classes of their own by labels that a selector has mentioned."""
+        revealed, self.index.mentioned = self.index.mentioned, set()
+        self.index.hidden -= revealed
+        self.drop_plans()
+        for pod, identity in list(self._identities.items()):
+            if revealed.isdisjoint(identity):
+                continue
+            key, slot = self.pods.keys[pod] or "", int(self.pods.node[pod])
+            node_name = self._awaits[pod] if slot == NOWHERE else self.nodes.names[slot]
+            terminating = bool(self.pods.terminating[pod])
+            full = with_labels(self._class(pod).pod, identity)
+            self.remove_pod(key)
+            self.assume(
+                key,
+                self.class_of(full),
+                node_name or "",
+                terminating=terminating,
+                identity=self.identity_of(full),
+            )
 
     def _introduce(self, pod_class: PodClass) -> None:
         """Tell the rules that watch for such pods of a class that is about to run."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from berth.engine.cluster import is_terminating
 from berth.engine.evaluation import Evaluation, evaluate
 from berth.engine.options import ZONE
 from berth.engine.plan import plan_for
@@ -83,13 +82,11 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
         node = _rewound(simulation, entry)
         return _explain_pending(snapshot, entry, _others(simulation), node)
     simulation.rewind(0)
-    pod_class = cluster.class_of(entry.pod)
     cluster.remove_pod(entry.key)
     try:
         return _explain_running(snapshot, entry)
     finally:
-        terminating = is_terminating(entry.pod)
-        cluster.assume(entry.key, pod_class, entry.pod.spec.node_name, terminating=terminating)
+        cluster.add_pod(entry.pod)
 
 
 def _rewound(simulation: Simulation, entry: Entry) -> str | None:

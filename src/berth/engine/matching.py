@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from berth.engine.identity import IDENTITY_LABELS
 from berth.kube.selectors import Selector
 
 if TYPE_CHECKING:
@@ -80,7 +81,12 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class MatchIndex:
-    """All label sets and terms, and the edges between them."""
+    """All label sets and terms, and the edges between them.
+
+    Attributes:
+        hidden: Identity labels that label sets do not have, because no selector asked for them yet.
+        mentioned: Those that one did ask for since; the cluster reveals them.
+    """
 
     def __init__(self) -> None:
         self._label_sets: dict[tuple[str, frozenset[tuple[str, str]]], LabelSet] = {}
@@ -89,6 +95,12 @@ class MatchIndex:
         self._anchors: dict[tuple[str, str | None], dict[Term, None]] = {}
         self._unanchored: dict[Term, None] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self.hidden: set[str] = set(IDENTITY_LABELS)
+        self.mentioned: set[str] = set()
+
+    def mention(self, keys: Iterable[str]) -> None:
+        """Some selector looks at these labels, so none of them may stay hidden."""
+        self.mentioned.update(self.hidden.intersection(keys))
 
     def label_set(self, namespace: str, labels: Mapping[str, str]) -> LabelSet:
         key = (namespace, frozenset(labels.items()))
@@ -110,6 +122,7 @@ class MatchIndex:
         key = (selector, namespaces, namespace_selector)
         found = self._terms.get(key)
         if found is None:
+            self.mention(requirement.key for requirement in selector.requirements)
             found = self._terms[key] = Term(*key)
             for anchor in _anchors(selector):
                 self._anchors.setdefault(anchor, {})[found] = None

@@ -112,6 +112,9 @@ class PodClass:
         self.running = 0
         self.plan: Plan | None = None
         self._compile_terms(index)
+        for constraint in self.spread_constraints:
+            index.mention(r.key for r in parse_label_selector(constraint.label_selector).requirements)
+            index.mention(constraint.match_label_keys or ())
 
     def _compile_terms(self, index: MatchIndex) -> None:
         affinity = self.affinity

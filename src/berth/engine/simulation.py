@@ -124,7 +124,7 @@ class _Placer:
             return False
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
-        self._cluster.assume(entry.key, pod_class, node)
+        self._cluster.assume(entry.key, pod_class, node, identity=self._cluster.identity_of(entry.pod))
         placements.append(Placement(entry, node, score))
         return True
 
