@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from berth.cli.tables import NONE, Terminal, count, indented, table
 from berth.engine.changes import short
 from berth.engine.options import ZONE
-from berth.engine.rules.pod_topology_spread import HARD
+from berth.engine.rules.spread_constraints import HARD
 from berth.engine.simulation import Placement, Simulation, Unplaced
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ FloatArray = NDArray[np.float64]
 # Node slots a rule is asked about: all of them (a slice, so columns are viewed, not copied) or a few.
 Slots = slice | IndexArray
 
-# What a rule that rejects a node adds; larger than any score, small enough to add a few times.
-BLOCKED = 1 << 28
+# Set for a node that a rule rejects, and subtracted from its score: larger than any score can be, and a
+# single bit, so that several rules may set it.
+BLOCKED = 1 << 30
 
 
 def grown(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -212,6 +213,25 @@ class Cluster:
 
     def has_pod(self, key: str) -> bool:
         return key in self.pods.index
+
+    def slot_of_pod(self, key: str) -> int:
+        slot = int(self.pods.node[self.pods.index[key]])
+        if slot == NOWHERE:
+            raise KeyError(key)
+        return slot
+
+    @contextmanager
+    def taken_out(self, key: str) -> Iterator[PodClass]:
+        """The cluster as it would be without one pod."""
+        pod = self.pods.index[key]
+        pod_class, identity = self._class(pod), self._identities.get(pod)
+        node_name = self.nodes.names[self.slot_of_pod(key)] or ""
+        terminating = bool(self.pods.terminating[pod])
+        self.remove_pod(key)
+        try:
+            yield pod_class
+        finally:
+            self.assume(key, pod_class, node_name, terminating=terminating, identity=identity)
 
     def pods_on(self, node_name: str) -> Iterator[tuple[str, PodClass]]:
         for pod in sorted(self._pods_on[self.nodes.slot_of[node_name]]):

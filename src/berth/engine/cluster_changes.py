@@ -11,8 +11,8 @@ from berth.engine.cluster import is_terminating
 from berth.engine.nodes import PODS_ROW
 from berth.engine.pod_changes import UNSCHEDULABLE_TAINT, without_term
 from berth.engine.rules.node_unschedulable import NodeUnschedulable
-from berth.engine.rules.pod_topology_spread import HARD
 from berth.engine.rules.resources import TOO_MANY_PODS
+from berth.engine.rules.spread_constraints import HARD
 from berth.engine.variants import Peers, Variant, WhatIf, with_effective_affinity
 from berth.kube.objects import Node, NodeSpec, NodeStatus, Pod
 

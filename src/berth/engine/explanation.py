@@ -84,7 +84,7 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
     simulation.rewind(0)
     cluster.remove_pod(entry.key)
     try:
-        return _explain_running(snapshot, entry)
+        return _explain_running(snapshot, entry, _others(simulation))
     finally:
         cluster.add_pod(entry.pod)
 
@@ -103,7 +103,7 @@ def _others(simulation: Simulation) -> dict[str, Pod]:
     return running | {placement.entry.key: placement.entry.pod for placement in simulation.placements}
 
 
-def _explain_running(snapshot: Snapshot, entry: Entry) -> Explanation:
+def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]) -> Explanation:
     cluster = snapshot.cluster
     verdict = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
     node = entry.pod.spec.node_name or ""
@@ -117,7 +117,11 @@ def _explain_running(snapshot: Snapshot, entry: Entry) -> Explanation:
     else:
         message = f"{entry.key} runs on {node}, and all its rules hold there."
     nodes = _nodes(snapshot, verdict)
-    return Explanation(entry, RUNS, node, message, nodes, _decision(nodes), broken)
+    found: list[Relaxation] = []
+    if broken and not len(verdict.feasible):
+        peers = {key: pod for key, pod in others.items() if key != entry.key}
+        found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, verdict, peers, pinned=False)
+    return Explanation(entry, RUNS, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
 
 
 def _explain_pending(
@@ -164,8 +168,8 @@ def _nodes(snapshot: Snapshot, verdict: Evaluation) -> list[NodeVerdict]:
     return found
 
 
-def _decision(nodes: list[NodeVerdict]) -> str | None:
-    """Which rules put the best node before the runner-up."""
+def _decision(nodes: list[NodeVerdict], runs_on: str | None = None) -> str | None:
+    """Which rules put the best node before the runner-up; for a pod that runs, if it were placed again."""
     ranked = [node for node in nodes if node.total is not None]
     if not ranked:
         return None
@@ -174,7 +178,8 @@ def _decision(nodes: list[NodeVerdict]) -> str | None:
     best, second = ranked[0], ranked[1]
     if best.total == second.total:
         ties = sum(node.total == best.total for node in ranked)
-        return f"{ties} nodes have the highest total, {best.total}; {best.name} is taken."
+        tied = f"{ties} nodes have the highest total, {best.total}"
+        return f"{tied}; {best.name} is taken." if runs_on is None else f"{tied}; the pod stays on {runs_on}."
     behind = {score.rule: score.weighted for score in second.scores}
     ahead = {score.rule: score.weighted - behind[score.rule] for score in best.scores}
     decisive = max(ahead, key=lambda rule: ahead[rule])

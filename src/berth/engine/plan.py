@@ -153,7 +153,7 @@ class Plan:
         count = self.cluster.nodes.count
         blocked = self._usage.blocked[:count]
         if self._blocks:
-            blocked = blocked + self._blocked[:count]
+            blocked = blocked | self._blocked[:count]
         filters = [rule for rule in self.topology_rules if rule.filters]
         if filters:
             if not self._blocks:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from berth.engine.changes import MOST, REQUIRED, Change, on_pod, short, without
-from berth.engine.rules.pod_topology_spread import HARD
+from berth.engine.rules.spread_constraints import HARD
 from berth.engine.rules.taint_toleration import HARD_EFFECTS, describe, tolerates
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import (

@@ -9,7 +9,8 @@ import numpy as np
 
 from berth.engine.options import ZONE
 from berth.engine.plan import plan_for
-from berth.engine.rules.pod_topology_spread import HARD, SOFT, Constraint, PodTopologySpread
+from berth.engine.rules.pod_topology_spread import PodTopologySpread
+from berth.engine.rules.spread_constraints import HARD, SOFT, Constraint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,8 +1,9 @@
 """What every rule answers.
 
 A rule compiled for a pod class is asked four questions: which nodes are feasible (a vector),
-how good each one is (a vector), why a node is refused (in words), and, for rules that a running
-pod can break, whether the pod where it runs is in violation.
+how good each one is (a vector), why a node is refused (in words), and whether a running pod is
+in violation: that is the third one, asked about the pod's own node with the pod itself taken out
+of the counts (`berth.engine.violations`).
 
 There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
 only asked again for nodes that changed.  A `TopologyRule` depends on counts over domains that
@@ -116,7 +117,7 @@ class TopologyRule(Rule):
     """A rule about where other pods run."""
 
     def block(self, out: Int32Array) -> None:
-        """Add BLOCKED to `out` for every node that is refused."""
+        """Set BLOCKED in `out` for every node that is refused."""
         raise NotImplementedError
 
     def raw_scores(self, blocked: Int32Array) -> IntArray:

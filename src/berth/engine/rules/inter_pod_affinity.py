@@ -169,13 +169,13 @@ class InterPodAffinity(TopologyRule):
         for key in self._anti_counts.keys() | self._existing_counts.keys():
             pair = [c for c in (self._anti_counts.get(key), self._existing_counts.get(key)) if c and c.total]
             if pair:
-                out += self._project("anti", key).of(blocked_where(summed(pair) > 0))
+                out |= self._project("anti", key).of(blocked_where(summed(pair) > 0))
         if self._required:
             first = self.is_first
             for key, counter in self._affinity_counts.items():
                 missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
                 missing[0] = True
-                out += self._project("affinity", key).of(blocked_where(missing))
+                out |= self._project("affinity", key).of(blocked_where(missing))
 
     def _project(self, purpose: str, key: str) -> Projection:
         found = self._projections.get((purpose, key))
@@ -269,7 +269,11 @@ class InterPodAffinity(TopologyRule):
                 yield f"the node has no label {owned.topology_key}"
             elif not first and self._affinity_counts[owned.topology_key].counts[domain] <= 0:
                 where = f"{owned.topology_key}={column.values[domain]}"
-                yield f"no pod matching {owned.term.selector} in {where}"
+                if len(self._required) == 1:
+                    yield f"no pod matching {owned.term.selector} in {where}"
+                else:
+                    terms = " and ".join(dict.fromkeys(str(o.term.selector) for _, o in self._required))
+                    yield f"no single pod matching {terms} in {where}"
 
     def _conflicts(self, slot: int) -> Iterable[str]:
         for term, owned in self._anti:

@@ -149,17 +149,6 @@ class NodeAffinity(NodeRule):
         causes = tuple(self._unmet(slot))
         return Rejection(self.name, UNRESOLVABLE, (REASON_POD,), causes) if causes else None
 
-    def violated(self, slot: int) -> list[str]:
-        """The required rules a pod running at `slot` breaks, as field paths."""
-        at = np.array([slot], dtype=np.intp)
-        paths = [
-            r.path for r in self.pod_class.required_nodes if not match_terms(self.nodes, r.selector, at)[0]
-        ]
-        selector = self.pod_class.node_selector
-        if selector is not None and not match_selector(self.nodes, selector, at)[0]:
-            paths.insert(0, "spec.nodeSelector")
-        return paths
-
     def _unmet(self, slot: int) -> Iterable[str]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         selector = self.pod_class.node_selector
