@@ -261,7 +261,7 @@ def resources() -> st.SearchStrategy[ResourceRequirements]:
     requests: st.SearchStrategy[ResourceList] = st.fixed_dictionaries(
         {},
         optional={
-            "cpu": st.sampled_from(("100m", "0.25", 1, "1500m")),
+            "cpu": st.sampled_from(("100m", "0.25", 1, "1500m", "100500u")),
             "memory": st.sampled_from(("64Mi", "500M", "1Gi", "1.5Gi", 0)),
         },
     )

@@ -148,3 +148,61 @@ def test_daemons_may_share_an_exclusive_node() -> None:
     assert placed(first_daemon, make_pod("late").namespace("kube-system")) == "a"
     assert placed(first_daemon, make_pod("stranger")) is None
     assert placed(strict, exclusive) is None
+
+
+def test_any_number_of_rules_may_refuse_a_node() -> None:
+    """Twenty refusals are as final as one."""
+    keys = [f"k{i}" for i in range(20)]
+    cluster = cluster_of(*(make_node(n).labels(dict.fromkeys(keys, n)) for n in "ab"))
+    cluster.add_pod(created(make_pod("peer").labels(app="x").on("a").build()))
+    pod, spread = make_pod("p"), make_pod("q").labels(app="x")
+    for key in keys:
+        pod = pod.anti_affinity_to(app="x", topology=key)
+        spread = spread.spread(key, match={"app": "x"})
+
+    assert placed(cluster, spread) == "b"
+    cluster.remove_pod("default/q")
+    assert placed(cluster, pod) == "b"
+
+
+def test_the_largest_skew_is_just_a_number() -> None:
+    """Soft constraints may tolerate any skew that the API allows."""
+    cluster = cluster_of(make_node("a").labels(zone="a"), make_node("b").labels(zone="b"))
+    cluster.add_pod(created(make_pod("peer").labels(app="x").on("a").build()))
+    largest = 2**31 - 1
+    pod = make_pod("p").labels(app="x")
+    for topology in ("zone", "zone"):
+        pod = pod.spread(topology, max_skew=largest, when="ScheduleAnyway", match={"app": "x"})
+
+    assert placed(cluster, pod) in ("a", "b")
+
+
+@pytest.mark.parametrize("count", [7, 8, 16])
+def test_a_topology_first_used_after_the_newest_nodes_left(count: int) -> None:
+    """Scaling down before anyone asks for hostnames leaves slots beyond the last hostname."""
+    cluster = cluster_of(*(host(f"n{i}") for i in range(count)))
+    cluster.remove_node(f"n{count - 1}")
+
+    assert placed(cluster, alone("p")) == "n0"
+    assert placed(cluster, alone("q")) == "n1"
+
+
+def test_replaced_nodes_leave_nothing_behind() -> None:
+    """A cluster whose nodes come and go keeps no more hostnames than it has nodes, each in its place."""
+    cluster = cluster_of(*(host(f"n{i}") for i in range(4)))
+    placed(cluster, alone("p"))
+    for i in range(100):
+        cluster.remove_node(f"n{i}")
+        cluster.add_node(default_node(host(f"n{i + 4}").build()))
+    column = cluster.nodes.column(HOSTNAME)
+
+    assert len(column.values) == 5
+    assert column.identity
+
+
+def test_requests_below_a_thousandth_are_rounded_up_one_by_one() -> None:
+    """The API server keeps thousandths, so two requests of half a millicore are two millicores."""
+    cluster = cluster_of(make_node("a").capacity(cpu="1m", memory="1Gi", pods="10"))
+
+    assert placed(cluster, make_pod("p").requests(cpu="500u")) == "a"
+    assert placed(cluster, make_pod("q").requests(cpu="500u")) is None

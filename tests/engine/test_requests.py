@@ -22,11 +22,11 @@ def container(name: str = "c", *, sidecar: bool = False, **requests: str) -> Con
     )
 
 
-def test_fractions_are_added_before_rounding() -> None:
-    """Two requests of half a millicore are one millicore."""
-    spec = PodSpec(containers=[container(cpu="500u"), container(cpu="500u")])
+def test_every_request_is_rounded_up_to_thousandths() -> None:
+    """Two requests of half a millicore are two; thousandths of a byte add up before they are rounded."""
+    spec = PodSpec(containers=[container(cpu="500u", memory="500m"), container(cpu="500u", memory="500m")])
 
-    assert pod_requests(spec).plain == {"cpu": 1}
+    assert pod_requests(spec).plain == {"cpu": 2, "memory": 1}
 
 
 def test_init_containers_raise_the_request() -> None:

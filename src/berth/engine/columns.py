@@ -30,46 +30,63 @@ class LabelColumn:
         ids: Node slot -> value id.
         values: Value id -> value; entry 0 stands for "no such label".
         nodes: Value id -> how many live nodes have it.
-        identity: Every labelled node's id is its slot plus one, so that counts per value
-            *are* counts per node and need no gather.
+        identity: Every node's id is its slot plus one, so that counts per value *are* counts
+            per node and need no gather.
         dependents: Arrays by value id that must grow with the column.
     """
 
-    __slots__ = ("_index", "dependents", "identity", "ids", "nodes", "values")
+    __slots__ = ("_free", "_index", "_strays", "dependents", "ids", "nodes", "values")
 
     def __init__(self, capacity: int) -> None:
         self.ids: IndexArray = np.zeros(capacity, dtype=np.intp)
         self.values: list[str | None] = [None]
         self._index: dict[str, int] = {}
         self.nodes: Int32Array = np.zeros(8, dtype=np.int32)
-        self.identity = True
+        self._free: set[int] = set()
+        self._strays = 0
         self.dependents: dict[Grows, None] = {}
 
     @property
     def capacity(self) -> int:
         return len(self.nodes)
 
+    @property
+    def identity(self) -> bool:
+        return not self._strays
+
     def id_of(self, value: str) -> int:
         """The id of `value`, 0 if no node ever had it."""
         return self._index.get(value, 0)
 
+    def occupy(self) -> None:
+        """A node has come, as yet without the label."""
+        self._strays += 1
+
     def set(self, slot: int, value: str | None) -> None:
         old = int(self.ids[slot])
-        new = 0 if value is None else self._intern(value)
-        if old:
-            self.nodes[old] -= 1
+        new = 0 if value is None else self._intern(value, slot + 1)
+        self.ids[slot] = new
+        self._strays += (new != slot + 1) - (old != slot + 1)
         if new:
             self.nodes[new] += 1
-        self.ids[slot] = new
-        if new != slot + 1:
-            self.identity = False
+        if old:
+            self._leave(old)
 
     def clear(self, slot: int) -> None:
-        """Take a removed node out; an empty slot does not spoil `identity`."""
+        """The node at `slot` has gone."""
         old = int(self.ids[slot])
+        self.ids[slot] = 0
+        self._strays -= old != slot + 1
         if old:
-            self.nodes[old] -= 1
-            self.ids[slot] = 0
+            self._leave(old)
+
+    def _leave(self, value_id: int) -> None:
+        self.nodes[value_id] -= 1
+        if not self.nodes[value_id]:
+            # No node has the value, so no pod is counted for it, and its id may stand for another.
+            del self._index[self.values[value_id] or ""]
+            self.values[value_id] = None
+            self._free.add(value_id)
 
     def grow_slots(self, capacity: int) -> None:
         self.ids = grown(self.ids, capacity)
@@ -87,13 +104,21 @@ class LabelColumn:
                 return exists if requirement.operator == "Exists" else ~exists
         return np.fromiter(map(requirement.matches_value, self.values), np.bool_, len(self.values))
 
-    def _intern(self, value: str) -> int:
+    def _intern(self, value: str, wanted: int) -> int:
+        """The id of a value; a new one gets `wanted` if that is free."""
         found = self._index.get(value)
-        if found is None:
-            found = self._index[value] = len(self.values)
+        if found is not None:
+            return found
+        if self._free:
+            found = wanted if wanted in self._free else min(self._free)
+            self._free.remove(found)
+            self.values[found] = value
+        else:
+            found = len(self.values)
             self.values.append(value)
             if found >= len(self.nodes):
                 self._grow_values(2 * found)
+        self._index[value] = found
         return found
 
     def _grow_values(self, size: int) -> None:
@@ -128,5 +153,6 @@ def column_from(labels: Sequence[dict[str, str] | None], key: str, capacity: int
     column = LabelColumn(capacity)
     for slot, have in enumerate(labels):
         if have is not None:
+            column.occupy()
             column.set(slot, have.get(key))
     return column

@@ -94,7 +94,7 @@ class NodeTable:
         self.names[slot] = name
         self.labels[slot] = {}
         for column in self._columns.values():
-            column.set(slot, None)
+            column.occupy()
         self.alive[slot] = True
         self.live += 1
         self.arrival[slot] = self._arrivals

@@ -1,7 +1,7 @@
 """How much of each resource a pod asks for, as the scheduler counts it.
 
-Sums are taken exactly (quantities have nano precision) and rounded up once at the end, because
-two requests of half a millicore are one millicore, not two.
+The API server keeps quantities in resource lists rounded up to thousandths, each by itself; sums of
+those are taken exactly and rounded up to whole units once at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
 _NANO = 10**9
-_MAX = 2**63 - 1
+_MAX = 2**61  # amounts beyond any machine's; a few of them still add up without overflow
 _Exact = dict[str, int]  # resource -> billionths of its unit
 _FLOOR: _Exact = {CPU: DEFAULT_MILLI_CPU * _NANO // 1000, MEMORY: DEFAULT_MEMORY * _NANO}
 
@@ -118,7 +118,7 @@ def _cpu_and_memory(amounts: _Exact) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _nano(raw: RawQuantity) -> int:
-    return int(quantity.parse(raw) * _NANO)
+    return int(quantity.stored(raw).amount * _NANO)
 
 
 def _parse(resources: ResourceList | None) -> _Exact:

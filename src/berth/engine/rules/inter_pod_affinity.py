@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.arrays import IndexArray, Int32Array, Int64Array, IntArray
+from berth.engine.arrays import IndexArray, Int32Array, Int64Array
 from berth.engine.cluster import Cluster
 from berth.engine.counts import Counter
 from berth.engine.matching import Term
@@ -35,7 +35,8 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _PEERS_SHOWN = 3
-_SCALES_KEPT = 64
+# Up to so many different scores, looking the result up is faster than computing it for every node.
+_LOOKED_UP = 4096
 _Counters = dict[str, Counter]
 
 
@@ -57,7 +58,6 @@ class InterPodAffinity(TopologyRule):
             self._counter(self._affinity_counts, owned.topology_key)
         self._projections: dict[tuple[str, str], Projection] = {}
         self._feasible_domains: dict[str, FeasibleDomains] = {}
-        self._scales: dict[int, Int32Array] = {}
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
 
@@ -197,16 +197,17 @@ class InterPodAffinity(TopologyRule):
         """Whether any pod counts at all; weights may still cancel out."""
         return bool(counter.total) or self.cluster.any_pod(counter.classes, counter.column)
 
-    def raw_scores(self, blocked: Int32Array) -> IntArray:
-        total = np.zeros(len(blocked), dtype=np.int32)
+    def raw_scores(self, blocked: Int32Array) -> Int32Array:
+        total: Int32Array | None = None
         for counter in self._score_counts.values():
-            total += spread_over_nodes(counter.counts, counter.column, len(blocked))
-        return total
+            scores = spread_over_nodes(counter.counts, counter.column, len(blocked))
+            total = scores if total is None else total + scores
+        return np.zeros(len(blocked), dtype=np.int32) if total is None else total
 
     def normalized_at(self, raw: Int64Array, slots: IndexArray) -> Int64Array:
         del slots
         low, high = int(raw.min()), int(raw.max())
-        return _scale(high - low)[raw - low]
+        return _exactly_scaled(raw, low, high)
 
     def weighted(self, blocked: Int32Array, weight: int) -> Int32Array | None:
         counters = self._score_counts
@@ -216,11 +217,9 @@ class InterPodAffinity(TopologyRule):
             ((key, counter),) = counters.items()
             if counter.column is not None and not counter.column.identity:
                 return self._weighted_by_domain(key, counter, blocked, weight)
-        raw = self.raw_scores(blocked) if len(counters) > 1 else counter.counts[1 : len(blocked) + 1]
+        raw = self.raw_scores(blocked)
         low, high = int((raw + blocked).min()), int((raw - blocked).max())
-        if high <= low:
-            return None
-        return self._scale(high - low, weight).take(raw - np.int32(low), mode="clip")
+        return None if high <= low else _scaled(raw, low, high, weight)
 
     def _weighted_by_domain(
         self, key: str, counter: Counter, blocked: Int32Array, weight: int
@@ -232,16 +231,7 @@ class InterPodAffinity(TopologyRule):
         low, high = int(present.min()), int(present.max())
         if high <= low:
             return None
-        table = self._scale(high - low, weight).take(counter.counts - np.int32(low), mode="clip")
-        return self._project("score", key).of(table)
-
-    def _scale(self, spread: int, weight: int) -> Int32Array:
-        table = self._scales.get(spread)
-        if table is None:
-            if len(self._scales) >= _SCALES_KEPT:
-                self._scales.clear()
-            table = self._scales[spread] = (weight * _scale(spread)).astype(np.int32)
-        return table
+        return self._project("score", key).of(_scaled(counter.counts, low, high, weight))
 
     def _domains(self, key: str) -> FeasibleDomains:
         found = self._feasible_domains.get(key)
@@ -309,9 +299,18 @@ class InterPodAffinity(TopologyRule):
         return f"pod {shown}{more}" if found else ""
 
 
-def _scale(spread: int) -> Int64Array:
-    """Distance from the lowest score -> 0 to 100, in upstream's floating-point arithmetic."""
-    if spread <= 0:
-        return np.zeros(1, dtype=np.int64)
-    steps = np.arange(spread + 1, dtype=np.float64)
-    return (MAX_SCORE * (steps / spread)).astype(np.int64)
+def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
+    """`weight` times the normalized scores; entries outside of `low` to `high` belong to refused nodes."""
+    if high - low < min(_LOOKED_UP, len(raw)):
+        steps = np.arange(low, high + 1, dtype=np.int64)
+        table = (weight * _exactly_scaled(steps, low, high)).astype(np.int32)
+        return table.take(raw - np.int32(low), mode="clip")
+    inside = np.clip(raw, low, high).astype(np.int64)
+    return (weight * _exactly_scaled(inside, low, high)).astype(np.int32)
+
+
+def _exactly_scaled(raw: Int64Array, low: int, high: int) -> Int64Array:
+    """0 for the lowest to 100 for the highest score, in upstream's floating-point arithmetic."""
+    if high <= low:
+        return np.zeros_like(raw)
+    return (MAX_SCORE * ((raw - low).astype(np.float64) / (high - low))).astype(np.int64)

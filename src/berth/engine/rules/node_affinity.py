@@ -105,7 +105,8 @@ class NodeAffinity(NodeRule):
         preferences = pod_class.affinity.node_affinity if pod_class.affinity else None
         stated = preferences.preferred_during_scheduling_ignored_during_execution if preferences else None
         errors = [e for weighted in pod_class.preferred_nodes for e in weighted.term.errors]
-        self.scores = bool(stated or added_stated)
+        # Upstream scores zeros for a list that is there but empty.
+        self.scores = stated is not None or bool(added_stated)
         if errors:
             self.prescore = Status(ERROR, (aggregate(errors),))
         else:

@@ -44,7 +44,9 @@ class PodTopologySpread(TopologyRule):
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
         stated = pod_class.spread_constraints
-        if stated:
+        if not cluster.options.gates.even_pods_spread:
+            hard, soft = [], []
+        elif stated:
             hard, soft = (read_constraints(stated, pod_class, action) for action in (HARD, SOFT))
         else:
             hard, soft = self._default_constraints()
@@ -155,12 +157,12 @@ class PodTopologySpread(TopologyRule):
         ranked = blocked if ignored is None else blocked | ignored
         if len(self.soft) == 1 and self._wants_all_keys and not self.soft[0].per_node:
             return self._weighted_by_domain(self.soft[0], ranked, weight)
+        feasible = ranked == 0
+        if not feasible.any():
+            return None
         raw = self._scores(ranked)
-        high, low = int((raw - ranked).max()), int((raw + ranked).min())
-        if high < 0:
-            return None  # every feasible node is ignored
-        table = (weight * _invert_table(low, high)).astype(np.int32)
-        scores = table.take(raw - np.int32(low), mode="clip")
+        counted = raw[feasible]
+        scores = (weight * _inverted(raw, int(counted.min()), int(counted.max()))).astype(np.int32)
         if ignored is not None:
             scores[ignored > 0] = 0
         return scores
@@ -178,7 +180,7 @@ class PodTopologySpread(TopologyRule):
         table[0] = 0
         return spread.projection.of(table)
 
-    def _scores(self, ranked: Int32Array) -> Int32Array:
+    def _scores(self, ranked: Int32Array) -> Int64Array:
         """The weighted number of matching pods in each node's domains; less is better."""
         count = len(ranked)
         total: FloatArray | None = None
@@ -194,7 +196,7 @@ class PodTopologySpread(TopologyRule):
                 score = spread_over_nodes(table, spread.column, count)
             total = score.copy() if total is None else total + score
         if total is None:
-            return np.zeros(count, dtype=np.int32)
+            return np.zeros(count, dtype=np.int64)
         return _round(total)
 
     # --- explain ----------------------------------------------------------------
@@ -220,12 +222,7 @@ class PodTopologySpread(TopologyRule):
 
 def _invert(raw: Int64Array) -> Int64Array:
     """Fewest pods -> most points, relative to the highest raw score."""
-    low, high = int(raw.min()), int(raw.max(initial=0))
-    return _invert_table(low, high)[raw - low]
-
-
-def _invert_table(low: int, high: int) -> Int64Array:
-    return _inverted(np.arange(low, max(high, low) + 1, dtype=np.int64), low, high)
+    return _inverted(raw, int(raw.min()), int(raw.max(initial=0)))
 
 
 def _inverted(raw: IntArray, low: int, high: int) -> Int64Array:
@@ -234,8 +231,8 @@ def _inverted(raw: IntArray, low: int, high: int) -> Int64Array:
     return MAX_SCORE * (high + low - raw.astype(np.int64)) // high
 
 
-def _round(scores: FloatArray) -> Int32Array:
+def _round(scores: FloatArray) -> Int64Array:
     """To the nearest integer, halves up (scores are never negative)."""
     whole = np.floor(scores)
     whole += (scores - whole) >= 0.5
-    return whole.astype(np.int32)
+    return whole.astype(np.int64)

@@ -21,9 +21,15 @@ _Number = TypeVar("_Number", np.int32, np.float64)
 
 def spread_over_nodes(table: NDArray[_Number], column: LabelColumn | None, count: int) -> NDArray[_Number]:
     """Each node's entry of a table by domain."""
-    if column is None or column.identity:
+    if _by_node(table, column, count):
         return table[1 : count + 1]
+    assert column is not None  # noqa: S101 - a table by node is never too short
     return table.take(column.ids[:count])
+
+
+def _by_node(table: NDArray[_Number], column: LabelColumn | None, count: int) -> bool:
+    """Whether entry i + 1 of the table is that of node i. Slots emptied at the end may lie beyond it."""
+    return column is None or (column.identity and len(table) > count)
 
 
 class Projection:
@@ -40,7 +46,7 @@ class Projection:
 
     def of(self, table: Int32Array) -> Int32Array:
         column = self._column
-        if column is None or column.identity:
+        if column is None or _by_node(table, column, self._nodes.count):
             return table[1 : self._nodes.count + 1]
         if (
             self._vector is None
