@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from bench.report import Figure
-from bench.workloads import BASIC, WORKLOADS, Workload, make_node, make_pod, required, spread
+from bench.workloads import APPS, BASIC, WORKLOADS, Workload, make_node, make_pod, required, spread
 from berth.engine.cluster import Cluster
 from berth.engine.plan import plan_for
 from berth.kube.objects import Pod
@@ -43,10 +43,9 @@ def build(workload: Workload, nodes: int, running: int) -> Cluster:
     cluster = Cluster(expected_nodes=nodes)
     for i in range(nodes):
         cluster.add_node(make_node(i, workload.zones))
-    pod_class = cluster.class_of(make_pod("run", "run", workload.running))
-    used = max(nodes // workload.crowding, 1)
+    classes = [cluster.class_of(make_pod("run", "run", workload.running(i))) for i in range(APPS)]
     for i in range(running):
-        cluster.assume(f"run/run-{i}", pod_class, f"node-{i % used:06d}")
+        cluster.assume(f"run/run-{i}", classes[i % APPS], f"node-{i * workload.stride % nodes:06d}")
     return cluster
 
 
@@ -122,7 +121,7 @@ def no_tax(progress: Progress) -> Iterable[Figure]:
         | required("podAntiAffinity", "kubernetes.io/hostname", {"app": "nobody"}),
         **spread("DoNotSchedule", labels),
     }
-    burdened = Workload("basic beside affinity", BASIC.pending, (labels, rules))
+    burdened = Workload("basic beside affinity", BASIC.pending, lambda _: (labels, rules))
     plain, beside = _interleaved(
         _cost_of(BASIC, 5_000, 10_000, 1_000), _cost_of(burdened, 5_000, 10_000, 1_000)
     )

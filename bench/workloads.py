@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -19,19 +19,23 @@ APPS = 50
 Shape = tuple[dict[str, str], dict[str, Any]]
 
 
+def plain(_number: int) -> Shape:
+    return {}, {}
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Labels and spec of the pods that run and of those to place (by number).
+    """Labels and spec of the pods to place and of those that run, by number.
 
     Attributes:
-        crowding: Running pods use one node in so many; more than 1 leaves nodes that are free of them.
+        stride: Running pods use every so many-th node; 3 puts them all into one of three zones.
     """
 
     name: str
     pending: Callable[[int], Shape]
-    running: Shape = field(default_factory=lambda: ({}, {}))
+    running: Callable[[int], Shape] = plain
     zones: int = 3
-    crowding: int = 1
+    stride: int = 1
 
 
 def term(topology_key: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -67,9 +71,9 @@ def spread(action: str, labels: dict[str, str], max_skew: int = 5) -> dict[str, 
     return {"topologySpreadConstraints": [constraint]}
 
 
-def same(name: str, labels: dict[str, str], spec: dict[str, Any], crowding: int = 1) -> Workload:
+def same(name: str, labels: dict[str, str], spec: dict[str, Any], stride: int = 1) -> Workload:
     """A workload whose running pods carry the same rules as the pending ones."""
-    return Workload(name, lambda _: (labels, spec), (labels, spec), crowding=crowding)
+    return Workload(name, lambda _: (labels, spec), lambda _: (labels, spec), stride=stride)
 
 
 def mixed(number: int) -> Shape:
@@ -91,17 +95,20 @@ def mixed(number: int) -> Shape:
 
 GREEN, BLUE, RED = {"color": "green"}, {"color": "blue"}, {"color": "red"}
 
-BASIC = Workload("basic", lambda _: ({}, {}))
+BASIC = Workload("basic", plain)
 WORKLOADS = (
     BASIC,
     Workload("node-affinity", lambda _: ({}, node_affinity("zone-0", "zone-1"))),
     same("pod-affinity", BLUE, {"affinity": required("podAffinity", ZONE, BLUE)}),
-    same("pod-anti-affinity", GREEN, {"affinity": required("podAntiAffinity", HOSTNAME, GREEN)}, crowding=2),
+    same("pod-anti-affinity", GREEN, {"affinity": required("podAntiAffinity", HOSTNAME, GREEN)}, stride=2),
     same("preferred-pod-affinity", RED, {"affinity": preferred("podAffinity", HOSTNAME, RED)}),
     same("preferred-pod-anti-affinity", RED, {"affinity": preferred("podAntiAffinity", HOSTNAME, RED)}),
+    same(
+        "preferred-pod-affinity-zone", RED, {"affinity": preferred("podAffinity", ZONE, RED, 100)}, stride=3
+    ),
     Workload("spread", lambda _: (BLUE, spread("DoNotSchedule", BLUE))),
     Workload("preferred-spread", lambda _: (BLUE, spread("ScheduleAnyway", BLUE))),
-    Workload("mixed", mixed, zones=10),
+    Workload("mixed", mixed, mixed, zones=10),
 )
 
 
