@@ -5,13 +5,15 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# An installation that works says nothing; errors are still shown.
+PIP_OPTIONS := --quiet --quiet --disable-pip-version-check --no-warn-script-location --root-user-action=ignore
 # Tests are processes of their own: one a core keeps a small machine busy and responsive.
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: up test check lint format types layers unit bench clean help
 
 help:
-	@echo "make up      set up and run the demonstration"
+	@echo "make up      set up and run a control plane on this machine"
 	@echo "make test    set up and run every check and test"
 	@echo "make check   lint, types and layers only"
 	@echo "make bench   print the benchmark table, write bench-results.json"
@@ -22,11 +24,11 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Berth needs Python 3.11 or newer; try make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) --editable '.[dev]'
 	@touch $@
 
 up: $(STAMP)
-	@$(BIN)/berth demo
+	@$(BIN)/berth up
 
 test: check unit
 

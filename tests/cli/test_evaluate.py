@@ -76,6 +76,95 @@ def test_a_bad_line_is_answered_and_the_rest_still_runs(bad: object, identity: o
     assert str(second["error"]).startswith("line 2: ")
 
 
+RUNNING: dict[str, Any] = {
+    "metadata": {"name": "r", "namespace": "x"},
+    "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+}
+
+
+def asking(pod: dict[str, Any], cpu: object) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": cpu}}}
+    return {**pod, "spec": {**pod["spec"], "containers": [container]}}
+
+
+def annotated(pod: dict[str, Any], text: str) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "annotations": {"berth.dev/affinity": text}}}
+
+
+@pytest.mark.parametrize(
+    ("case", "sentence"),
+    [
+        (
+            {"pods": [POD, asking(RUNNING, "1x")]},
+            'pods[1] x/r: spec.containers[0].resources.limits[cpu]: "1x" is not a quantity',
+        ),
+        (
+            {"pods": [asking(RUNNING, True)]},
+            "pods[0] x/r: spec.containers[0].resources.limits[cpu]: expected an integer or a number",
+        ),
+        ({"pods": [annotated(RUNNING, "{bad")]}, "pods[0] x/r: metadata.annotations[berth.dev/affinity]: is"),
+        (
+            {"nodes": [{"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "1x"}}}]},
+            'nodes[0] a: status.allocatable[cpu]: "1x" is not a quantity',
+        ),
+        (
+            {"pod": None, "sequence": [POD, asking(RUNNING, "1x")]},
+            'sequence[1] x/r: spec.containers[0].resources.limits[cpu]: "1x" is not a quantity',
+        ),
+        ({"pod": None, "sequence": [annotated(POD, "5")]}, "sequence[0] default/p: metadata.annotations["),
+        ({"pods": [RUNNING, POD, RUNNING]}, "pods[2] x/r: pods[0] has the same name"),
+        ({"pod": None, "sequence": [POD, POD]}, "sequence[1] default/p: sequence[0] has the same name"),
+        ({"pod": None, "pods": [RUNNING], "sequence": [RUNNING]}, "sequence[0] x/r: pods[0] has the same"),
+        (
+            {"pod": {**POD, "spec": {"priority": 2**31}}},
+            "pod default/p: spec.priority: expected a 32-bit integer, got 2147483648",
+        ),
+        ({"nodes": [None]}, "nodes[0]: expected a mapping, got null"),
+        ({"nodes": 5}, "not a case: nodes: expected a list, got 5"),
+        (
+            {"args": {"hardPodAffinityWeight": 10**12}},
+            "not a case: args.hardPodAffinityWeight: expected an integer of at most 100",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_named(case: dict[str, Any], sentence: str) -> None:
+    """Object, name and field; never an unexpected anything."""
+    outcome = berth("evaluate", stdin=lines({**CASE, **case}))
+    (answer,) = answers(outcome.out)
+    assert outcome.code == 1
+    assert str(answer["error"]).startswith(f"line 1: {sentence}")
+    assert "unexpected" not in str(answer["error"])
+
+
+@pytest.mark.parametrize("field", ["metadata", "spec"])
+@pytest.mark.parametrize("place", ["pod", "pods", "namespaces", "services"])
+def test_null_is_the_same_as_absent(place: str, field: str) -> None:
+    """In every object of a case."""
+    given = RUNNING if place == "pods" else POD
+    without = {key: value for key, value in given.items() if key != field}
+    verdicts = [
+        answers(berth("evaluate", stdin=lines({**CASE, place: given if place == "pod" else [given]})).out)
+        for given in (without, {**without, field: None})
+    ]
+    assert verdicts[0] == verdicts[1]
+    assert "error" not in verdicts[0][0]
+
+
+def test_null_in_a_map_is_a_value() -> None:
+    """A null label is an empty one, as Go reads it."""
+    term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+    case = {
+        **CASE,
+        "nodes": [{**NODE, "metadata": {"name": "n1", "labels": {"a": None}}}],
+        "pod": {**POD, "spec": {**POD["spec"], "affinity": affinity}},
+        "args": {"hardPodAffinityWeight": None, "defaultingType": None},
+    }
+    assert answers(berth("evaluate", stdin=lines(case)).out)[0]["feasible"] == ["n1"]
+
+
 def test_a_bug_on_one_line_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected exception is an error line like any other."""
 

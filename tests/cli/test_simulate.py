@@ -1,11 +1,16 @@
 """`berth simulate` on files, as people have them."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from berth.cli import inputs
+from berth.engine.options import Options
+from berth.kube import workloads
 from tests.cli.command import NODES, WEB, berth, files, pod
 
 TABLE = """\
@@ -239,3 +244,83 @@ def test_a_folder_without_manifests(tmp_path: Path) -> None:
     """An empty folder is a mistake worth telling."""
     outcome = berth("simulate", "-f", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
+
+
+WIDGET = """
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: w}
+spec: {big: 123456789012345678901234567890, old: 010}
+"""
+
+
+@pytest.mark.parametrize("name", ["all.json", "all.yaml"])
+def test_saved_integers_keep_their_digits(tmp_path: Path, name: str) -> None:
+    """Also in objects Berth knows nothing about; what is saved once is saved the same again."""
+    target, again = tmp_path / name, tmp_path / f"again-{name}"
+    folder = tmp_path / "in"
+    folder.mkdir()
+    assert berth("simulate", "-f", files(folder, NODES, WIDGET), "--save", target).code == 0
+    assert "123456789012345678901234567890" in target.read_text()
+    assert yaml.safe_load(target.read_text())["items"][-1]["spec"]["old"] == 8
+    assert berth("simulate", "-f", target, "--save", again).code == 0
+    assert target.read_text() == again.read_text()
+
+
+def test_what_nests_too_deeply_to_be_saved(tmp_path: Path) -> None:
+    """JSON can be read deeper than YAML can be written."""
+    source, target = tmp_path / "deep.json", tmp_path / "all.yaml"
+    source.write_text('{"kind": "Foo", "spec": ' + "[" * 400 + "]" * 400 + "}")
+    outcome = berth("simulate", "-f", source, "--save", target)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"error: {target}: cannot be written: an object is nested too deeply\n"
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            WEB.replace("replicas: 2", "replicas: 2147483647"),
+            "Deployment shop/web: spec.replicas: 2147483647 is",
+        ),
+        (WEB.replace("replicas: 2", "replicas: 99999999999"), "spec.replicas: expected a 32-bit integer"),
+        (
+            pod(spec="  priority: 99999999999999999999"),
+            "Pod default/p: spec.priority: expected a 32-bit integer",
+        ),
+    ],
+)
+def test_numbers_out_of_range_are_bad_input(
+    tmp_path: Path, text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence, at once."""
+    monkeypatch.setattr(workloads, "MAX_PODS_OF_A_WORKLOAD", 1000)
+    outcome = berth("simulate", "-f", files(tmp_path, NODES, text))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert sentence in outcome.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_of_reading_and_taking_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, work that takes long enough shows how far it is."""
+    shown = Terminal()
+    monkeypatch.setattr(inputs, "_SHOW_AFTER", 0.0)
+    monkeypatch.setattr(inputs, "_SHOW_EVERY", 0.0)
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    inputs.take_in((str(files(tmp_path, NODES, WEB)),), Options())
+    assert "reading" in shown.getvalue()
+    assert "taking in" in shown.getvalue()
+
+
+def test_no_progress_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick work shows nothing."""
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    inputs.take_in((str(files(tmp_path, NODES, WEB)),), Options())
+    assert "reading" not in shown.getvalue()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from berth.kube.manifests import Manifest, ManifestError, load, problems
-from berth.kube.objects import Node, Pod, Workload
+from berth.kube.objects import Node, Pod, Service, Workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +177,21 @@ def test_null_means_absent(tmp_path: Path, file: str) -> None:
     assert view.spec.containers[0].resources.limits == {"cpu": 0}
 
 
+@pytest.mark.parametrize("file", ["s.json", "s.yaml"])
+def test_null_in_the_two_kinds_of_selectors(tmp_path: Path, file: str) -> None:
+    """A Service's selector is a map of labels, a Deployment's an object."""
+    service = {"kind": "Service", "metadata": {"name": "a"}, "spec": {"selector": {"app": None}}}
+    selector = {"matchLabels": {"app": None}, "matchExpressions": None}
+    deployment = {"kind": "Deployment", "metadata": {"name": "a"}, "spec": {"selector": selector}}
+    (tmp_path / file).write_text(json.dumps({"kind": "List", "items": [service, deployment]}))
+    first, second = load([file])
+    assert isinstance(first.object, Service)
+    assert first.object.spec.selector == {"app": ""}
+    assert isinstance(second.object, Workload)
+    assert second.object.spec.selector
+    assert second.object.spec.selector.match_labels == {"app": ""}
+
+
 def test_generated_names_are_numbered(tmp_path: Path) -> None:
     """What has only a generateName is named after it, so that it can be talked about."""
     written(tmp_path, p_yaml="\n---\n".join(["{kind: Pod, metadata: {generateName: run-}}"] * 2))
@@ -247,6 +262,36 @@ def test_generated_names_are_numbered(tmp_path: Path) -> None:
         ("p.yaml", "{kind: Pod, metadata: {}}", "p.yaml, document 1: Pod: metadata.name is missing"),
         ("l.json", '{"kind": "List", "items": [3]}', "l.json, items[0]: expected a mapping, got 3"),
         ("l.yaml", "{kind: List, items: [3]}", "l.yaml, document 1, items[0]: expected an object"),
+        (
+            "l.yaml",
+            "{kind: List, items: {a: b}}",
+            "l.yaml, document 1: items: expected a list, got a mapping",
+        ),
+        ("l.json", '{"kind": "List", "items": {"a": 1}}', "l.json: items: expected a list, got a mapping"),
+        ("l.json", '{"kind": "PodList", "items": 1e999}', 'l.json: items: expected a list, got "1e999"'),
+        ("p.json", "[" * 100_000, "p.json: not valid JSON: nested too deeply"),
+        ("p.json", '{"a":' * 100_000, "p.json: not valid JSON: nested too deeply"),
+        ("p.yaml", '{"a":' * 100_000, "p.yaml: not valid YAML: line 1: nested more than 200 levels deep"),
+        (
+            "p.json",
+            '{"kind": "Foo", "metadata": {"name": "a"}, "spec": {"x": [{}, {"y": 1, "z": 2, "y": 3}]}}',
+            "p.json: Foo a: spec.x[1].y is set twice",
+        ),
+        (
+            "l.json",
+            '{"kind": "List", "items": [{"kind": "Pod", "metadata": {"name": "a", "name": "b"}}]}',
+            "l.json: Pod default/b: metadata.name is set twice",
+        ),
+        (
+            "p.yaml",
+            "{apiVersion: v2, kind: Pod, metadata: {name: a}}",
+            "p.yaml: Pod default/a: apiVersion: there is no v2 of this kind, expected v1",
+        ),
+        (
+            "d.yaml",
+            "{apiVersion: v1, kind: Deployment, metadata: {name: a}}",
+            "d.yaml: Deployment default/a: apiVersion: there is no v1 of this kind, expected apps/v1",
+        ),
     ],
 )
 def test_bad_input_is_named_in_one_sentence(tmp_path: Path, file: str, text: str, sentence: str) -> None:
@@ -256,6 +301,139 @@ def test_bad_input_is_named_in_one_sentence(tmp_path: Path, file: str, text: str
         load([file])
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+
+
+HUGE = 10**30
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+@pytest.mark.parametrize(
+    ("kind", "body", "path", "value", "wanted"),
+    [
+        ("Pod", {"spec": {"priority": HUGE}}, "spec.priority", HUGE, "32"),
+        ("Pod", {"spec": {"priority": -(2**31) - 1}}, "spec.priority", -(2**31) - 1, "32"),
+        (
+            "Pod",
+            {"spec": {"topologySpreadConstraints": [{"maxSkew": 2**31}]}},
+            "spec.topologySpreadConstraints[0].maxSkew",
+            2**31,
+            "32",
+        ),
+        (
+            "Pod",
+            {"spec": {"topologySpreadConstraints": [{"minDomains": 2**31}]}},
+            "spec.topologySpreadConstraints[0].minDomains",
+            2**31,
+            "32",
+        ),
+        (
+            "Pod",
+            {"spec": {"tolerations": [{"tolerationSeconds": 2**63}]}},
+            "spec.tolerations[0].tolerationSeconds",
+            2**63,
+            "64",
+        ),
+        (
+            "Pod",
+            {"spec": {"containers": [{"ports": [{"hostPort": HUGE}]}]}},
+            "spec.containers[0].ports[0].hostPort",
+            HUGE,
+            "32",
+        ),
+        ("Node", {"status": {"images": [{"sizeBytes": HUGE}]}}, "status.images[0].sizeBytes", HUGE, "64"),
+        ("Deployment", {"spec": {"replicas": HUGE}}, "spec.replicas", HUGE, "32"),
+        ("Job", {"spec": {"parallelism": 3_000_000_000}}, "spec.parallelism", 3_000_000_000, "32"),
+        ("Job", {"spec": {"completions": 3_000_000_000}}, "spec.completions", 3_000_000_000, "32"),
+        ("PriorityClass", {"value": 2**31}, "value", 2**31, "32"),
+    ],
+)
+def test_integers_have_the_width_kubernetes_gives_them(
+    tmp_path: Path, suffix: str, kind: str, body: dict[str, Any], path: str, value: int, wanted: str
+) -> None:
+    """Nothing that no API server could store gets in."""
+    (tmp_path / f"x.{suffix}").write_text(json.dumps({"kind": kind, "metadata": {"name": "a"}, **body}))
+    with pytest.raises(ManifestError) as error:
+        load([f"x.{suffix}"])
+    assert str(error.value).endswith(f"a: {path}: expected a {wanted}-bit integer, got {value}")
+
+
+@pytest.mark.parametrize("file", ["p.json", "p.yaml"])
+@pytest.mark.parametrize("amount", [str(10**25), "1e999999", str(2**63)])
+def test_amounts_keep_their_digits(tmp_path: Path, file: str, amount: str) -> None:
+    """A number beyond any integer or float is a quantity like its text."""
+    (tmp_path / file).write_text(
+        '{"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": '
+        f'[{{"resources": {{"requests": {{"cpu": {amount}}}}}}}]}}}}'
+    )
+    (manifest,) = load([file])
+    assert isinstance(manifest.object, Pod)
+    assert manifest.object.spec.containers
+    assert manifest.object.spec.containers[0].resources
+    assert manifest.object.spec.containers[0].resources.requests == {"cpu": amount}
+
+
+def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+    """Wherever it is, and whether the object is one we read or not."""
+    for text in (
+        '{"kind": "Pod", "metadata": {"name": "\xff"}}',
+        '{"kind": "List", "items": [{"kind": "Pod", "metadata": {"name": "\xff"}}]}',
+        '{"kind": "List", "items": [{"kind": "Foo", "spec": "\xff"}]}',
+    ):
+        (tmp_path / "p.json").write_bytes(text.encode("latin-1"))
+        with pytest.raises(ManifestError, match=r"^p\.json.*: not UTF-8 text$"):
+            load(["p.json"])
+
+
+def test_a_stored_object_is_not_searched_for_repeated_keys(tmp_path: Path) -> None:
+    """A dump has hundreds of thousands of them, and no server stores a key twice."""
+    written(tmp_path, p_json='{"kind": "Pod", "metadata": {"name": "a", "uid": "u", "name": "b"}}')
+    assert titles(load(["p.json"])) == ["Pod default/b"]
+
+
+def test_lists_in_lists_have_an_end(tmp_path: Path) -> None:
+    """However they nest, there is a sentence."""
+    written(tmp_path, l_json='{"kind": "List", "items": [' * 490 + "]}" * 490)
+    try:
+        assert load(["l.json"]) == []
+    except ManifestError as error:
+        assert "nested too deeply" in str(error)  # noqa: PT017 - depends on how deep the caller is
+
+
+@pytest.mark.parametrize("file", ["empty.json", "empty.yaml"])
+@pytest.mark.parametrize("text", ["", " \n", "\ufeff"])
+def test_empty_files_hold_nothing(tmp_path: Path, file: str, text: str) -> None:
+    """Whatever they are called."""
+    (tmp_path / file).write_text(text)
+    assert load([file]) == []
+
+
+def test_no_file_can_be_given_twice(tmp_path: Path) -> None:
+    """The complaint is about the file, not about each object in it."""
+    written(tmp_path, d__a_yaml="{kind: Node, metadata: {name: n1}}")
+    (tmp_path / "link.yaml").symlink_to("d/a.yaml")
+    for given, sentence in (
+        (["d/a.yaml", "d/a.yaml"], "d/a.yaml is given twice"),
+        (["d", "d/a.yaml"], "d/a.yaml is given twice"),
+        (["d", "link.yaml"], "link.yaml is given twice, also as d/a.yaml"),
+        (["-", "-"], "standard input is given twice"),
+    ):
+        with pytest.raises(ManifestError) as error:
+            load(given, io.BytesIO())
+        assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("file", ["l.json", "l.yaml"])
+def test_progress_counts_bytes_of_all_files(tmp_path: Path, file: str) -> None:
+    """It never goes back, and says the same total throughout."""
+    for name in ("a", "b"):
+        items = [{"kind": "Node", "metadata": {"name": f"{name}{i}"}} for i in range(400)]
+        (tmp_path / f"{name}-{file}").write_text(json.dumps({"kind": "List", "items": items}, indent=1))
+    sizes = [(tmp_path / f"{name}-{file}").stat().st_size for name in ("a", "b")]
+    told: list[tuple[int, int]] = []
+    load([f"a-{file}", f"b-{file}"], progress=lambda done, total: told.append((done, total)))
+    assert {total for _, total in told} == {sum(sizes)}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert sizes[0] < told[-1][0] <= sum(sizes)
 
 
 def test_what_is_there_twice_is_named_with_both_places(tmp_path: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import click
-import numpy as np
 
 from berth.cli.documents import explanation_document, show
 from berth.cli.explanation_report import report
-from berth.cli.inputs import manifest_options, options_from, progress_bar, take_in
+from berth.cli.inputs import Settings, manifest_options, placed
 from berth.cli.tables import terminal
 from berth.engine.explanation import FITS, RUNS, explain
 from berth.engine.lookup import NotFoundError, find
-from berth.engine.simulation import simulate
 
 
 @click.command("explain")
@@ -19,17 +19,8 @@ from berth.engine.simulation import simulate
 @manifest_options
 @click.option("-n", "--namespace", metavar="NS", help="The pod's namespace.")
 @click.pass_context
-def command(  # noqa: PLR0913 - one parameter an option
-    ctx: click.Context,
-    *,
-    pod: str,
-    files: tuple[str, ...],
-    form: str,
-    namespace: str | None,
-    seed: int | None,
-    hard_pod_affinity_weight: int,
-    daemon_namespaces: str,
-    feature_gates: str,
+def command(
+    ctx: click.Context, *, pod: str, form: str, namespace: str | None, **settings: Unpack[Settings]
 ) -> None:
     """Say why a pod fits where it fits, and what would help if it fits nowhere.
 
@@ -37,22 +28,14 @@ def command(  # noqa: PLR0913 - one parameter an option
     before it in the queue are placed first.
     Exit code 0: the pod runs or fits; 1: it does not; 2: bad input.
     """
-    options = options_from(
-        hard_pod_affinity_weight=hard_pod_affinity_weight,
-        daemon_namespaces=daemon_namespaces,
-        feature_gates=feature_gates,
-    )
-    snapshot = take_in(files, options)
-    rng = None if seed is None else np.random.default_rng(seed)
-    with progress_bar("placing the other pods") as progress:
-        simulation = simulate(snapshot, rng=rng, progress=progress)
+    simulation = placed("placing the other pods", **settings)
     try:
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
     explanation = explain(simulation, entry)
     if form in ("json", "yaml"):
-        show(explanation_document(explanation, snapshot.notes), form)
+        show(explanation_document(explanation, simulation.snapshot.notes), form)
     else:
         term = terminal()
         for line in report(explanation, term, wide=form == "wide"):

@@ -6,11 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
+import numpy as np
 
 from berth.engine.options import Options
+from berth.engine.simulation import Simulation, simulate
 from berth.engine.snapshot import Snapshot, SnapshotError, read
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests import ManifestError, load
@@ -19,74 +21,99 @@ if TYPE_CHECKING:
     from berth.engine.simulation import Progress
 
 FORMS = ("table", "wide", "json", "yaml")
-_SHOW_AFTER = 1.0  # seconds
+_SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+_INPUT = (
+    click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=True,
+        metavar="FILE",
+        type=click.Path(allow_dash=True),
+        help="File or folder with manifests, YAML or JSON; - is standard input. May be repeated.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(FORMS),
+        default="table",
+        show_default=True,
+        help="How to show the result.",
+    ),
+)
+_SCHEDULING = (
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Choose among equally good nodes at random with this seed, instead of the first.",
+    ),
+    click.option(
+        "--hard-pod-affinity-weight",
+        type=click.IntRange(0, 100),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="What a running pod's required affinity counts as a preference of its peers.",
+    ),
+    click.option(
+        "--daemon-namespaces",
+        default="kube-system",
+        show_default=True,
+        metavar="NS,NS",
+        help="Pods in these namespaces are left out of required anti-affinity ('': none are).",
+    ),
+    click.option(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL,...",
+        help="Switch features, all of them on by default.",
+    ),
+)
+
+
+class Settings(TypedDict):
+    """What the options give, except for how to show the result."""
+
+    files: tuple[str, ...]
+    seed: int | None
+    hard_pod_affinity_weight: int
+    daemon_namespaces: str
+    feature_gates: str
 
 
 def manifest_options(command: _F) -> _F:
     """Options of every command that reads manifests and places pods."""
-    for option in reversed(
-        (
-            click.option(
-                "-f",
-                "--filename",
-                "files",
-                multiple=True,
-                required=True,
-                metavar="FILE",
-                type=click.Path(allow_dash=True),
-                help="File or folder with manifests, YAML or JSON; - is standard input. May be repeated.",
-            ),
-            click.option(
-                "-o",
-                "--output",
-                "form",
-                type=click.Choice(FORMS),
-                default="table",
-                show_default=True,
-                help="How to show the result.",
-            ),
-            click.option(
-                "--seed",
-                type=click.IntRange(min=0),
-                metavar="N",
-                help="Choose among equally good nodes at random with this seed, instead of the first.",
-            ),
-            click.option(
-                "--hard-pod-affinity-weight",
-                type=click.IntRange(0, 100),
-                default=1,
-                show_default=True,
-                metavar="N",
-                help="What a running pod's required affinity counts as a preference of its peers.",
-            ),
-            click.option(
-                "--daemon-namespaces",
-                default="kube-system",
-                show_default=True,
-                metavar="NS,NS",
-                help="Pods in these namespaces are left out of required anti-affinity ('': none are).",
-            ),
-            click.option(
-                "--feature-gates",
-                default="",
-                metavar="GATE=BOOL,...",
-                help="Switch features, all of them on by default.",
-            ),
-        )
-    ):
+    for option in reversed((*_INPUT, *_SCHEDULING)):
         command = option(command)
     return command
 
 
-def options_from(*, hard_pod_affinity_weight: int, daemon_namespaces: str, feature_gates: str) -> Options:
+def placed(words: str, **settings: Unpack[Settings]) -> Simulation:
+    """The pods of the files on their nodes; `words` say what is being done meanwhile."""
+    snapshot = take_in(settings["files"], _options(settings))
+    seed = settings["seed"]
+    with progress_bar(words) as progress:
+        return simulate(
+            snapshot, rng=None if seed is None else np.random.default_rng(seed), progress=progress
+        )
+
+
+def _options(settings: Settings) -> Options:
     try:
-        gates = FeatureGates.parse(feature_gates)
+        gates = FeatureGates.parse(settings["feature_gates"])
     except FeatureGateError as error:
         raise click.ClickException(f"--feature-gates: {error}") from None
     return Options(
-        hard_pod_affinity_weight=hard_pod_affinity_weight,
-        daemon_namespaces=frozenset(filter(None, (name.strip() for name in daemon_namespaces.split(",")))),
+        hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
+        daemon_namespaces=frozenset(
+            filter(None, (name.strip() for name in settings["daemon_namespaces"].split(",")))
+        ),
         gates=gates,
     )
 
@@ -94,7 +121,10 @@ def options_from(*, hard_pod_affinity_weight: int, daemon_namespaces: str, featu
 def take_in(files: tuple[str, ...], options: Options) -> Snapshot:
     """The snapshot in the files; whatever is wrong with them ends the command."""
     try:
-        snapshot = read(load(files), options)
+        with progress_bar("reading") as progress:
+            manifests = load(files, progress=progress)
+        with progress_bar("taking in") as progress:
+            snapshot = read(manifests, options, progress)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
     for note in snapshot.notes:
@@ -111,13 +141,17 @@ def progress_bar(words: str) -> Iterator[Progress | None]:
     from rich.console import Console  # noqa: PLC0415 - most runs never get here
     from rich.progress import Progress as Bar  # noqa: PLC0415
 
-    started, bar = time.monotonic(), Bar(console=Console(stderr=True), transient=True)
+    bar = Bar(console=Console(stderr=True), transient=True)
     task = bar.add_task(words, total=None, visible=False)
+    due = time.monotonic() + _SHOW_AFTER
 
     def show(done: int, total: int) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now < due:  # most calls end here: they must not cost what the work costs
+            return
+        due = now + _SHOW_EVERY
         if not bar.live.is_started:
-            if time.monotonic() - started < _SHOW_AFTER:
-                return
             bar.start()
         bar.update(task, completed=done, total=total, visible=True)
 

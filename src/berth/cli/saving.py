@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 import msgspec
 
 from berth.cli.documents import as_yaml
+from berth.kube.decoding import TOO_DEEP
 
 if TYPE_CHECKING:
     from berth.engine.simulation import Simulation
@@ -20,17 +22,26 @@ Raw = dict[str, Any]
 
 def save(simulation: Simulation, file: str) -> None:
     """Write a List of all objects and of the pods made for workloads; JSON unless the name says YAML."""
-    content = {"apiVersion": "v1", "kind": "List", "items": items(simulation)}
     target = Path(file)
-    encoded = (
-        as_yaml(content).encode() if target.suffix in (".yaml", ".yml") else msgspec.json.encode(content)
-    )
+    try:
+        encoded = _encoded({"apiVersion": "v1", "kind": "List", "items": items(simulation)}, target)
+    except RecursionError:
+        raise click.ClickException(f"{file}: cannot be written: an object is {TOO_DEEP}") from None
     partial = target.with_name(f".{target.name}.partial")
     try:
         partial.write_bytes(encoded)
         partial.replace(target)  # whole or not at all
     except OSError as error:
         raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _encoded(content: Raw, target: Path) -> bytes:
+    if target.suffix in (".yaml", ".yml"):
+        return as_yaml(content).encode()
+    try:
+        return msgspec.json.encode(content)
+    except OverflowError:  # an integer beyond 64 bits
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def items(simulation: Simulation) -> list[Raw]:

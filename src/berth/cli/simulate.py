@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import click
-import numpy as np
 
 from berth.cli.documents import show, simulation_document
-from berth.cli.inputs import manifest_options, options_from, progress_bar, take_in
+from berth.cli.inputs import Settings, manifest_options, placed
 from berth.cli.saving import save
 from berth.cli.simulation_report import report
 from berth.cli.tables import terminal
-from berth.engine.simulation import Simulation, simulate
+from berth.engine.simulation import Simulation
 from berth.engine.topology import domains, spreads
 
 
@@ -27,17 +28,13 @@ from berth.engine.topology import domains, spreads
     help="Write all objects with spec.nodeName filled in.",
 )
 @click.pass_context
-def command(  # noqa: PLR0913 - one parameter an option
+def command(
     ctx: click.Context,
     *,
-    files: tuple[str, ...],
     form: str,
     namespace: str | None,
     target: str | None,
-    seed: int | None,
-    hard_pod_affinity_weight: int,
-    daemon_namespaces: str,
-    feature_gates: str,
+    **settings: Unpack[Settings],
 ) -> None:
     """Place the pending pods of manifests onto their nodes.
 
@@ -45,15 +42,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     'kubectl get nodes,pods,namespaces -A -o json', or both. Workloads get the pods they lack.
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
-    options = options_from(
-        hard_pod_affinity_weight=hard_pod_affinity_weight,
-        daemon_namespaces=daemon_namespaces,
-        feature_gates=feature_gates,
-    )
-    snapshot = take_in(files, options)
-    rng = None if seed is None else np.random.default_rng(seed)
-    with progress_bar("placing pods") as progress:
-        simulation = simulate(snapshot, rng=rng, progress=progress)
+    simulation = placed("placing pods", **settings)
     if target is not None:
         save(simulation, target)
     _show(simulation, form, namespace)

@@ -6,7 +6,9 @@ behaviour is upstream's too, so pods in kube-system are nothing special here.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -16,6 +18,8 @@ from berth.engine.evaluation import Evaluation, evaluate
 from berth.engine.options import DEFAULT_WEIGHTS, Options
 from berth.engine.plan import plan_for
 from berth.engine.rules.base import Status
+from berth.kube import json_reader
+from berth.kube.decoding import DecodeError
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import (
     Namespace,
@@ -28,14 +32,18 @@ from berth.kube.objects import (
     TopologySpreadConstraint,
     Workload,
 )
+from berth.kube.unreadable import unreadable_field
 from berth.kube.validation import FieldError, validate_pod
 
 # Images are not part of the recorded data.
 _WEIGHTS = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name != "ImageLocality"}
 
 
+_object_path = re.compile(r"(?P<place>pod|\w+\[\d+\])(?:\.(?P<path>.*))?", re.DOTALL).fullmatch
+
+
 class Args(Struct, frozen=True):
-    hard_pod_affinity_weight: int = 1
+    hard_pod_affinity_weight: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
     ignore_preferred_terms_of_existing_pods: bool = False
     added_affinity: NodeAffinity | None = None
     default_constraints: list[TopologySpreadConstraint] | None = None
@@ -56,21 +64,78 @@ class Case(Struct, frozen=True):
     replication_controllers: list[ReplicationController] | None = None
 
 
-_decoder = msgspec.json.Decoder(Case)
-
-
 class CaseError(ValueError):
     """A case that cannot be evaluated, said in one sentence."""
 
 
 def decode_case(line: bytes | str) -> Case:
+    """The case in a line; absent and null are the same in all its objects.
+
+    Raises:
+        CaseError: it cannot be judged; the message says which object and field is to blame.
+    """
+    text = line.encode() if isinstance(line, str) else line
     try:
-        case = _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CaseError(f"not a case: {error}") from error
+        case = json_reader.decode(text, Case)
+    except json_reader.JsonError as error:
+        raise CaseError(f"not valid JSON: {error.detail}") from None
+    except DecodeError as error:
+        raise CaseError(_complaint(error, text)) from None
     if (case.pod is None) == (case.sequence is None):
         raise CaseError("a case has either 'pod' or 'sequence'")
+    _refuse_unreadable(case)
+    _refuse_namesakes(case)
     return case
+
+
+def _complaint(error: DecodeError, text: bytes) -> str:
+    """What is wrong in a case, with the name of the object it is wrong in."""
+    match = _object_path(error.path)
+    if match is None:
+        return f"not a case: {error}"
+    place, _, index = match["place"].rstrip("]").partition("[")
+    try:
+        given = json_reader.to_builtins(text)[place]
+        metadata = (given[int(index)] if index else given)["metadata"]
+        name = _title(metadata.get("namespace"), metadata["name"], namespaced=place not in _CLUSTER_SCOPED)
+    except (LookupError, TypeError, AttributeError):
+        name = ""
+    path = f"{match['path']}: " if match["path"] else ""
+    return f"{match['place']}{f' {name}' if name else ''}: {path}{error.detail}"
+
+
+_CLUSTER_SCOPED = frozenset({"nodes", "namespaces"})
+
+
+def _title(namespace: object, name: object, *, namespaced: bool) -> str:
+    return f"{namespace or 'default'}/{name}" if namespaced else str(name)
+
+
+def _refuse_unreadable(case: Case) -> None:
+    """The pod of a single case is validated instead, which says the same."""
+    given: tuple[tuple[str, Sequence[Node | Pod]], ...] = (
+        ("nodes", case.nodes or ()),
+        ("pods", case.pods or ()),
+        ("sequence", case.sequence or ()),
+    )
+    for field, objects in given:
+        for i, view in enumerate(objects):
+            unreadable = unreadable_field(view)
+            if unreadable is not None:
+                metadata = view.metadata
+                name = _title(metadata.namespace, metadata.name, namespaced=field not in _CLUSTER_SCOPED)
+                raise CaseError(f"{field}[{i}] {name}: {unreadable}")
+
+
+def _refuse_namesakes(case: Case) -> None:
+    """A second pod of the same name would take the place of the first."""
+    seen: dict[str, str] = {}
+    for field, pods in (("pods", case.pods), ("sequence", case.sequence)):
+        for i, pod in enumerate(pods or ()):
+            name, place = pod_name(pod), f"{field}[{i}]"
+            if name in seen:
+                raise CaseError(f"{place} {name}: {seen[name]} has the same name")
+            seen[name] = place
 
 
 def evaluate_case(case: Case, *, exact_namespace_selectors: bool = False) -> dict[str, Any]:

@@ -27,11 +27,12 @@ from berth.kube.ownership import controller_of
 from berth.kube.pod_templates import TEMPLATE_HASH
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
-from berth.kube.workloads import expand
+from berth.kube.workloads import Expansion, ExpansionError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from berth.engine.simulation import Progress
     from berth.kube.manifests import Manifest
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -104,31 +105,34 @@ class Snapshot:
         yield from self.pending
 
 
-def read(manifests: Iterable[Manifest], options: Options | None = None) -> Snapshot:
-    """Take the manifests in.
+def read(
+    manifests: Iterable[Manifest], options: Options | None = None, progress: Progress | None = None
+) -> Snapshot:
+    """Take the manifests in; `progress` is told how many were, and of how many.
 
     Raises:
         SnapshotError: an object is not one the API server would accept.
     """
-    return _Reader(list(manifests), options or Options()).read()
+    return _Reader(list(manifests), options or Options(), progress).read()
 
 
 class _Reader:
-    def __init__(self, manifests: list[Manifest], options: Options) -> None:
+    def __init__(self, manifests: list[Manifest], options: Options, progress: Progress | None) -> None:
         self._options = options
+        self._progress = progress
         self._manifests = manifests
         self._classes = [m.object for m in manifests if isinstance(m.object, PriorityClass)]
         self._checked: set[bytes] = set()
 
     def read(self) -> Snapshot:
-        for manifest in self._manifests:
+        for manifest in self._counted(0):
             self._check(manifest)
         nodes = {m.name: default_node(m.object) for m in self._manifests if isinstance(m.object, Node)}
         cluster = Cluster(self._options, expected_nodes=len(nodes))
         for node in nodes.values():
             cluster.add_node(node)
         snapshot = Snapshot(cluster, self._manifests, nodes)
-        expansion = expand(self._manifests)
+        expansion = self._expanded()
         for manifest in self._manifests:
             _add_context(cluster, manifest)
         for replica_set in expansion.replica_sets:
@@ -136,7 +140,7 @@ class _Reader:
         made: dict[int, list[Pod]] = {}
         for entry in expansion.created:
             made.setdefault(id(entry.origin), []).append(entry.pod)
-        for manifest in self._manifests:
+        for manifest in self._counted(1):
             if isinstance(manifest.object, Pod):
                 pod = self._stored(taken_in(manifest.object))
                 self._sort_in(snapshot, Entry(pod, manifest, self._owner_of(pod)))
@@ -146,6 +150,20 @@ class _Reader:
         snapshot.pending.sort(key=lambda entry: -entry.priority)
         snapshot.notes += self._notes(snapshot)
         return snapshot
+
+    def _counted(self, rounds: int) -> Iterator[Manifest]:
+        """The manifests, telling how far they are: each is gone over twice, so it counts half."""
+        number = len(self._manifests)
+        for done, manifest in enumerate(self._manifests):
+            yield manifest
+            if self._progress is not None:
+                self._progress((rounds * number + done + 1) // 2, number)
+
+    def _expanded(self) -> Expansion:
+        try:
+            return expand(self._manifests)
+        except ExpansionError as error:
+            raise SnapshotError(str(error)) from None
 
     # --- checks -----------------------------------------------------------------------
 

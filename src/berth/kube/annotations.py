@@ -13,8 +13,9 @@ Its value is an affinity object in JSON or YAML, and its rules are *added* to th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +31,7 @@ _FIELD = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
 _MAX_TERMS = 10_000
 
 _T = TypeVar("_T")
+_Rules = TypeVar("_Rules", NodeAffinity, PodAffinity)
 
 
 class AnnotationError(ValueError):
@@ -82,7 +84,7 @@ def _parse(text: str) -> Affinity:
 def _decode(text: str) -> object:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         documents = [document.value for document in yaml_reader.read(text)]
     if len(documents) != 1:
         raise AnnotationError("", "must hold exactly one affinity object", text)
@@ -96,40 +98,23 @@ def _both(spec: Affinity | None, added: Affinity | None) -> Affinity | None:
     if spec is None or added is None:
         return added if spec is None else spec
     return Affinity(
-        node_affinity=_both_node(spec.node_affinity, added.node_affinity),
-        pod_affinity=_both_pod(spec.pod_affinity, added.pod_affinity),
-        pod_anti_affinity=_both_pod(spec.pod_anti_affinity, added.pod_anti_affinity),
+        node_affinity=_both_rules(spec.node_affinity, added.node_affinity, intersection),
+        pod_affinity=_both_rules(spec.pod_affinity, added.pod_affinity, _joined),
+        pod_anti_affinity=_both_rules(spec.pod_anti_affinity, added.pod_anti_affinity, _joined),
     )
 
 
-def _both_node(spec: NodeAffinity | None, added: NodeAffinity | None) -> NodeAffinity | None:
+def _both_rules(
+    spec: _Rules | None, added: _Rules | None, join_required: Callable[[Any, Any], Any]
+) -> _Rules | None:
     if spec is None or added is None:
         return added if spec is None else spec
-    return NodeAffinity(
-        required_during_scheduling_required_during_execution=intersection(
+    return type(spec)(
+        required_during_scheduling_required_during_execution=join_required(
             spec.required_during_scheduling_required_during_execution,
             added.required_during_scheduling_required_during_execution,
         ),
-        required_during_scheduling_ignored_during_execution=intersection(
-            spec.required_during_scheduling_ignored_during_execution,
-            added.required_during_scheduling_ignored_during_execution,
-        ),
-        preferred_during_scheduling_ignored_during_execution=_joined(
-            spec.preferred_during_scheduling_ignored_during_execution,
-            added.preferred_during_scheduling_ignored_during_execution,
-        ),
-    )
-
-
-def _both_pod(spec: PodAffinity | None, added: PodAffinity | None) -> PodAffinity | None:
-    if spec is None or added is None:
-        return added if spec is None else spec
-    return PodAffinity(
-        required_during_scheduling_required_during_execution=_joined(
-            spec.required_during_scheduling_required_during_execution,
-            added.required_during_scheduling_required_during_execution,
-        ),
-        required_during_scheduling_ignored_during_execution=_joined(
+        required_during_scheduling_ignored_during_execution=join_required(
             spec.required_during_scheduling_ignored_during_execution,
             added.required_during_scheduling_ignored_during_execution,
         ),

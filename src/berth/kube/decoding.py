@@ -14,6 +14,7 @@ _T = TypeVar("_T")
 
 _message = re.compile(r"(?P<what>.*?)(?: - at `(?P<keys>key in )?\$(?P<path>.*)`)?", re.DOTALL).fullmatch
 _expected = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<got>[^`]*)`").fullmatch
+_bound = re.compile(r"Expected `int` (?P<sign>[<>])= (?P<limit>-?[0-9]+)").fullmatch
 _segments = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]").findall
 
 _WORDS = {
@@ -25,6 +26,11 @@ _WORDS = {
     "object": "a mapping",
     "null": "null",
 }
+# Where the integers of Kubernetes end.
+_WIDTHS = {
+    **dict.fromkeys((-(2**31), 2**31 - 1), "a 32-bit integer"),
+    **dict.fromkeys((-(2**63), 2**63 - 1), "a 64-bit integer"),
+}
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "str": str,
     "int": int,
@@ -34,6 +40,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "null": type(None),
 }
+
+
+TOO_DEEP = "nested too deeply"
 
 
 class DecodeError(ValueError):
@@ -52,6 +61,8 @@ def convert(raw: object, kind: type[_T]) -> _T:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise explain(error, raw) from None
+    except RecursionError:
+        raise DecodeError("", TOO_DEEP) from None
 
 
 def explain(error: msgspec.ValidationError, raw: object) -> DecodeError:
@@ -71,10 +82,17 @@ def explain(error: msgspec.ValidationError, raw: object) -> DecodeError:
         else:
             path = f"{path}.{name}" if path else name
             value = value.get(name) if isinstance(value, dict) else None
+    if (bound := _bound(what)) is not None:
+        wanted_range = _range(bound["sign"], int(bound["limit"]))
+        return DecodeError(path, f"expected {wanted_range}, got {show(value)}", value)
     if expected is None:
         return DecodeError(path, what[:1].lower() + what[1:], value)
     wanted = [_WORDS.get(name, name) for name in expected["wanted"].split(" | ") if name != "null"]
     return DecodeError(path, f"expected {' or '.join(wanted)}, got {show(value)}", value)
+
+
+def _range(sign: str, limit: int) -> str:
+    return _WIDTHS.get(limit) or f"an integer of {'at most' if sign == '<' else 'at least'} {limit}"
 
 
 def _culprit(container: object, got: str) -> tuple[object, object]:
@@ -113,22 +131,39 @@ def unknown_field(raw: object, view: object) -> str | None:
     return None
 
 
-# Maps in which null is a value: the empty string or zero, as Go decodes it.
-_NULL_VALUES: dict[str, object] = {
-    **dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), ""),
-    **dict.fromkeys(("requests", "limits", "capacity", "allocatable", "overhead"), 0),
-}
+_TEXTS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
+_AMOUNTS = frozenset({"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"})
+_LABEL_SELECTOR = frozenset({"matchLabels", "matchExpressions"})
 
 
-def without_nulls(raw: object, field: str = "") -> object:
-    """Decoded YAML or JSON without its null fields, which mean the same as absent ones."""
+def without_nulls(raw: object) -> object:
+    """Decoded YAML or JSON as Go reads it.
+
+    A null field is an absent one, but in maps null is a value: the empty text, or no amount. An amount
+    that is written as a number has all its digits, however many.
+
+    Raises:
+        DecodeError: it nests too deeply.
+    """
+    try:
+        return _without_nulls(raw, "")
+    except RecursionError:
+        raise DecodeError("", TOO_DEEP) from None
+
+
+def _without_nulls(raw: object, field: str) -> object:
     if isinstance(raw, dict):
-        empty = _NULL_VALUES.get(field)
-        return {
-            key: empty if value is None else without_nulls(value, key)
-            for key, value in raw.items()
-            if value is not None or empty is not None
-        }
+        if field in _AMOUNTS:
+            return {key: _amount(value) for key, value in raw.items()}
+        if field in _TEXTS or (field == "selector" and not _LABEL_SELECTOR.issuperset(raw)):
+            return {key: "" if value is None else value for key, value in raw.items()}
+        return {key: _without_nulls(value, key) for key, value in raw.items() if value is not None}
     if isinstance(raw, list):
-        return [without_nulls(item) for item in raw]
+        return [_without_nulls(item, "") for item in raw]
     return raw
+
+
+def _amount(value: object) -> object:
+    if value is None:
+        return 0
+    return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value

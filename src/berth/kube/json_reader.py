@@ -7,15 +7,18 @@ the status are skipped by the decoder.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from typing import Any, TypeVar
 
 import msgspec
 
-from berth.kube.decoding import DecodeError, convert, explain, without_nulls
+from berth.kube.decoding import TOO_DEEP, convert, without_nulls
 
 _T = TypeVar("_T")
 
+_MAX_DIGITS = 1000
 _byte_position = re.compile(r"\(byte (\d+)\)")
 
 
@@ -24,6 +27,7 @@ class JsonError(ValueError):
 
     def __init__(self, detail: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {detail}" if line else detail)
+        self.detail = detail
         self.line = line
 
 
@@ -63,24 +67,107 @@ def items(head: Head) -> list[msgspec.Raw] | None:
 
 
 def decode(text: bytes | msgspec.Raw, kind: type[_T]) -> _T:
+    """The object as a `kind`; null stands for an absent field.
+
+    Raises:
+        JsonError: this is not JSON.
+        DecodeError: it is JSON, but not an object of that kind.
+    """
     try:
         return _decoder(kind).decode(text)
-    except msgspec.ValidationError as error:
-        # The slow way: null may stand for an absent field; if that is not it, tell the field.
-        raw = without_nulls(to_builtins(text))
-        try:
-            return convert(raw, kind)
-        except DecodeError:
-            raise explain(error, raw) from None
+    except msgspec.ValidationError:
+        # The slow way: without nulls it may be one; if not, the error tells the field.
+        return convert(without_nulls(to_builtins(text)), kind)
     except msgspec.DecodeError as error:
         raise _malformed(error, text) from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unusable(error) from None
 
 
-def to_builtins(text: bytes | msgspec.Raw) -> object:
+def to_builtins(text: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - whatever the JSON holds
+    """The value with all its digits; a number no float can hold remains text.
+
+    Raises:
+        JsonError: this is not JSON.
+    """
     try:
         return msgspec.json.decode(text)
+    except msgspec.ValidationError:  # a number is out of range
+        return _exactly(text)
     except msgspec.DecodeError as error:
         raise _malformed(error, text) from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unusable(error) from None
+
+
+def _exactly(text: bytes | msgspec.Raw) -> object:
+    try:
+        return json.loads(bytes(memoryview(text)), parse_float=_float, parse_int=_int)
+    except json.JSONDecodeError as error:
+        raise JsonError(error.msg, error.lineno) from None
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unusable(error) from None
+
+
+def _float(text: str) -> float | str:
+    return number if math.isfinite(number := float(text)) else text
+
+
+def _int(text: str) -> int | str:
+    return int(text) if len(text) <= _MAX_DIGITS else text
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+
+class _Repeated(ValueError):  # noqa: N818 - a finding, not a failure
+    pass
+
+
+def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise _Repeated
+
+
+# Numbers may have any length here: they are not looked at.
+_keys = json.JSONDecoder(object_pairs_hook=_refuse_repeated, parse_int=str, parse_float=str)
+_pairs = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=str)
+
+
+def repeated_key(text: bytes | msgspec.Raw) -> str | None:
+    """The path of a key that an object in well-formed `text` has twice."""
+    try:
+        written = str(memoryview(text), "utf-8")
+        _keys.decode(written)
+    except _Repeated:
+        return _path_of_repeated(_pairs.decode(written))
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise _unusable(error) from None
+    return None
+
+
+def _path_of_repeated(value: object) -> str | None:
+    waiting = [("", value)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, list):
+            waiting += [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+        elif isinstance(value, tuple):
+            seen = set()
+            for key, item in value:
+                inner = f"{path}.{key}" if path else key
+                if key in seen:
+                    return inner
+                seen.add(key)
+                waiting.append((inner, item))
+    return None
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def _unusable(error: RecursionError | UnicodeDecodeError) -> JsonError:
+    return JsonError(TOO_DEEP if isinstance(error, RecursionError) else "not UTF-8 text")
 
 
 def _malformed(error: msgspec.DecodeError, text: bytes | msgspec.Raw) -> JsonError:

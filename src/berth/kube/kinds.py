@@ -17,6 +17,15 @@ from berth.kube.objects import (
 )
 
 _WORKLOAD_GROUPS = ("apps", "extensions")
+# Every version a group of ours ever had.
+_VERSIONS = {
+    "": ("v1",),
+    "apps": ("v1", "v1beta2", "v1beta1"),
+    "extensions": ("v1beta1",),
+    "batch": ("v1", "v1beta1", "v2alpha1"),
+    "policy": ("v1", "v1beta1"),
+    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1"),
+}
 _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("", "Pod"): Pod,
     ("", "Node"): Node,
@@ -45,16 +54,32 @@ def group_of(api_version: str) -> str:
 def view_of(api_version: str, kind: str) -> type[KubeObject] | None:
     """The typed view for a kind, None if Berth does not read it.
 
-    The version is of no interest, and people leave it out; the group tells our Service from another's.
+    People leave the version out, and all of them read the same; the group tells our Service from another's.
     """
     if not api_version:
         return _BY_KIND.get(kind)
     return _VIEWS.get((group_of(api_version), kind))
 
 
+def expected_api_version(api_version: str, kind: str) -> str | None:
+    """What to write instead, if a kind of ours has an apiVersion that never existed; else None."""
+    group, _, version = api_version.rpartition("/")
+    if not api_version or kind not in _BY_KIND or group not in _VERSIONS:
+        return None  # whatever it is, it is not one of ours
+    if (group, kind) in _VIEWS and version in _VERSIONS[group]:
+        return None
+    home = next(known for known, name in _VIEWS if name == kind)
+    return f"{home}/v1" if home else "v1"
+
+
 def is_cluster_scoped(kind: str) -> bool:
     """For kinds with a typed view."""
     return kind in _CLUSTER_SCOPED
+
+
+def is_list(kind: str) -> bool:
+    """Whether this is the list of a kind of ours, or of anything."""
+    return kind == "List" or (item_kind(kind) or "") in _BY_KIND
 
 
 def item_kind(list_kind: str) -> str | None:

@@ -11,6 +11,7 @@ import os
 import sys
 from dataclasses import dataclass
 from dataclasses import replace as _replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -18,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berth.kube import json_reader, kinds, yaml_reader
-from berth.kube.decoding import DecodeError, convert, show, without_nulls
+from berth.kube.decoding import TOO_DEEP, DecodeError, convert, show, without_nulls
 from berth.kube.defaults import taken_in
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Pod
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from berth.kube.objects import KubeObject, RawObject
+
+    Progress = Callable[[int, int], None]  # bytes taken in, and bytes in all
+    Report = Callable[[int], None]  # bytes of one file taken in
 
 STDIN = "-"
 DEFAULT_NAMESPACE = "default"
@@ -68,7 +72,7 @@ class Manifest:
         """The original object with every field it came with."""
         if isinstance(self.raw, dict):
             return self.raw
-        decoded: RawObject = msgspec.json.decode(self.raw)
+        decoded: RawObject = json_reader.to_builtins(self.raw)
         return decoded
 
     @property
@@ -84,7 +88,9 @@ def title(kind: str, namespace: str | None, name: str) -> str:
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}".rstrip()
 
 
-def load(paths: Iterable[str | Path], stdin: BinaryIO | None = None) -> list[Manifest]:
+def load(
+    paths: Iterable[str | Path], stdin: BinaryIO | None = None, progress: Progress | None = None
+) -> list[Manifest]:
     """Every object in the files and folders, in order; ``-`` is standard input.
 
     Raises:
@@ -93,12 +99,22 @@ def load(paths: Iterable[str | Path], stdin: BinaryIO | None = None) -> list[Man
     manifests: list[Manifest] = []
     seen: dict[tuple[str, str, str | None, str], Manifest] = {}
     generated: dict[tuple[str, str | None, str], int] = {}
-    for file in _files(paths):
-        for manifest in _read(file, _content(file, stdin)):
-            manifest = _with_generated_name(manifest, generated)  # noqa: PLW2901 - the same one, named
-            _refuse_duplicate(manifest, seen)
-            manifests.append(manifest)
+    files = _each_once(_files(paths))
+    done, total = 0, sum(map(_size, files)) if progress else 0
+    for file in files:
+        content = _content(file, stdin)
+        total = max(total, done + len(content))
+        report = partial(_report, progress, done, total) if progress else None
+        for manifest in _read(file, content, report):
+            named = _with_generated_name(manifest, generated)
+            _refuse_duplicate(named, seen)
+            manifests.append(named)
+        done += len(content)
     return manifests
+
+
+def _report(progress: Progress, before: int, total: int, within: int) -> None:
+    progress(before + within, total)
 
 
 def problems(
@@ -137,6 +153,26 @@ def _folder(folder: str) -> Iterator[str]:
         raise ManifestError(f"{folder}: no .yaml, .yml or .json file in this folder")
 
 
+def _each_once(files: Iterable[str]) -> list[str]:
+    """The files, none of which may be there twice: all its objects would be."""
+    seen: dict[str, str] = {}
+    for file in files:
+        path = STDIN if file == STDIN else os.path.realpath(file)
+        if path in seen:
+            name = "standard input" if file == STDIN else file
+            other = f", also as {seen[path]}" if seen[path] != file else ""
+            raise ManifestError(f"{name} is given twice{other}")
+        seen[path] = file
+    return list(seen.values())
+
+
+def _size(file: str) -> int:
+    try:
+        return 0 if file == STDIN else os.stat(file).st_size  # noqa: PTH116
+    except OSError:
+        return 0  # reading it will say what is wrong
+
+
 def _content(file: str, stdin: BinaryIO | None) -> bytes:
     try:
         if file == STDIN:
@@ -148,11 +184,21 @@ def _content(file: str, stdin: BinaryIO | None) -> bytes:
         raise ManifestError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _read(file: str, content: bytes) -> Iterator[Manifest]:
+def _read(file: str, content: bytes, report: Report | None) -> Iterator[Manifest]:
     name = "standard input" if file == STDIN else file
+    try:
+        yield from _read_any(file, name, content, report)
+    except RecursionError:
+        raise ManifestError(f"{name}: {TOO_DEEP}") from None
+
+
+def _read_any(file: str, name: str, content: bytes, report: Report | None) -> Iterator[Manifest]:
     content = content.removeprefix(_BOM)
+    start = content.lstrip(_BLANK)[:1]
     is_json = file.endswith(".json")
-    if is_json or content.lstrip(_BLANK)[:1] == b"{":
+    if is_json and not start:
+        return  # as an empty YAML file
+    if is_json or start == b"{":
         try:
             head = json_reader.head(content)
         except json_reader.JsonError as error:
@@ -162,18 +208,18 @@ def _read(file: str, content: bytes) -> Iterator[Manifest]:
         except DecodeError as error:
             raise ManifestError(f"{name}: {error}") from None
         else:
-            yield from _from_json(content, head, Source(name))
+            yield from _from_json(content, head, Source(name), report)
             return
-    yield from _read_yaml(name, content)
+    yield from _read_yaml(name, content, report)
 
 
-def _read_yaml(name: str, content: bytes) -> Iterator[Manifest]:
+def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[Manifest]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ManifestError(f"{name}: line {line}: not UTF-8 text") from None
-    documents = yaml_reader.read(text)
+    documents = yaml_reader.read(text, report)
     number = 0
     while True:
         try:
@@ -189,25 +235,52 @@ def _read_yaml(name: str, content: bytes) -> Iterator[Manifest]:
 # --- objects --------------------------------------------------------------------------------------
 
 
-def _from_json(text: bytes | msgspec.Raw, head: json_reader.Head, source: Source) -> Iterator[Manifest]:
+def _from_json(
+    text: bytes | msgspec.Raw, head: json_reader.Head, source: Source, report: Report | None = None
+) -> Iterator[Manifest]:
     kind, api_version = _identity(head.kind, head.api_version, source)
     item_kind = kinds.item_kind(kind)
     items = json_reader.items(head) if item_kind is not None else None
-    if items is None:
-        if kind == "List":
+    if items is None or item_kind is None:
+        if item_kind is not None and kinds.is_list(kind):
+            _refuse_items(json_reader.to_builtins(head.items) if head.items else None, source)
             return
         raw = text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
-        yield _manifest(kind, api_version, source, raw, lambda view: json_reader.decode(text, view))
+        yield _from_json_object(kind, api_version, source, raw)
         return
+    done = 0
     for i, item in enumerate(items):
         place = _replace(source, item=i)
+        if report is not None:
+            done += len(memoryview(item))
+            report(done)
         try:
             item_head = json_reader.head(item)
-        except DecodeError as error:
+        except (DecodeError, json_reader.JsonError) as error:
             raise ManifestError(f"{place}: {error}") from None
         if item_head.kind is None and item_kind:  # a PodList need not say that its items are pods
             item_head.kind, item_head.api_version = item_kind, api_version
         yield from _from_json(item, item_head, place)
+
+
+def _from_json_object(kind: str, api_version: str, source: Source, raw: msgspec.Raw) -> Manifest:
+    try:
+        manifest = _manifest(kind, api_version, source, raw, lambda view: json_reader.decode(raw, view))
+        # What a server has stored has been through a decoder that keeps one of two.
+        if manifest.object is None or not manifest.object.metadata.uid:
+            repeated = json_reader.repeated_key(raw)
+            if repeated is not None:
+                text = f"{repeated} is set twice"
+                raise _complaint(kind, manifest.namespace, manifest.name, source, text)
+    except json_reader.JsonError as error:
+        raise ManifestError(f"{source}: not valid JSON: {error.detail}") from None
+    return manifest
+
+
+def _refuse_items(items: object, source: Source) -> None:
+    """A list may have no items; something else instead of a list is a mistake."""
+    if items is not None:
+        raise ManifestError(f"{source}: items: expected a list, got {show(items)}")
 
 
 def _from_value(value: Any, source: Source) -> Iterator[Manifest]:  # noqa: ANN401 - whatever the YAML holds
@@ -216,7 +289,8 @@ def _from_value(value: Any, source: Source) -> Iterator[Manifest]:  # noqa: ANN4
     kind, api_version = _identity(value.get("kind"), value.get("apiVersion"), source)
     items, item_kind = value.get("items"), kinds.item_kind(kind)
     if not isinstance(items, list) or item_kind is None:
-        if kind == "List":
+        if kinds.is_list(kind):
+            _refuse_items(items, source)
             return
         yield _manifest(kind, api_version, source, value, lambda view: convert(without_nulls(value), view))
         return
@@ -256,6 +330,11 @@ def _manifest(
     decode: Callable[[type[Any]], Any],
 ) -> Manifest:
     view = kinds.view_of(api_version, kind)
+    if (expected := kinds.expected_api_version(api_version, kind)) is not None:
+        name, given = _names_of_unknown(decode)
+        namespace = None if kinds.is_cluster_scoped(kind) else given or DEFAULT_NAMESPACE
+        text = f"apiVersion: there is no {api_version} of this kind, expected {expected}"
+        raise _complaint(kind, namespace, name, source, text)
     if view is None:
         name, namespace = _names_of_unknown(decode)
         return Manifest(kind, api_version, namespace, name, source, None, raw)

@@ -12,14 +12,18 @@ pod, a missing one selects none).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+# Integers as Kubernetes types them; Python's own have no end.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
 Labels = dict[str, str]
-RawQuantity = str | int | float
+RawQuantity = str | Int64 | float
 ResourceList = dict[str, RawQuantity]
-IntOrString = int | str
+IntOrString = Int32 | str
 
 
 class Struct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True, gc=False):
@@ -83,7 +87,7 @@ class NodeSelector(Struct, frozen=True):
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):
-    weight: int | None = None
+    weight: Int32 | None = None
     preference: NodeSelectorTerm | None = None
 
 
@@ -103,7 +107,7 @@ class PodAffinityTerm(Struct, frozen=True):
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
-    weight: int | None = None
+    weight: Int32 | None = None
     pod_affinity_term: PodAffinityTerm | None = None
 
 
@@ -122,11 +126,11 @@ class Affinity(Struct, frozen=True):
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
-    max_skew: int | None = None
+    max_skew: Int32 | None = None
     topology_key: str | None = None
     when_unsatisfiable: str | None = None
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
@@ -137,7 +141,7 @@ class Toleration(Struct, frozen=True):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class Taint(Struct, frozen=True):
@@ -156,8 +160,8 @@ class ResourceRequirements(Struct, frozen=True):
 
 class ContainerPort(Struct, frozen=True):
     name: str | None = None
-    container_port: int | None = None
-    host_port: int | None = None
+    container_port: Int32 | None = None
+    host_port: Int32 | None = None
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
     protocol: str | None = None
 
@@ -204,7 +208,7 @@ class PodSpec(Struct, frozen=True):
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
     host_network: bool | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     scheduling_gates: list[PodSchedulingGate] | None = None
@@ -248,7 +252,7 @@ class Pod(Struct, frozen=True):
 
 class ContainerImage(Struct, frozen=True):
     names: list[str] | None = None
-    size_bytes: int | None = None
+    size_bytes: Int64 | None = None
 
 
 class NodeSpec(Struct, frozen=True):
@@ -286,13 +290,13 @@ class PodTemplateSpec(Struct, frozen=True):
 
 
 class StatefulSetOrdinals(Struct, frozen=True):
-    start: int | None = None
+    start: Int32 | None = None
 
 
 class WorkloadSpec(Struct, frozen=True):
     """Deployment, ReplicaSet, StatefulSet and DaemonSet: what placing their pods needs."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec | None = None
     service_name: str | None = None
@@ -307,7 +311,7 @@ class Workload(Struct, frozen=True):
 
 
 class ReplicationControllerSpec(Struct, frozen=True):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: Labels | None = None
     template: PodTemplateSpec | None = None
 
@@ -320,8 +324,8 @@ class ReplicationController(Struct, frozen=True):
 
 
 class JobSpec(Struct, frozen=True):
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec | None = None
     suspend: bool | None = None
@@ -329,7 +333,7 @@ class JobSpec(Struct, frozen=True):
 
 
 class JobStatus(Struct, frozen=True):
-    succeeded: int | None = None
+    succeeded: Int32 | None = None
     conditions: list[Condition] | None = None
 
 
@@ -365,7 +369,7 @@ class PriorityClass(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
-    value: int | None = None
+    value: Int32 | None = None
     global_default: bool | None = None
     preemption_policy: str | None = None
 

@@ -14,7 +14,6 @@ from berth.kube.objects import (
     Job,
     KubeObject,
     Node,
-    NodeStatus,
     ObjectMeta,
     Pod,
     PodSpec,
@@ -24,8 +23,7 @@ from berth.kube.objects import (
     ResourceRequirements,
     Workload,
 )
-
-Listed = Iterator[tuple[str, ResourceList | None]]
+from berth.kube.validation.errors import Path, render
 
 
 def unreadable_field(view: KubeObject) -> str | None:
@@ -48,6 +46,7 @@ def _pod_metadata(view: KubeObject) -> Iterator[tuple[str, ObjectMeta]]:
     """The metadata of a pod or of those in a template, with the path that leads to it."""
     if isinstance(view, Pod):
         yield "", view.metadata
+        return
     for path, template in _templates(view):
         if template.metadata is not None:
             yield f"{path}.", template.metadata
@@ -65,39 +64,52 @@ def _templates(view: KubeObject) -> Iterator[tuple[str, PodTemplateSpec]]:
 
 
 def _misspelt_quantity(view: KubeObject) -> str | None:
-    for path, listed in _lists(view):
-        for name, raw in (listed or {}).items():
-            try:
+    try:
+        # The usual case is worth a way of its own: paths are only needed to complain.
+        for _, listed in _lists(view):
+            for raw in listed.values():
                 quantity.read(raw)
-            except quantity.QuantityError as error:
-                return f"{path}[{name}]: {error}"
+    except quantity.QuantityError:
+        return next(_misspelt(view))
     return None
 
 
-def _lists(view: KubeObject) -> Listed:
+def _misspelt(view: KubeObject) -> Iterator[str]:
+    for path, listed in _lists(view):
+        for name, raw in listed.items():
+            try:
+                quantity.read(raw)
+            except quantity.QuantityError as error:
+                yield f"{render(path)}[{name}]: {error}"
+
+
+def _lists(view: KubeObject) -> Iterator[tuple[Path, ResourceList]]:
     if isinstance(view, Pod):
-        yield from _of_spec("spec", view.spec)
+        yield from _of_spec(("spec",), view.spec)
     elif isinstance(view, Node):
-        status = view.status or NodeStatus()
-        yield "status.capacity", status.capacity
-        yield "status.allocatable", status.allocatable
-    for path, template in _templates(view):
-        if template.spec is not None:
-            yield from _of_spec(f"{path}.spec", template.spec)
+        if view.status is not None and view.status.capacity:
+            yield ("status", "capacity"), view.status.capacity
+        if view.status is not None and view.status.allocatable:
+            yield ("status", "allocatable"), view.status.allocatable
+    else:
+        for path, template in _templates(view):
+            if template.spec is not None:
+                yield from _of_spec((path, "spec"), template.spec)
 
 
-def _of_spec(path: str, spec: PodSpec) -> Listed:
-    for i, container in enumerate(spec.containers or ()):
-        if container.resources is not None:
-            yield from _of_requirements(f"{path}.containers[{i}].resources", container.resources)
-    for i, container in enumerate(spec.init_containers or ()):
-        if container.resources is not None:
-            yield from _of_requirements(f"{path}.initContainers[{i}].resources", container.resources)
+def _of_spec(path: Path, spec: PodSpec) -> Iterator[tuple[Path, ResourceList]]:
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers or ()):
+            if container.resources is not None:
+                for name, listed in _of_requirements(container.resources):
+                    yield (*path, field, i, "resources", name), listed
     if spec.resources is not None:
-        yield from _of_requirements(f"{path}.resources", spec.resources)
-    yield f"{path}.overhead", spec.overhead
+        for name, listed in _of_requirements(spec.resources):
+            yield (*path, "resources", name), listed
+    if spec.overhead:
+        yield (*path, "overhead"), spec.overhead
 
 
-def _of_requirements(path: str, resources: ResourceRequirements) -> Listed:
-    yield f"{path}.requests", resources.requests
-    yield f"{path}.limits", resources.limits
+def _of_requirements(resources: ResourceRequirements) -> list[tuple[str, ResourceList]]:
+    named = (("requests", resources.requests), ("limits", resources.limits))
+    return [(name, listed) for name, listed in named if listed]

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from berth.kube.annotations import AnnotationError
 from berth.kube.objects import (
     CronJob,
     Job,
     JobSpec,
+    KubeObject,
     LabelSelector,
     Node,
     ObjectMeta,
@@ -47,6 +49,15 @@ _JOB_NAME, _JOB_INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job
 _POD_NAME, _POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 
 
+# Beyond these, a count is rather a slip than a wish, and its pods would fill the memory.
+MAX_PODS_OF_A_WORKLOAD = 100_000
+MAX_PODS = 1_000_000
+
+
+class ExpansionError(ValueError):
+    """A workload whose pods cannot be made; the message is a sentence for the user."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreatedPod:
     pod: Pod
@@ -68,6 +79,9 @@ def expand(manifests: Iterable[Manifest], node_names: Iterable[str] | None = Non
 
     DaemonSets get a pod for each of `node_names` (by default: of the nodes among the manifests);
     whether a node is eligible for it is left to scheduling.
+
+    Raises:
+        ExpansionError: a workload, or all of them together, lack more pods than anybody has.
     """
     manifests = list(manifests)
     views = [manifest.object for manifest in manifests if manifest.object is not None]
@@ -85,9 +99,39 @@ def expand(manifests: Iterable[Manifest], node_names: Iterable[str] | None = Non
     )
     expansion = Expansion()
     for manifest in manifests:
-        pods = expander.expand(manifest, expansion.replica_sets)
-        expansion.created.extend(CreatedPod(pod, manifest) for pod in pods)
+        before = len(expansion.created)
+        try:
+            for pod in expander.expand(manifest, expansion.replica_sets):
+                expansion.created.append(CreatedPod(pod, manifest))
+                _refuse_too_many(manifest, len(expansion.created) - before, len(expansion.created))
+        except AnnotationError as error:
+            raise ExpansionError(f"{manifest}: {error}") from None
     return expansion
+
+
+def _refuse_too_many(manifest: Manifest, of_it: int, of_all: int) -> None:
+    # A DaemonSet has as many as there are nodes, which somebody wrote down.
+    if of_it > MAX_PODS_OF_A_WORKLOAD and manifest.kind != "DaemonSet":
+        field, wanted = _wanted(manifest.object)
+        raise ExpansionError(
+            f"{manifest}: {field}: {wanted} is too much; at most {MAX_PODS_OF_A_WORKLOAD} pods are made for "
+            "one workload, so lower it or add the pods there are to the files"
+        )
+    if of_all > MAX_PODS:
+        raise ExpansionError(
+            f"{manifest}: here the workloads come to more than {MAX_PODS} pods to be made, the limit; "
+            "lower their spec.replicas or give fewer workloads at a time"
+        )
+
+
+def _wanted(view: KubeObject | None) -> tuple[str, int | None]:
+    """The field that says how many pods a workload has at a time, and what it says."""
+    if isinstance(view, Job):
+        return "spec.parallelism", view.spec.parallelism
+    if isinstance(view, CronJob):
+        job = view.spec.job_template.spec if view.spec.job_template else None
+        return "spec.jobTemplate.spec.parallelism", job.parallelism if job else None
+    return "spec.replicas", view.spec.replicas if isinstance(view, Workload | ReplicationController) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,30 @@ than anything sensible; values are built from parser events, so neither costs me
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 try:
     from yaml import CSafeLoader as _Parser
 except ImportError:  # PyYAML without libyaml: slower, otherwise the same
     from yaml import SafeLoader as _Parser  # type: ignore[assignment]
 
-_MAX_DEPTH = 1000
+_MAX_DEPTH = 200
+# Longer numbers are taken for text: reading one takes time by the square of its length.
+_MAX_DIGITS = 1000
 # How many more values a document may hold than are written in it.
 _MAX_EXPANDED = 1_000_000
+
+_EVENTS_A_REPORT = 1000
+_FLOAT_END = 10**308
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
@@ -39,7 +46,9 @@ _WORDS: dict[str, object] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
-_integer = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)").fullmatch
+_integer = re.compile(
+    r"[-+]?(?:0b_*[01][01_]*|0x_*[0-9a-fA-F][0-9a-fA-F_]*|0o?_*[0-7][0-7_]*|0_*|[1-9][0-9_]*)"
+).fullmatch
 _float = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
 _NUMBER_START = frozenset("+-.0123456789")
 
@@ -58,11 +67,11 @@ class Document:
     line: int
 
 
-def read(text: str) -> Iterator[Document]:
-    """The documents of a YAML stream; empty ones are left out."""
+def read(text: str, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
+    """The documents of a YAML stream; empty ones are left out. `progress` is told the characters read."""
     parser = _Parser(text)
     try:
-        yield from _documents(parser)
+        yield from _documents(parser, progress)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise YamlError(error.problem or str(error), mark.line + 1 if mark else None) from None
@@ -72,10 +81,15 @@ def read(text: str) -> Iterator[Document]:
         parser.dispose()
 
 
-def _documents(parser: Any) -> Iterator[Document]:  # noqa: ANN401 - PyYAML's C parser has no useful type
+def _documents(
+    parser: Any,  # noqa: ANN401 - PyYAML's C parser has no useful type
+    progress: Callable[[int], None] | None,
+) -> Iterator[Document]:
     builder, line = _Builder(), 1
-    while True:
+    for number in count():
         event = parser.get_event()
+        if progress is not None and number % _EVENTS_A_REPORT == 0:
+            progress(event.start_mark.index)
         if isinstance(event, yaml.StreamEndEvent):
             return
         if isinstance(event, yaml.DocumentStartEvent):
@@ -193,7 +207,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> object:
     if kind in ("str", "binary") or kind == event.tag:
         return text
     value = _plain(text)
-    if kind == "float" and isinstance(value, int):
+    if kind == "float" and isinstance(value, int) and abs(value) < _FLOAT_END:
         return float(value)
     if type(value).__name__.replace("NoneType", "null") != kind:
         raise YamlError(f'cannot decode "{text}" as a !!{kind}', line)
@@ -205,23 +219,24 @@ def _plain(text: str) -> object:
         return _WORDS[text]
     if text[0] not in _NUMBER_START:
         return text
+    if len(text) > _MAX_DIGITS:
+        return text
     if _integer(text):
-        value = _parse_int(text.replace("_", ""))
-        if value is not None:
-            return value
-    return float(text) if _float(text) else text
+        return _parse_int(text.replace("_", ""))
+    if not _float(text):
+        return text
+    value = float(text)
+    return text if math.isinf(value) else value  # a float that is out of range is none
 
 
-def _parse_int(text: str) -> int | None:
-    """The integer, or None if it does not fit into 64 bits."""
+def _parse_int(text: str) -> int:
+    """The integer with all its digits; Kubernetes' reader would round those beyond 64 bits."""
     sign = -1 if text.startswith("-") else 1
     digits = text.lstrip("+-")
-    if len(digits) > 70:
-        return None
     if digits.startswith(("0x", "0b", "0o")):
         value = int(digits, 0)
     elif digits.startswith("0") and len(digits) > 1:
         value = int(digits, 8)
     else:
         value = int(digits)
-    return sign * value if value < 2**64 else None
+    return sign * value

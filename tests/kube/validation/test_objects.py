@@ -29,6 +29,8 @@ def errors(kind: str, text: str) -> list[str]:
         ("Service", "spec: {selector: {a: x}}"),
         ("PodDisruptionBudget", f"spec: {{{SELECTOR}, minAvailable: 50%}}"),
         ("Pod", "spec: {containers: [{name: c, image: i}]}"),
+        # Only pods must not have blanks around an image; in a template one may stand for what comes.
+        ("Deployment", f"spec: {{{SELECTOR}, {TEMPLATE.replace('image: i', 'image: ' + repr(' i '))}}}"),
         ("PriorityClass", "metadata: {name: a}, value: 3"),
         (
             "Node",

@@ -174,6 +174,10 @@ def test_overhead_is_checked_like_limits() -> None:
             "containers: [{name: c, image: ' x'}]",
             'image: Invalid value: " x": must not have leading or trailing whitespace',
         ),
+        (
+            "initContainers: [{name: c, image: 'x '}]",
+            'spec.initContainers[0].image: Invalid value: "x ": must not have leading or trailing whitespace',
+        ),
         ("initContainers: [{name: main, image: x}]", 'spec.initContainers[0].name: Duplicate value: "main"'),
         (
             "initContainers: [{name: a, image: x, restartPolicy: Sometimes}]",

@@ -50,6 +50,14 @@ def check_init_containers(
         _check_host_port_conflicts([container], errors, path)
 
 
+def check_images(containers: list[Container], errors: Errors, path: Path) -> None:
+    """Only for pods: a template may have an image that is to be replaced, such as a blank."""
+    for i, container in enumerate(containers):
+        image = container.image or ""
+        if image != image.strip():
+            errors.invalid((*path, i, "image"), image, "must not have leading or trailing whitespace")
+
+
 def _check_container(container: Container, errors: Errors, path: Path) -> None:
     if not container.name:
         errors.required((*path, "name"))
@@ -57,9 +65,6 @@ def _check_container(container: Container, errors: Errors, path: Path) -> None:
         errors.invalid_for_each((*path, "name"), container.name, names.dns_label_errors(container.name))
     if not container.image:
         errors.required((*path, "image"))
-    elif container.image != container.image.strip():
-        detail = "must not have leading or trailing whitespace"
-        errors.invalid((*path, "image"), container.image, detail)
     if container.ports:
         _check_ports(container.ports, errors, (*path, "ports"))
     if container.resources is not None:

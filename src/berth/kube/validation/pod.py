@@ -11,6 +11,7 @@ from berth.kube.validation.affinity import check_affinity
 from berth.kube.validation.containers import (
     check_containers,
     check_host_network_ports,
+    check_images,
     check_init_containers,
 )
 from berth.kube.validation.errors import Errors, FieldError, Path, key
@@ -45,6 +46,8 @@ def validate_pod(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> list[FieldErr
     if pod.spec.node_name and pod.spec.scheduling_gates:
         detail = "cannot be set until all schedulingGates have been cleared"
         errors.forbidden((*_SPEC, "nodeName"), detail)
+    check_images(pod.spec.containers or [], errors, (*_SPEC, "containers"))
+    check_images(pod.spec.init_containers or [], errors, (*_SPEC, "initContainers"))
     return errors
 
 

@@ -36,6 +36,18 @@ def check_label_selector(selector: LabelSelector | None, errors: Errors, path: P
 
 
 def _check_label_requirement(requirement: LabelSelectorRequirement, errors: Errors, path: Path) -> None:
+    _check_operator(requirement, errors, path)
+    check_label_key(requirement.key or "", errors, (*path, "key"))
+    _check_values(requirement.values or [], errors, path)
+
+
+def _check_operator(
+    requirement: LabelSelectorRequirement | NodeSelectorRequirement,
+    errors: Errors,
+    path: Path,
+    numeric: tuple[str, ...] = (),
+) -> None:
+    """An operator there is, with as many values as it takes; `numeric` ones compare with a number."""
     operator, values = requirement.operator, requirement.values or []
     if operator in (IN, NOT_IN):
         if not values:
@@ -43,10 +55,11 @@ def _check_label_requirement(requirement: LabelSelectorRequirement, errors: Erro
     elif operator in (EXISTS, DOES_NOT_EXIST):
         if values:
             errors.forbidden((*path, "values"), _NO_VALUES)
+    elif operator in numeric:
+        if len(values) != 1:
+            errors.required((*path, "values"), _ONE_VALUE)
     else:
         errors.invalid((*path, "operator"), operator or "", _BAD_OPERATOR)
-    check_label_key(requirement.key or "", errors, (*path, "key"))
-    _check_values(values, errors, path)
 
 
 def _check_values(values: list[str], errors: Errors, path: Path) -> None:
@@ -78,21 +91,10 @@ def check_node_selector_term(
 def _check_expression(
     requirement: NodeSelectorRequirement, errors: Errors, path: Path, any_label_value: bool
 ) -> None:
-    operator, values = requirement.operator, requirement.values or []
-    if operator in (IN, NOT_IN):
-        if not values:
-            errors.required((*path, "values"), _NEEDS_VALUES)
-    elif operator in (EXISTS, DOES_NOT_EXIST):
-        if values:
-            errors.forbidden((*path, "values"), _NO_VALUES)
-    elif operator in (GT, LT):
-        if len(values) != 1:
-            errors.required((*path, "values"), _ONE_VALUE)
-    else:
-        errors.invalid((*path, "operator"), operator or "", _BAD_OPERATOR)
+    _check_operator(requirement, errors, path, numeric=(GT, LT))
     check_label_key(requirement.key or "", errors, (*path, "key"))
     if not any_label_value:
-        _check_values(values, errors, path)
+        _check_values(requirement.values or [], errors, path)
 
 
 def _check_field(requirement: NodeSelectorRequirement, errors: Errors, path: Path) -> None:
