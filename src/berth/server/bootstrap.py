@@ -1,0 +1,46 @@
+"""Objects that every cluster has from the start."""
+
+from __future__ import annotations
+
+from berth.kube.objects import RawObject
+from berth.server import writes
+from berth.server.admission import SYSTEM_CLASSES
+from berth.server.core import Core
+from berth.server.store import decode
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_MANAGER = "berth"
+_ABOUT = {
+    "system-cluster-critical": (
+        "Used for system critical pods that must run in the cluster, but can be moved to another node "
+        "if necessary."
+    ),
+    "system-node-critical": ("Used for system critical pods that must not be moved from their current node."),
+}
+
+
+async def fill(core: Core) -> None:
+    """Serve the custom resources that are stored, and create what is missing."""
+    definitions = core.catalog.builtin("apiextensions.k8s.io", "customresourcedefinitions")
+    for record in definitions.bucket.newest_in(""):
+        core.catalog.serve_crd(decode(record.data))
+    intent = writes.Intent(_MANAGER)
+    created = []
+    namespaces = core.catalog.core("namespaces")
+    for name in NAMESPACES:
+        if namespaces.bucket.newest(("", name)) is None:
+            obj = _object("v1", "Namespace", name)
+            created.append(writes.create(core, namespaces, obj, "", intent))
+    classes = core.catalog.builtin("scheduling.k8s.io", "priorityclasses")
+    for name, value in SYSTEM_CLASSES.items():
+        if classes.bucket.newest(("", name)) is None:
+            obj = _object("scheduling.k8s.io/v1", "PriorityClass", name)
+            obj.update(value=value, description=_ABOUT[name])
+            created.append(writes.create(core, classes, obj, "", intent))
+    for write in created:
+        if write.done is not None:
+            await write.done
+
+
+def _object(api_version: str, kind: str, name: str) -> RawObject:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}

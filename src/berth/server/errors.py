@@ -1,0 +1,207 @@
+"""Errors as the API server words them: ``Status`` objects with a reason, causes and field paths.
+
+Wording follows apimachinery's ``api/errors``: clients and people match on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class ApiError(Exception):
+    """A request that is refused; `status()` is the body of the answer."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: RawObject | None = None,
+        headers: Mapping[str, str] | None = None,
+        metadata: RawObject | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.headers = dict(headers or {})
+        self.metadata = metadata or {}
+
+    def status(self) -> RawObject:
+        body: RawObject = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.metadata,
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            body["reason"] = self.reason
+        if self.details is not None:
+            body["details"] = self.details
+        body["code"] = self.code
+        return body
+
+
+def qualified(name: str, group: str) -> str:
+    """A plural or kind with its group, as messages name it: ``deployments.apps``."""
+    return f"{name}.{group}" if group else name
+
+
+def _details(name: str, group: str, kind: str, **more: Any) -> RawObject:  # noqa: ANN401 - JSON values
+    details: RawObject = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    details.update(more)
+    return details
+
+
+def not_found(plural: str, group: str, name: str) -> ApiError:
+    message = f'{qualified(plural, group)} "{name}" not found'
+    return ApiError(404, "NotFound", message, details=_details(name, group, plural))
+
+
+def unknown_path() -> ApiError:
+    message = "the server could not find the requested resource"
+    return ApiError(404, "NotFound", message, details={})
+
+
+def already_exists(plural: str, group: str, name: str) -> ApiError:
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, details=_details(name, group, plural))
+
+
+def generate_name_conflict(plural: str, group: str, name: str) -> ApiError:
+    message = (
+        f'{qualified(plural, group)} "{name}" already exists, the server was not able to generate a unique '
+        "name for the object"
+    )
+    return ApiError(409, "AlreadyExists", message, details=_details(name, group, plural, retryAfterSeconds=1))
+
+
+def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> ApiError:
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_details(name, group, plural))
+
+
+def apply_conflict(message: str, causes: list[RawObject]) -> ApiError:
+    return ApiError(409, "Conflict", message, details={"causes": causes})
+
+
+def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> ApiError:
+    """422 with one cause a field."""
+    errors = list(errors)
+    causes = [_cause(error) for error in errors]
+    listed = [str(error) for error in errors]
+    text = listed[0] if len(listed) == 1 else f"[{', '.join(dict.fromkeys(listed))}]"
+    message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
+    if not errors:
+        message = f'{qualified(kind, group)} "{name}" is invalid'
+    return ApiError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))
+
+
+def _cause(error: FieldError) -> RawObject:
+    return {
+        "reason": error.type,
+        "message": str(error).removeprefix(f"{error.field}: "),
+        "field": error.field,
+    }
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def forbidden(
+    plural: str, group: str, name: str, why: str, causes: list[RawObject] | None = None
+) -> ApiError:
+    named = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
+    message = f"{named} is forbidden: {why}" if plural else f"forbidden: {why}"
+    details = _details(name, group, plural)
+    if causes:
+        details["causes"] = causes
+    return ApiError(403, "Forbidden", message, details=details)
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+def method_not_allowed() -> ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message, details={})
+
+
+def method_not_supported(verb: str, plural: str, group: str) -> ApiError:
+    message = f"{verb} is not supported on resources of kind {qualified(plural, group)!r}".replace("'", '"')
+    return ApiError(405, "MethodNotAllowed", message, details=_details("", group, plural))
+
+
+def expired(message: str, metadata: RawObject | None = None) -> ApiError:
+    return ApiError(410, "Expired", message, metadata=metadata)
+
+
+def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable() -> ApiError:
+    message = "only the following media types are accepted: application/json, application/yaml"
+    return ApiError(406, "NotAcceptable", message)
+
+
+def too_large(limit: int) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def too_many_requests(message: str, retry_after: int, causes: list[RawObject]) -> ApiError:
+    details: RawObject = {"causes": causes}
+    headers = {}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+        headers["Retry-After"] = str(retry_after)
+    return ApiError(429, "TooManyRequests", message, details=details, headers=headers)
+
+
+def too_large_version(given: int, current: int) -> ApiError:
+    message = f"Timeout: Too large resource version: {given}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return ApiError(504, "Timeout", message, details={"causes": causes, "retryAfterSeconds": 1})
+
+
+def internal(message: str) -> ApiError:
+    details = {"causes": [{"message": message}]}
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}", details=details)
+
+
+def unavailable(message: str) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", message)
+
+
+def deleted_status(name: str, group: str, plural: str, uid: str) -> RawObject:
+    """The answer to a delete that took effect at once."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": _details(name, group, plural, uid=uid),
+    }
+
+
+def success(code: int = 201) -> RawObject:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}

@@ -1,0 +1,5 @@
+"""The API described in OpenAPI: what ``kubectl explain``, validation and code generators read."""
+
+from berth.server.openapi.documents import OpenApi
+
+__all__ = ["OpenApi"]

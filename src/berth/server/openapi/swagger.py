@@ -1,0 +1,85 @@
+"""An OpenAPI v3 document said in v2 words, for the clients that still ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SCHEMAS, _DEFINITIONS = "#/components/schemas/", "#/definitions/"
+_PARAMETERS_V3, _PARAMETERS_V2 = "#/components/parameters/", "#/parameters/"
+_V3_ONLY = frozenset({"anyOf", "not", "nullable", "oneOf"})
+_VERBS = frozenset({"get", "put", "post", "patch", "delete"})
+
+
+def to_swagger(document: dict[str, Any]) -> dict[str, Any]:
+    components = document["components"]
+    return {
+        "swagger": "2.0",
+        "info": document["info"],
+        "paths": {path: _place(place) for path, place in document["paths"].items()},
+        "definitions": {name: _schema(schema) for name, schema in components["schemas"].items()},
+        "parameters": {name: _parameter(held) for name, held in components["parameters"].items()},
+        "securityDefinitions": components["securitySchemes"],
+        "security": document["security"],
+    }
+
+
+def _place(place: dict[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {verb: _operation(held) for verb, held in place.items() if verb in _VERBS}
+    written["parameters"] = [_parameter(held) for held in place.get("parameters", ())]
+    return written
+
+
+def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        name: held for name, held in operation.items() if name not in ("requestBody", "responses")
+    }
+    written["parameters"] = [_parameter(held) for held in operation["parameters"]]
+    body = operation.get("requestBody")
+    if body is not None:
+        content: dict[str, Any] = body["content"]
+        written["consumes"] = list(content)
+        schema = _schema(next(iter(content.values()))["schema"])
+        written["parameters"].append(
+            {"name": "body", "in": "body", "required": body.get("required", False), "schema": schema}
+        )
+    produced: dict[str, None] = {}
+    written["responses"] = {}
+    for code, answer in operation["responses"].items():
+        media, held = next(iter(answer["content"].items()))
+        produced[media] = None
+        written["responses"][code] = {"description": answer["description"], "schema": _schema(held["schema"])}
+    written["produces"] = list(produced)
+    return written
+
+
+def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in parameter:
+        return {"$ref": parameter["$ref"].replace(_PARAMETERS_V3, _PARAMETERS_V2)}
+    written = {name: held for name, held in parameter.items() if name != "schema"}
+    return {**written, **parameter["schema"]}
+
+
+def _schema(schema: Any) -> Any:  # noqa: ANN401 -- a schema, or true where one may stand
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return {"$ref": schema["$ref"].replace(_SCHEMAS, _DEFINITIONS)}
+    written = {name: _keyword(name, held) for name, held in schema.items() if name not in _V3_ONLY}
+    if "oneOf" in schema and "type" not in schema:
+        written["type"] = "string"
+    inner = written.get("allOf")
+    if isinstance(inner, list) and len(inner) == 1 and "$ref" in inner[0]:
+        del written["allOf"]
+        written["$ref"] = inner[0]["$ref"]
+    return written
+
+
+def _keyword(name: str, held: Any) -> Any:  # noqa: ANN401
+    match name:
+        case "properties":
+            return {field: _schema(inner) for field, inner in held.items()}
+        case "items" | "additionalProperties":
+            return _schema(held)
+        case "allOf":
+            return [_schema(inner) for inner in held]
+    return held

@@ -1,0 +1,18 @@
+"""The four kinds of patches, as functions from one object to the next."""
+
+from berth.server.patch.apply import apply, reset_fields, track_update
+from berth.server.patch.errors import Cause, PatchError
+from berth.server.patch.json_patch import json_patch
+from berth.server.patch.merge_patch import merge_patch
+from berth.server.patch.strategic import strategic_merge_patch
+
+__all__ = [
+    "Cause",
+    "PatchError",
+    "apply",
+    "json_patch",
+    "merge_patch",
+    "reset_fields",
+    "strategic_merge_patch",
+    "track_update",
+]

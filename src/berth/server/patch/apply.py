@@ -1,0 +1,198 @@
+"""Server-side apply, and keeping track of who owns what when objects are written in other ways.
+
+Both take the time as an argument and return a new object whose ``metadata.managedFields`` is up to date.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from berth.server.patch import fieldset, managers
+from berth.server.patch.errors import CONFLICT, Cause, PatchError, bad_request, refuse_depth
+from berth.server.patch.managers import Entry, Manager, Managers
+from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from berth.server.patch.fieldset import FieldSet, Path
+    from berth.server.schema import Schema
+
+# What there was before anybody applied belongs to this manager.
+BEFORE_FIRST_APPLY = "before-first-apply"
+
+_METADATA = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation")
+_NEVER_OWNED = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(("f:metadata", f"f:{name}") for name in (*_METADATA, "managedFields", "resourceVersion")),
+    }
+)
+
+
+def reset_fields(subresource: str, subresources: Collection[str]) -> tuple[Path, ...]:
+    """What a write to this endpoint cannot set, so that nobody gets to own it there."""
+    if subresource == "status":
+        return (("f:spec",), ("f:metadata", "f:labels"), ("f:metadata", "f:annotations"))
+    return (("f:status",),) if "status" in subresources else ()
+
+
+@refuse_depth
+def apply(  # noqa: PLR0913 -- a request has that many parameters
+    live: dict[str, Any] | None,
+    config: dict[str, Any],
+    schema: Schema,
+    *,
+    manager: str,
+    now: str,
+    subresource: str = "",
+    force: bool = False,
+    reset: Iterable[Path] = (),
+) -> dict[str, Any]:
+    """The live object (None if there is none yet) with a configuration applied to it.
+
+    Raises :class:`PatchError`: 409 if others own what the configuration wants to change and it may
+    not use force, 400 if the configuration makes no sense for the schema.
+    """
+    if (config.get("metadata") or {}).get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    require_schema(config, schema.root)
+    before = live if live is not None else {}
+    api_version = str(config.get("apiVersion", ""))
+    owners = _owners(before, api_version, schema, now)
+    who = Manager.applying(manager, subresource)
+    last = owners.get(who)
+    claimed = _owned(fields_of(config, schema.root), reset)
+
+    merged = merge(_without_managed_fields(before), config, schema.root)
+    owners[who] = Entry(api_version, now, claimed)
+    if last is not None:
+        merged = _give_up(merged, schema, last.fields, owners)
+    difference = compare(before, merged, schema.root)
+    _settle(difference, _owned(difference.added | difference.modified, reset), owners, who, force=force)
+    if last is not None and last.fields == claimed and last.api_version == api_version:
+        owners[who] = last
+    return _with_managed_fields(merged, owners)
+
+
+def track_update(
+    live: dict[str, Any] | None,
+    new: dict[str, Any],
+    schema: Schema,
+    *,
+    manager: str,
+    now: str,
+    subresource: str = "",
+    reset: Iterable[Path] = (),
+) -> dict[str, Any]:
+    """The new object with its managed fields: whoever changes a field by an update owns it from then on."""
+    before = live if live is not None else {}
+    api_version = str(new.get("apiVersion", ""))
+    written = None if subresource else (new.get("metadata") or {}).get("managedFields")
+    if written in ([{}], [None]):  # the documented way to start over
+        return _with_managed_fields(new, {})
+    held = (before.get("metadata") or {}).get("managedFields")
+    if live is not None and not written and not held:
+        return _with_managed_fields(new, {})
+    who = Manager.updating(manager, api_version, subresource)
+    difference = compare(before, new, schema.root)
+    changed = _owned(difference.added | difference.modified, reset)
+    if live is not None and written in (None, held) and not difference.removed:
+        restamped = managers.restamped(held, who, changed, now)
+        if restamped is not None:
+            return _kept(new, restamped)
+    owners = managers.decode(written or held)
+    at_first = dict(owners)
+    _settle(difference, changed, owners, who, force=True)
+    if not changed and owners == at_first and written in (None, held):
+        return _kept(new, held)
+    last = owners.get(who)
+    if changed:
+        owners[who] = Entry(api_version, now, changed | (last.fields if last is not None else frozenset()))
+    return _with_managed_fields(new, managers.capped(owners))
+
+
+def _owners(before: dict[str, Any], api_version: str, schema: Schema, now: str) -> Managers:
+    owners = managers.decode((before.get("metadata") or {}).get("managedFields"))
+    if before and not owners:
+        everything = _owned(fields_of(before, schema.root), ())
+        first = Manager.updating(BEFORE_FIRST_APPLY, str(before.get("apiVersion", api_version)), "")
+        owners[first] = Entry(first.api_version, now, everything)
+    return owners
+
+
+def _owned(paths: Iterable[Path], reset: Iterable[Path]) -> FieldSet:
+    prefixes = tuple(reset)
+    return frozenset(
+        path
+        for path in paths
+        if path not in _NEVER_OWNED
+        and path[:2] != ("f:metadata", "f:managedFields")
+        and not any(path[: len(prefix)] == prefix for prefix in prefixes)
+    )
+
+
+def _give_up(merged: dict[str, Any], schema: Schema, last: FieldSet, owners: Managers) -> dict[str, Any]:
+    """Take away what the applier no longer mentions and nobody else owns."""
+    owned: FieldSet = frozenset().union(*(entry.fields for entry in owners.values()))
+    dropped = last - owned
+    if not dropped:
+        return merged
+    dropped -= fieldset.parents(owned)
+    left: dict[str, Any] = Removal(owned).of(merged, schema.root, fieldset.trie(dropped))
+    return left
+
+
+def _settle(
+    difference: Difference, changed: FieldSet, owners: Managers, who: Manager, *, force: bool
+) -> None:
+    """Take from the owners, in place, what they lost; what others own is only taken with force."""
+    conflicts = {
+        manager: taken
+        for manager, entry in owners.items()
+        if manager != who and (taken := entry.fields & changed)
+    }
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    for manager, entry in list(owners.items()):
+        left = entry.fields - difference.removed - conflicts.get(manager, frozenset())
+        if not left:
+            del owners[manager]
+        elif len(left) != len(entry.fields):
+            owners[manager] = replace(entry, fields=left)
+
+
+def _conflict(conflicts: dict[Manager, FieldSet]) -> PatchError:
+    ordered = [(manager, sorted(conflicts[manager])) for manager in sorted(conflicts)]
+    causes = tuple(
+        Cause("FieldManagerConflict", f"conflict with {manager}", fieldset.show(path))
+        for manager, paths in ordered
+        for path in paths
+    )
+    if len(causes) == 1:
+        text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+    else:
+        listed = "\n".join(
+            f"conflicts with {manager}:\n" + "\n".join(f"- {fieldset.show(path)}" for path in paths)
+            for manager, paths in ordered
+        )
+        text = f"Apply failed with {len(causes)} conflicts: {listed}"
+    return PatchError(409, CONFLICT, text, causes)
+
+
+def _without_managed_fields(obj: dict[str, Any]) -> dict[str, Any]:
+    return _kept(obj, None) if obj else obj
+
+
+def _with_managed_fields(obj: dict[str, Any], owners: Managers) -> dict[str, Any]:
+    return _kept(obj, managers.encode(owners))
+
+
+def _kept(obj: dict[str, Any], entries: object) -> dict[str, Any]:
+    metadata = {name: held for name, held in (obj.get("metadata") or {}).items() if name != "managedFields"}
+    if entries:
+        metadata["managedFields"] = entries
+    return {**obj, "metadata": metadata}

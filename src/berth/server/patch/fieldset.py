@@ -1,0 +1,124 @@
+"""Sets of field paths, and the two ways they are written.
+
+A path is a tuple of elements spelled as in ``fieldsV1``: ``f:name`` for a field or map entry,
+``k:{"name":"a"}`` for an element of a list of maps, ``v:"a"`` for an element of a set.
+Plain frozensets of such paths make union and difference what they say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Path = tuple[str, ...]
+FieldSet = frozenset[Path]
+
+_MEMBER = "."
+
+
+def field(name: str) -> str:
+    return f"f:{name}"
+
+
+def keys(values: dict[str, Any]) -> str:
+    return f"k:{_json(dict(sorted(values.items())))}"
+
+
+def value(member: object) -> str:
+    return f"v:{_json(member)}"
+
+
+def _json(raw: object) -> str:
+    return msgspec.json.encode(raw).decode()
+
+
+def quoted(text: str) -> str:
+    return _json(text)
+
+
+def encode(paths: Iterable[Path]) -> dict[str, Any]:
+    """The ``fieldsV1`` form: nested objects, ``.`` where a path ends that others go beyond."""
+    root = trie(sorted(paths))
+    _strip(root)
+    return root
+
+
+def _strip(node: dict[str, Any]) -> None:
+    """An element without children needs no mark."""
+    for child in node.values():
+        if len(child) == 1 and _MEMBER in child:
+            child.clear()
+        else:
+            _strip(child)
+
+
+def decode(fields: object) -> FieldSet:
+    """The set a ``fieldsV1`` value describes; anything that is not one is an empty set."""
+    found: set[Path] = set()
+    if isinstance(fields, dict):
+        _collect(fields, (), found)
+    return frozenset(found)
+
+
+def _collect(node: dict[str, Any], path: Path, found: set[Path]) -> None:
+    for element, child in node.items():
+        if element == _MEMBER:
+            if path:
+                found.add(path)
+        elif not isinstance(child, dict) or not child:
+            found.add((*path, element))
+        else:
+            _collect(child, (*path, element), found)
+
+
+def trie(paths: Iterable[Path]) -> dict[str, Any]:
+    """Nested objects in which every path's end is marked; what :func:`encode` starts from."""
+    root: dict[str, Any] = {}
+    for path in paths:
+        at = root
+        for element in path:
+            at = at.setdefault(element, {})
+        at[_MEMBER] = {}
+    return root
+
+
+def holds(fields: dict[str, Any], path: Path) -> bool:
+    """Whether a ``fieldsV1`` value contains a path."""
+    at: Any = fields
+    for element in path:
+        if not isinstance(at, dict):
+            return False
+        at = at.get(element)
+        if at is None:
+            return False
+    return not at or _MEMBER in at
+
+
+def is_end(node: dict[str, Any]) -> bool:
+    return _MEMBER in node
+
+
+def show(path: Path) -> str:
+    """A path as conflict messages write it: ``.spec.containers[name="a"].image``."""
+    return "".join(map(_show_element, path))
+
+
+def _show_element(element: str) -> str:
+    kind, _, rest = element.partition(":")
+    if kind == "f":
+        return f".{rest}"
+    if kind == "v":
+        return f"[={rest}]"
+    if kind == "k":
+        pairs = msgspec.json.decode(rest)
+        return "[" + ",".join(f"{name}={_json(held)}" for name, held in pairs.items()) + "]"
+    return f"[{rest}]"
+
+
+def parents(paths: Iterable[Path]) -> frozenset[Path]:
+    """Every proper prefix of every path."""
+    return frozenset(path[:length] for path in paths for length in range(1, len(path)))

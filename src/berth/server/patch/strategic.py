@@ -1,0 +1,188 @@
+"""Strategic merge patch: a merge patch that knows which lists merge by which key.
+
+Directives inside the patch (apimachinery/pkg/util/strategicpatch): ``$patch: replace|delete`` on a
+map or list element, ``$retainKeys``, ``$deleteFromPrimitiveList/<field>`` and
+``$setElementOrder/<field>``. The object is never changed in place.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+from berth.server.patch.errors import PatchError, bad_request, refuse_depth, unprocessable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from berth.server.schema import Node, Schema
+
+_PATCH = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+
+
+@refuse_depth
+def strategic_merge_patch(obj: dict[str, Any], patch: object, schema: Schema) -> dict[str, Any]:
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a strategic merge patch is an object")
+    return _merge_map(obj, patch, schema.root)
+
+
+def _merge_map(original: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[str, Any]:
+    directive = patch.get(_PATCH)
+    if directive == "replace":
+        taken: dict[str, Any] = _settled(patch)
+        return taken
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise bad_request(f"unknown patch type found: {directive}")
+    merged = _retained(original, patch)
+    for name, value in patch.items():
+        if name.startswith("$"):
+            continue
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge_value(merged.get(name), value, node.child(name))
+    _edit_lists(original, merged, patch, node)
+    return merged
+
+
+def _merge_value(held: Any, value: Any, node: Node) -> Any:  # noqa: ANN401 -- any JSON value
+    if isinstance(value, dict):
+        if node.replace:
+            return _settled(value)
+        return _merge_map(held if isinstance(held, dict) else {}, value, node)
+    if isinstance(value, list) and node.merge:
+        held = held if isinstance(held, list) else []
+        return _merge_by_key(held, value, node) if node.merge_key else _merge_primitives(held, value)
+    return _settled(value)
+
+
+def _settled(value: Any) -> Any:  # noqa: ANN401
+    """A value taken over whole: nothing to merge with, so nulls and directives have no object to act on."""
+    if isinstance(value, dict):
+        return {
+            name: _settled(inner)
+            for name, inner in value.items()
+            if inner is not None and not name.startswith("$")
+        }
+    if isinstance(value, list):
+        return [
+            _settled(item)
+            for item in value
+            if not (isinstance(item, dict) and item.get(_PATCH) in ("delete", "replace"))
+        ]
+    return copy.deepcopy(value)
+
+
+def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    keys = patch.get(_RETAIN)
+    if keys is None:
+        return dict(original)
+    if not isinstance(keys, list) or any(
+        name not in keys for name, value in patch.items() if not name.startswith("$") and value is not None
+    ):
+        raise bad_request("the $retainKeys list does not cover the fields of the patch")
+    return {name: value for name, value in original.items() if name in keys}
+
+
+def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
+    merged = list(held)
+    merged.extend(value for value in values if value not in merged)
+    return merged
+
+
+def _merge_by_key(held: list[Any], patches: list[Any], node: Node) -> list[Any]:
+    key = node.merge_key
+    if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patches):
+        return [
+            _settled(item)
+            for item in patches
+            if not (isinstance(item, dict) and item.get(_PATCH) == "replace")
+        ]
+    merged = list(held)
+    for item in patches:
+        identity = _key_of(item, key)
+        found = [
+            index
+            for index, other in enumerate(merged)
+            if isinstance(other, dict) and other.get(key) == identity
+        ]
+        if item.get(_PATCH) == "delete":
+            for index in reversed(found):
+                del merged[index]
+        elif found:
+            merged[found[0]] = _merge_map(merged[found[0]], item, node.element())
+        else:
+            merged.append(_merge_map({}, item, node.element()))
+    return merged
+
+
+def _key_of(item: object, key: str) -> Any:  # noqa: ANN401
+    if not isinstance(item, dict) or item.get(key) is None:
+        raise _no_merge_key(item, key)
+    return item[key]
+
+
+def _no_merge_key(item: object, key: str) -> PatchError:
+    return unprocessable(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
+
+
+def _edit_lists(original: dict[str, Any], merged: dict[str, Any], patch: dict[str, Any], node: Node) -> None:
+    """Carry out the directives that stand beside a list rather than inside it."""
+    for name, value in patch.items():
+        if name.startswith(_DELETE_FROM):
+            _delete_from(merged, name.removeprefix(_DELETE_FROM), value)
+    for name, value in patch.items():
+        if name.startswith(_ORDER):
+            field = name.removeprefix(_ORDER)
+            _reorder(original.get(field), merged, field, value, node.child(field))
+
+
+def _delete_from(merged: dict[str, Any], field: str, values: object) -> None:
+    if not isinstance(values, list):
+        raise bad_request("invalid patch format of primitive list")
+    held = merged.get(field)
+    if isinstance(held, list):
+        merged[field] = [item for item in held if item not in values]
+
+
+def _reorder(before: object, merged: dict[str, Any], field: str, order: object, node: Node) -> None:
+    held = merged.get(field)
+    if not isinstance(order, list):
+        raise bad_request("invalid patch format of setElementOrder list")
+    if not isinstance(held, list):
+        return
+    key = node.merge_key
+
+    def identity(item: object) -> Any:  # noqa: ANN401
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    merged[field] = in_order(
+        held, [identity(item) for item in order], [identity(item) for item in _items(before)], identity
+    )
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def in_order(
+    items: Sequence[Any], wanted: Sequence[Any], before: Sequence[Any], identity: Callable[[Any], Any]
+) -> list[Any]:
+    """Items in the wanted order; those it does not name keep their place relative to where they were."""
+    named = sorted(
+        (item for item in items if identity(item) in wanted), key=lambda i: wanted.index(identity(i))
+    )
+    others = [item for item in items if identity(item) not in wanted]
+    merged: list[Any] = []
+    while named and others:
+        left, right = identity(others[0]), identity(named[0])
+        first = left in before and right in before and before.index(left) < before.index(right)
+        merged.append((others if first else named).pop(0))
+    return [*merged, *others, *named]

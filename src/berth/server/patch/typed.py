@@ -1,0 +1,328 @@
+"""Objects seen through their schema: which fields they set, how two differ, how one is laid over another.
+
+The semantics are those of sigs.k8s.io/structured-merge-diff: structs and maps merge field by field
+unless they are atomic, lists only if they are sets or maps. Where nothing is known, maps merge and
+lists do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from berth.server.patch import fieldset
+from berth.server.patch.errors import bad_request
+from berth.server.schema import NO_DEFAULT, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from berth.server.patch.fieldset import Path
+
+MISSING: Any = object()
+
+# Whatever lies deeper is owned as a whole; nobody writes such objects by hand.
+_MAX_DEPTH = 100
+
+
+def is_granular_map(value: object, node: Node) -> bool:
+    return isinstance(value, dict) and not node.is_atomic and node.type in ("object", "any")
+
+
+def is_granular_list(value: object, node: Node) -> bool:
+    return isinstance(value, list) and node.list_type != "atomic"
+
+
+def element_of(item: object, node: Node) -> str | None:
+    """The path element of a list element, None if it lacks what identifies it."""
+    if node.list_type == "set":
+        return fieldset.value(item) if not isinstance(item, dict | list) else None
+    if not isinstance(item, dict):
+        return None
+    values = {}
+    for key in node.list_keys:
+        held = item.get(key)
+        if held is None:
+            known = node.element().fields.get(key)
+            if known is None or known.default is NO_DEFAULT:
+                return None
+            held = known.default
+        values[key] = held
+    return fieldset.keys(values)
+
+
+def _elements(items: list[Any], node: Node) -> dict[str, Any] | None:
+    """Elements by identity; None if some have none or share one, so that the list can only be taken whole."""
+    found: dict[str, Any] = {}
+    for item in items:
+        element = element_of(item, node)
+        if element is None or element in found:
+            return None
+        found[element] = item
+    return found
+
+
+def fields_of(value: Any, node: Node) -> set[Path]:  # noqa: ANN401 -- any JSON value
+    """The fields an applied configuration lays claim to."""
+    found: set[Path] = set()
+    _fields(value, node, (), found)
+    return found
+
+
+def _fields(value: Any, node: Node, path: Path, found: set[Path]) -> None:  # noqa: ANN401
+    if len(path) > _MAX_DEPTH:
+        found.add(path)
+    elif is_granular_map(value, node):
+        known = node.fields
+        for name, item in value.items():
+            at = (*path, fieldset.field(name))
+            if item is None:
+                continue
+            if item == {} or name not in known:
+                found.add(at)
+            _fields(item, node.child(name), at, found)
+    elif is_granular_list(value, node):
+        elements = _elements(value, node)
+        if elements is None:
+            found.add(path)
+            return
+        for element, item in elements.items():
+            found.add((*path, element))
+            _fields(item, node.element(), (*path, element), found)
+    elif path:
+        found.add(path)
+
+
+@dataclass(slots=True)
+class Difference:
+    """What changed between two states of an object."""
+
+    added: set[Path] = field(default_factory=set)
+    removed: set[Path] = field(default_factory=set)
+    modified: set[Path] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.modified)
+
+
+def compare(old: Any, new: Any, node: Node) -> Difference:  # noqa: ANN401
+    difference = Difference()
+    _compare(old, new, node, (), difference)
+    return difference
+
+
+def _compare(old: Any, new: Any, node: Node, path: Path, out: Difference) -> None:  # noqa: ANN401
+    if old is new:
+        return
+    if old is MISSING or old is None:
+        if new is not MISSING and new is not None:
+            _came(new, node, path, out.added)
+    elif new is MISSING or new is None:
+        _went(old, node, path, out.removed)
+    elif len(path) > _MAX_DEPTH:
+        if old != new:
+            out.modified.add(path)
+    elif is_granular_map(old, node) and is_granular_map(new, node):
+        known = node.fields
+        for name in (*old, *(name for name in new if name not in old)):
+            at = (*path, fieldset.field(name))
+            held = old.get(name, MISSING)
+            _compare(held, new.get(name, MISSING), node.child(name), at, out)
+            if held is MISSING and name not in known:
+                out.added.add(at)
+    elif is_granular_list(old, node) and is_granular_list(new, node):
+        _compare_lists(old, new, node, path, out)
+    elif old != new:
+        out.modified.add(path)
+
+
+def _compare_lists(old: list[Any], new: list[Any], node: Node, path: Path, out: Difference) -> None:
+    before, after = _elements(old, node), _elements(new, node)
+    if before is None or after is None:
+        if old != new:
+            out.modified.add(path)
+        return
+    for element in (*before, *(element for element in after if element not in before)):
+        at = (*path, element)
+        _compare(before.get(element, MISSING), after.get(element, MISSING), node.element(), at, out)
+        if element not in before:
+            out.added.add(at)
+
+
+def _came(value: Any, node: Node, path: Path, out: set[Path]) -> None:  # noqa: ANN401
+    """Everything inside a value that came, and the value itself where it may be empty."""
+    optional = not node.required
+    if len(path) > _MAX_DEPTH:
+        out.add(path)
+    elif is_granular_map(value, node):
+        if not value or (node.struct is None and optional):
+            out.add(path)
+        known = node.fields
+        for name, item in value.items():
+            if item is not None:
+                at = (*path, fieldset.field(name))
+                _came(item, node.child(name), at, out)
+                if name not in known:
+                    out.add(at)
+    elif is_granular_list(value, node) and (elements := _elements(value, node)) is not None:
+        if optional:
+            out.add(path)
+        for element, item in elements.items():
+            out.add((*path, element))
+            _came(item, node.element(), (*path, element), out)
+    else:
+        out.add(path)
+    out.discard(())
+
+
+def _went(value: Any, node: Node, path: Path, out: set[Path]) -> None:  # noqa: ANN401
+    """A value that went and everything inside it: whoever owned any of that owns it no longer."""
+    out.add(path)
+    if len(path) > _MAX_DEPTH:
+        return
+    if is_granular_map(value, node):
+        for name, item in value.items():
+            _went(item, node.child(name), (*path, fieldset.field(name)), out)
+    elif is_granular_list(value, node):
+        for element, item in (_elements(value, node) or {}).items():
+            _went(item, node.element(), (*path, element), out)
+
+
+def merge(live: Any, config: Any, node: Node) -> Any:  # noqa: ANN401
+    """The live value with an applied configuration laid over it."""
+    if config is None:
+        return live
+    if is_granular_map(live, node) and is_granular_map(config, node):
+        merged = dict(live)
+        for name, item in config.items():
+            if item is not None:
+                merged[name] = merge(live.get(name, MISSING), item, node.child(name))
+        return merged
+    if is_granular_list(live, node) and is_granular_list(config, node):
+        return _merge_lists(live, config, node)
+    return config
+
+
+def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
+    before, after = _elements(live, node), _elements(config, node)
+    if before is None or after is None:
+        return config
+    merged = dict(before)
+    for element, item in after.items():
+        merged[element] = merge(before.get(element, MISSING), item, node.element())
+    return [merged[element] for element in _order(before, after)]
+
+
+def _order(before: Collection[str], after: Collection[str]) -> list[str]:
+    """The configuration's order; what only others have stays where it was among the rest."""
+    waiting = list(after)
+    ordered: list[str] = []
+    for element in before:
+        if element not in after:
+            ordered.append(element)
+        while element in waiting:
+            ordered.append(waiting.pop(0))
+    return [*ordered, *waiting]
+
+
+class Removal:
+    """Taking places out of an object, and what is left empty by that unless somebody owns it."""
+
+    def __init__(self, owned: Collection[Path]) -> None:
+        self._owned = owned
+
+    def of(self, value: Any, node: Node, marked: dict[str, Any]) -> Any:  # noqa: ANN401
+        """The value without the places marked in a :func:`fieldset.trie`."""
+        return self._of(value, node, marked, (), ())
+
+    def _of(
+        self,
+        value: Any,  # noqa: ANN401
+        node: Node,
+        marked: dict[str, Any],
+        path: Path,
+        keep: tuple[str, ...],
+    ) -> Any:  # noqa: ANN401
+        """`keep` names the fields that identify a list element: without them it would be another one."""
+        if is_granular_map(value, node):
+            left: Any = {}
+            for name, item in value.items():
+                step = fieldset.field(name)
+                mark = marked.get(step) if name not in keep else None
+                held = item if mark is None else self._inside(item, node.child(name), mark, (*path, step), ())
+                if held is not MISSING:
+                    left[name] = held
+            return left
+        if is_granular_list(value, node):
+            left = []
+            for item in value:
+                step = element_of(item, node) or ""
+                mark = marked.get(step)
+                at = (*path, step)
+                held = item if mark is None else self._inside(item, node.element(), mark, at, node.list_keys)
+                if held is not MISSING:
+                    left.append(held)
+            return left
+        return value
+
+    def _inside(
+        self,
+        item: Any,  # noqa: ANN401
+        node: Node,
+        mark: dict[str, Any],
+        path: Path,
+        keep: tuple[str, ...],
+    ) -> Any:  # noqa: ANN401
+        if fieldset.is_end(mark):
+            return MISSING
+        held = self._of(item, node, mark, path, keep)
+        return MISSING if held in ({}, []) and held != item and path not in self._owned else held
+
+
+def require_schema(value: Any, node: Node) -> None:  # noqa: ANN401
+    """Refuse a configuration that the schema cannot make sense of, as server-side apply does."""
+    for path, message in _nonsense(value, node, ""):
+        raise bad_request(f"failed to create typed patch object: {path}: {message}")
+
+
+def _nonsense(value: Any, node: Node, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    if isinstance(value, dict) and node.type == "object":
+        for name, item in value.items():
+            at = f"{path}.{name}"
+            if (
+                name not in node.fields
+                and node.values is None
+                and node.struct is not None
+                and not node.preserve_unknown
+            ):
+                yield at, "field not declared in schema"
+            else:
+                yield from _nonsense(item, node.child(name), at)
+    elif isinstance(value, list) and node.type == "array":
+        yield from _list_nonsense(value, node, path)
+
+
+def _list_nonsense(value: list[Any], node: Node, path: str) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        at = f"{path}[{index}]"
+        if node.list_type != "atomic":
+            element = element_of(item, node)
+            if element is None:
+                yield path, _omits(index, item, node)
+                continue
+            at = f"{path}{fieldset.show((element,))}"
+            if element in seen:
+                yield path, f"duplicate entries for key {fieldset.show((element,))}"
+            seen.add(element)
+        yield from _nonsense(item, node.element(), at)
+
+
+def _omits(index: int, item: object, node: Node) -> str:
+    start = f"element {index}: associative list"
+    if not isinstance(item, dict) or node.list_type == "set":
+        return f"{start} may not have such an element"
+    missing = next((key for key in node.list_keys if item.get(key) is None), "")
+    return (
+        f'{start} with keys has an element that omits key field "{missing}" (and doesn\'t have default value)'
+    )

@@ -1,0 +1,10 @@
+"""Kubernetes' protobuf form of objects, read into the mapping their JSON form would give.
+
+Typed Go clients and many kubectl commands write this form. It is only read here: answers are JSON,
+which every client takes.
+"""
+
+from berth.server.protobuf.decoding import CONTENT_TYPE, decode
+from berth.server.protobuf.wire import ProtobufError, UnknownKindError
+
+__all__ = ["CONTENT_TYPE", "ProtobufError", "UnknownKindError", "decode"]

@@ -1,0 +1,249 @@
+"""What a custom resource's schema demands of values, as the API server's field errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from berth.kube.validation.errors import (
+    DUPLICATE,
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    FieldError,
+)
+from berth.server.schema.nodes import INT_OR_STRING
+from berth.server.schema.scalars import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from berth.server.schema.nodes import Node
+
+TYPE_INVALID = "FieldValueTypeInvalid"
+TOO_MANY = "FieldValueTooMany"
+
+
+class SchemaError(FieldError, frozen=True):
+    """A field error of one of the two kinds only schemas produce."""
+
+    def __str__(self) -> str:
+        words = "Too many" if self.type == TOO_MANY else "Invalid value"
+        return f"{self.field}: {words}: {json.dumps(self.value)}: {self.detail}"
+
+
+def violations(value: Any, node: Node) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
+    return list(_value(value, node, ""))
+
+
+def _value(value: Any, node: Node, path: str) -> Iterator[FieldError]:  # noqa: ANN401
+    if value is None:
+        if not node.nullable:
+            yield _wrong_type(value, node, path)
+        return
+    if not _has_type(value, node):
+        yield _wrong_type(value, node, path)
+        return
+    if node.rules:
+        yield from _rules(value, node.rules, path)
+    if isinstance(value, dict):
+        yield from _object(value, node, path)
+    elif isinstance(value, list):
+        yield from _list(value, node, path)
+
+
+def _object(value: dict[str, Any], node: Node, path: str) -> Iterator[FieldError]:
+    if node.struct is not None:
+        for name in node.struct.required:
+            if name not in value:
+                yield FieldError(_join(path, name), REQUIRED)
+    for name, item in value.items():
+        # The envelope's parts are judged by the decoder, not by the schema.
+        inner = node.fields.get(name)
+        if inner is not None and inner.rules:
+            yield from _value(item, inner, _join(path, name))
+        elif node.values is not None:
+            yield from _value(item, node.values, f"{path}[{name}]")
+
+
+def _list(value: list[Any], node: Node, path: str) -> Iterator[FieldError]:
+    if node.items is not None:
+        for index, item in enumerate(value):
+            yield from _value(item, node.items, f"{path}[{index}]")
+    if node.list_type == "atomic":
+        return
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        shown = (
+            {key: item.get(key) for key in node.list_keys}
+            if node.list_keys and isinstance(item, dict)
+            else item
+        )
+        identity = json.dumps(shown, sort_keys=True)
+        if identity in seen:
+            yield FieldError(f"{path}[{index}]", DUPLICATE, "", shown)
+        seen.add(identity)
+
+
+def _has_type(value: object, node: Node) -> bool:
+    match node.type:
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case "integer" if isinstance(value, float):
+            return value.is_integer()
+        case "string" if node.format != INT_OR_STRING:
+            return isinstance(value, str)
+    return fits(value, node)
+
+
+def _wrong_type(value: object, node: Node, path: str) -> SchemaError:
+    found = _type_name(value)
+    wanted = "integer,string" if node.format == INT_OR_STRING else node.type
+    return SchemaError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)
+
+
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+}
+
+
+def _type_name(value: object) -> str:
+    return _TYPE_NAMES.get(type(value), "object")
+
+
+def _body(path: str) -> str:
+    return f"{path} in body"
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _rules(value: Any, rules: Mapping[str, Any], path: str) -> Iterator[FieldError]:  # noqa: ANN401
+    enum = rules.get("enum")
+    if isinstance(enum, list) and value not in enum:
+        supported = ", ".join(json.dumps(item) for item in enum)
+        yield FieldError(path, NOT_SUPPORTED, f"supported values: {supported}", value)
+    if isinstance(value, str):
+        yield from _string_rules(value, rules, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number_rules(value, rules, path)
+    elif isinstance(value, list):
+        yield from _size_rules(value, rules, path, "Items")
+    elif isinstance(value, dict):
+        yield from _size_rules(value, rules, path, "Properties")
+    yield from _combinations(value, rules, path)
+
+
+def _string_rules(value: str, rules: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    limit = rules.get("maxLength")
+    if isinstance(limit, int) and len(value) > limit:
+        yield FieldError(path, TOO_LONG, f"may not be more than {limit} bytes")
+    floor = rules.get("minLength")
+    if isinstance(floor, int) and len(value) < floor:
+        yield _invalid(path, value, f"should be at least {floor} chars long")
+    pattern = rules.get("pattern")
+    if isinstance(pattern, str) and not _search(pattern)(value):
+        yield _invalid(path, value, f"should match '{pattern}'")
+    form = rules.get("format")
+    if isinstance(form, str) and form in _FORMATS and not _FORMATS[form](value):
+        yield _invalid(path, value, f"must be of type {form}: {json.dumps(value)}")
+
+
+def _number_rules(value: float, rules: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    low, high, step = rules.get("minimum"), rules.get("maximum"), rules.get("multipleOf")
+    if isinstance(low, int | float):
+        if rules.get("exclusiveMinimum") and value <= low:
+            yield _invalid(path, value, f"should be greater than {low}")
+        elif value < low:
+            yield _invalid(path, value, f"should be greater than or equal to {low}")
+    if isinstance(high, int | float):
+        if rules.get("exclusiveMaximum") and value >= high:
+            yield _invalid(path, value, f"should be less than {high}")
+        elif value > high:
+            yield _invalid(path, value, f"should be less than or equal to {high}")
+    if isinstance(step, int | float) and step > 0 and (value / step) % 1:
+        yield _invalid(path, value, f"should be a multiple of {step}")
+
+
+def _size_rules(
+    value: list[Any] | dict[str, Any], rules: Mapping[str, Any], path: str, what: str
+) -> Iterator[FieldError]:
+    low, high = rules.get(f"min{what}"), rules.get(f"max{what}")
+    if isinstance(high, int) and len(value) > high:
+        yield SchemaError(path, TOO_MANY, f"must have at most {high} items", len(value))
+    if isinstance(low, int) and len(value) < low:
+        yield _invalid(path, value, f"should have at least {low} {what.lower()}")
+
+
+def _combinations(value: Any, rules: Mapping[str, Any], path: str) -> Iterator[FieldError]:  # noqa: ANN401
+    any_of, one_of, not_this = rules.get("anyOf"), rules.get("oneOf"), rules.get("not")
+    if isinstance(any_of, list) and not any(_satisfies(value, rule) for rule in any_of):
+        yield _said(path, "must validate at least one schema (anyOf)")
+    if isinstance(one_of, list) and sum(_satisfies(value, rule) for rule in one_of) != 1:
+        yield _said(path, "must validate one and only one schema (oneOf)")
+    if isinstance(not_this, dict) and _satisfies(value, not_this):
+        yield _said(path, "must not validate the schema (not)")
+    for rule in rules.get("allOf") or ():
+        yield from _partial(value, rule, path)
+
+
+def _satisfies(value: Any, rule: Mapping[str, Any]) -> bool:  # noqa: ANN401
+    return next(_partial(value, rule, ""), None) is None
+
+
+def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldError]:  # noqa: ANN401
+    """A schema inside a combination: it constrains but does not introduce fields."""
+    wanted = rule.get("type")
+    if isinstance(wanted, str) and _type_name(value) not in (wanted, "integer" if wanted == "number" else ""):
+        yield SchemaError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", _type_name(value))
+        return
+    yield from _rules(value, rule, path)
+    if isinstance(value, dict):
+        for name in rule.get("required") or ():
+            if name not in value:
+                yield FieldError(_join(path, name), REQUIRED)
+        for name, inner in (rule.get("properties") or {}).items():
+            if name in value:
+                yield from _partial(value[name], inner, _join(path, name))
+    elif isinstance(value, list) and isinstance(rule.get("items"), dict):
+        for index, item in enumerate(value):
+            yield from _partial(item, rule["items"], f"{path}[{index}]")
+
+
+def _invalid(path: str, value: object, detail: str) -> FieldError:
+    return FieldError(path, INVALID, f"{_body(path)} {detail}", value)
+
+
+def _said(path: str, text: str) -> FieldError:
+    return FieldError(path, INVALID, f'"{path}" {text}', "")
+
+
+@lru_cache(maxsize=512)
+def _search(pattern: str) -> Callable[[str], object]:
+    try:
+        return re.compile(pattern).search
+    except re.error:  # written for Go's syntax; what Python cannot read cannot be checked here
+        return lambda _: True
+
+
+_date_time = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
+_date = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
+_uuid = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}").fullmatch
+_ipv4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}").fullmatch
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "date-time": _date_time,
+    "date": _date,
+    "uuid": _uuid,
+    "ipv4": _ipv4,
+}

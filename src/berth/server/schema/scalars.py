@@ -1,0 +1,148 @@
+"""Whether a value can be held by a scalar node, in the words of the API server's JSON decoder."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING
+
+from berth.kube import quantity
+from berth.server.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
+
+if TYPE_CHECKING:
+    from berth.server.schema.nodes import Node
+
+_LIMITS = {"int32": 2**31, "int64": 2**63}
+_TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_time = re.compile(
+    r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
+    r"([.,]\d+)?(Z|[+-]([01]\d|2[0-4]):[0-5]\d)"
+).fullmatch
+
+
+def json_type(value: object) -> str:
+    """The word Go's decoder has for a JSON value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"
+
+
+def fits(value: object, node: Node) -> bool:
+    """Whether a scalar node can hold a value that is not null."""
+    match node.type:
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return _is_int(value, node.format)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "string" if node.format == "":
+            return isinstance(value, str)
+        case "string":
+            return _mistake(value, node) is None
+    return True
+
+
+def problem(value: object, node: Node, place: str) -> str:
+    """Why :func:`fits` said no; `place` names the Go struct and field."""
+    if node.type == "string" and node.format:
+        mistake = _mistake(value, node)
+        if mistake:
+            return mistake
+    shown = json_type(value)
+    if shown == "number" and node.type == "integer":
+        shown = f"number {value}"
+    return f"json: cannot unmarshal {shown} into Go struct field {place} of type {go_type(node)}"
+
+
+def go_type(node: Node) -> str:
+    """The Go type behind a node, as error messages spell it."""
+    if node.type == "array":
+        return f"[]{go_type(node.element())}"
+    if node.type == "object":
+        if node.struct is not None:
+            return f"v1.{node.struct.short_name}"
+        return f"map[string]{go_type(node.values)}" if node.values is not None else "map[string]interface {}"
+    if node.type == "string":
+        return _GO_STRINGS.get(node.format, "string")
+    words = {"integer": node.format or "int64", "number": "float64", "boolean": "bool"}
+    return words.get(node.type, "interface {}")
+
+
+_GO_STRINGS = {
+    TIME: "v1.Time",
+    MICRO_TIME: "v1.MicroTime",
+    QUANTITY: "resource.Quantity",
+    BYTES: "[]uint8",
+    INT_OR_STRING: "intstr.IntOrString",
+}
+
+
+def _is_int(value: object, form: str) -> bool:
+    limit = _LIMITS.get(form, 2**63)
+    return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+
+
+def _mistake(value: object, node: Node) -> str | None:
+    match node.format:
+        case "int-or-string":
+            return _int_or_string_mistake(value)
+        case "quantity":
+            return _quantity_mistake(value)
+        case "date-time" | "micro-time":
+            return _time_mistake(value, node.format)
+        case "byte":
+            return _bytes_mistake(value)
+    return None if isinstance(value, str) else ""
+
+
+def _int_or_string_mistake(value: object) -> str | None:
+    if isinstance(value, str) or _is_int(value, "int32"):
+        return None
+    shown = f"number {value}" if json_type(value) == "number" else json_type(value)
+    return f"json: cannot unmarshal {shown} into Go value of type int32"
+
+
+def _quantity_mistake(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    try:
+        quantity.read(value if isinstance(value, str) else str(value))
+    except quantity.QuantityError as error:
+        return str(error).partition(" is not a quantity: ")[2]
+    return None
+
+
+def _time_mistake(value: object, form: str) -> str | None:
+    if not isinstance(value, str):
+        return f"json: cannot unmarshal {json_type(value)} into Go value of type string"
+    if _time(value):
+        return None
+    layout = _MICRO_LAYOUT if form == MICRO_TIME else _TIME_LAYOUT
+    return f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
+
+
+def _bytes_mistake(value: object) -> str | None:
+    if not isinstance(value, str):
+        return ""
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return f"illegal base64 data at input byte {_first_illegal(value)}"
+    return None
+
+
+def _first_illegal(text: str) -> int:
+    found = re.search(r"[^A-Za-z0-9+/]", text)
+    return found.start() if found else len(text)

@@ -1,0 +1,124 @@
+"""Running the server in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib.util
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+
+import uvicorn
+
+from berth.server.app import build
+from berth.server.core import Core, make_core, open_store
+from berth.server.settings import Prepared, ServerSettings
+from berth.server.tls import prepare
+
+_BACKLOG = 2048
+_PATIENCE, _GRACE = 1, 3  # seconds for connections and for requests when the server stops
+
+
+class PortInUseError(RuntimeError):
+    """Another program listens where the server should."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which lets go of watches before it waits for requests to end."""
+
+    def __init__(self, config: uvicorn.Config, core: Core) -> None:
+        super().__init__(config)
+        self._core = core
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._core.stopping = True
+        for bucket in self._core.store.buckets.values():
+            for listener in tuple(bucket.listeners):
+                listener.close()
+        asyncio.get_running_loop().call_later(_PATIENCE, self._cut)
+        await super().shutdown(sockets)
+
+    def _cut(self) -> None:
+        """End connections whose clients do not: TLS would wait half a minute for their goodbye."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+
+def serve(settings: ServerSettings) -> None:
+    """Serve until a signal comes; what is missing in the data directory is made first.
+
+    Raises:
+        DataDirInUseError: another server uses the data directory.
+        PortInUseError: the port is taken.
+    """
+    with open_server(settings) as opened:
+        opened.run()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A server that has its port and its data; `run` blocks until it is told to stop."""
+
+    prepared: Prepared
+    core: Core
+    _server: uvicorn.Server
+    _listener: socket.socket
+
+    def run(self) -> None:
+        self._server.run(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Let `run` return; may be called from another thread."""
+        self._server.should_exit = True
+
+
+@contextmanager
+def open_server(settings: ServerSettings) -> Iterator[Opened]:
+    """Take the port and the data directory; port 0 stands for any that is free."""
+    with closing(listen(settings)) as listener:
+        settings = replace(settings, port=listener.getsockname()[1])
+        # Only who has the data directory may write into it: the store comes first.
+        store = open_store(settings)
+        try:
+            prepared = prepare(settings)
+            core = make_core(settings, store, prepared.token)
+            yield Opened(prepared, core, _Server(_config(core, prepared), core), listener)
+        finally:
+            store.close()
+
+
+def _config(core: Core, prepared: Prepared) -> uvicorn.Config:
+    settings = core.settings
+    return uvicorn.Config(
+        build(core),
+        loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
+        http="httptools" if importlib.util.find_spec("httptools") else "h11",
+        ws="none",
+        lifespan="on",
+        ssl_certfile=str(prepared.cert_file),
+        ssl_keyfile=str(prepared.key_file),
+        log_level=settings.log_level,
+        access_log=settings.access_log,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=300,
+        timeout_graceful_shutdown=_GRACE,
+    )
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            message = f"port {settings.port} of {settings.host} is in use by another program"
+            raise PortInUseError(message) from None
+        raise
+    listener.listen(_BACKLOG)
+    return listener

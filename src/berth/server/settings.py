@@ -1,0 +1,40 @@
+"""What an API server is told when it starts, and what it has prepared for its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 6443
+BODY_LIMIT = 3 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerSettings:
+    data_dir: Path
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    kubeconfig_out: Path | None = None  # by default in the data directory
+    gates: FeatureGates = DEFAULT_GATES
+    token: str | None = None  # by default made once and kept in the data directory
+    allowed_hosts: tuple[str, ...] = ()  # names a client may use besides loopback and `host`
+    event_limit: int = 10_000  # changes kept for watches, per resource
+    event_ttl: float = 3600.0  # seconds an Event object is kept
+    bookmark_interval: float = 60.0
+    access_log: bool = False
+    log_level: str = "warning"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """Where to find the server, and what it needs to prove who it is."""
+
+    url: str
+    kubeconfig: Path
+    token: str = field(repr=False)
+    ca_file: Path
+    cert_file: Path
+    key_file: Path

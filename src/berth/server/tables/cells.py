@@ -1,0 +1,139 @@
+"""What the tables of several kinds have in common: columns, reading objects, writing lists and selectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from berth.server.tables.ages import age
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Object = dict[str, Any]
+
+NONE = "<none>"
+UNSET = "<unset>"
+
+
+class Column(NamedTuple):
+    """One column: its heading, how its cell is made, and whether it is shown only with ``-o wide``."""
+
+    name: str
+    cell: Callable[[Object, float], Any]
+    type: str = "string"
+    wide: bool = False
+    format: str = ""
+
+
+def at(obj: object, *names: str) -> Any:  # noqa: ANN401 -- any JSON value
+    """The value at a path, None as soon as something is missing."""
+    for name in names:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def items(obj: object, *names: str) -> list[Any]:
+    found = at(obj, *names)
+    return found if isinstance(found, list) else []
+
+
+def mapping(obj: object, *names: str) -> dict[str, Any]:
+    found = at(obj, *names)
+    return found if isinstance(found, dict) else {}
+
+
+def number(obj: object, *names: str) -> int:
+    found = at(obj, *names)
+    return found if isinstance(found, int) else 0
+
+
+def text(*names: str, otherwise: str = "") -> Callable[[Object, float], str]:
+    """A cell that shows a field as it is."""
+
+    def cell(obj: Object, _: float) -> str:
+        found = at(obj, *names)
+        return otherwise if found is None or found == "" else str(found)
+
+    return cell
+
+
+def count(*names: str) -> Callable[[Object, float], int]:
+    return lambda obj, _: number(obj, *names)
+
+
+def size(*names: str) -> Callable[[Object, float], int]:
+    """A cell that counts the entries of a list or map."""
+
+    def cell(obj: Object, _: float) -> int:
+        found = at(obj, *names)
+        return len(found) if isinstance(found, list | dict) else 0
+
+    return cell
+
+
+def flag(*names: str) -> Callable[[Object, float], bool]:
+    return lambda obj, _: bool(at(obj, *names))
+
+
+def _name(obj: Object, _: float) -> str:
+    return str(at(obj, "metadata", "name") or "")
+
+
+def _age(obj: Object, now: float) -> str:
+    return age(at(obj, "metadata", "creationTimestamp"), now)
+
+
+NAME = Column("Name", _name, format="name")
+AGE = Column("Age", _age)
+CREATED_AT = Column("Created At", text("metadata", "creationTimestamp"), type="date")
+
+
+def condition(obj: object, kind: str) -> dict[str, Any]:
+    """The condition of a type, empty if there is none."""
+    for found in items(obj, "status", "conditions"):
+        if isinstance(found, dict) and found.get("type") == kind:
+            return found
+    return {}
+
+
+def is_true(obj: object, kind: str) -> bool:
+    return bool(condition(obj, kind).get("status") == "True")
+
+
+def labels(held: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={held[key]}" for key in sorted(held)) or NONE
+
+
+def selector(held: object) -> str:
+    """A label selector in the form ``kubectl get -l`` takes."""
+    requirements = [(key, f"{key}={value}") for key, value in mapping(held, "matchLabels").items()]
+    for each in items(held, "matchExpressions"):
+        key, values = str(at(each, "key")), ",".join(sorted(map(str, items(each, "values"))))
+        written = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        requirements.append((key, written.get(str(at(each, "operator")), "<error>")))
+    return ",".join(shown for _, shown in sorted(requirements)) or NONE
+
+
+def containers(*template: str) -> tuple[Column, Column]:
+    """The names and images of a pod template, both for wide tables."""
+
+    def joined(field: str) -> Callable[[Object, float], str]:
+        return lambda obj, _: ",".join(
+            str(at(each, field) or "") for each in items(obj, *template, "spec", "containers")
+        )
+
+    return (
+        Column("Containers", joined("name"), wide=True),
+        Column("Images", joined("image"), wide=True),
+    )
+
+
+def label_selector(*path: str) -> Column:
+    return Column("Selector", lambda obj, _: selector(at(obj, *path)), wide=True)

@@ -1,0 +1,217 @@
+"""The certificate authority, server certificate, token and kubeconfig of one data directory.
+
+Clients send a bearer token over TLS only, so there is no plain HTTP mode.  Everything here is
+made once and kept; the server certificate is renewed when it is about to end or lacks a name.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import ipaddress
+import os
+import secrets
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from berth.server.settings import Prepared, ServerSettings
+
+CLUSTER = "berth"
+_CA_DAYS, _SERVER_DAYS, _RENEW_DAYS = 3650, 730, 30
+SERVICE_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+LOOPBACK = ("127.0.0.1", "::1")
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound to
+
+
+def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepared:
+    """Make what is missing in the data directory and write the kubeconfig; harmless to repeat."""
+    now = now or dt.datetime.now(dt.UTC)
+    pki = settings.data_dir / "pki"
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pki.mkdir(mode=0o700, exist_ok=True)
+    ca_key, ca_cert = _authority(pki, now)
+    _server_certificate(pki, settings, now, (ca_key, ca_cert))
+    token = _token(settings)
+    host = LOOPBACK[0] if settings.host in WILDCARDS else settings.host
+    url = f"https://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    kubeconfig = (settings.kubeconfig_out or settings.data_dir / "kubeconfig").absolute()
+    kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+    write_private(kubeconfig, _kubeconfig(url, ca_cert.public_bytes(serialization.Encoding.PEM), token))
+    return Prepared(
+        url=url,
+        kubeconfig=kubeconfig,
+        token=token,
+        ca_file=pki / "ca.crt",
+        cert_file=pki / "server.crt",
+        key_file=pki / "server.key",
+    )
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file by one that only its owner can read, never leaving half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    temporary.chmod(0o600)
+    temporary.replace(path)
+
+
+def _token(settings: ServerSettings) -> str:
+    if settings.token:
+        return settings.token
+    path = settings.data_dir / "token"
+    if path.exists():
+        return path.read_text().strip()
+    token = secrets.token_urlsafe(32)
+    write_private(path, token.encode())
+    return token
+
+
+def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": CLUSTER,
+                "cluster": {"server": url, "certificate-authority-data": base64.b64encode(ca).decode()},
+            }
+        ],
+        "users": [{"name": CLUSTER, "user": {"token": token}}],
+        "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": CLUSTER}}],
+        "current-context": CLUSTER,
+        "preferences": {},
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+_Authority = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
+
+
+def _authority(pki: Path, now: dt.datetime) -> _Authority:
+    key_file, cert_file = pki / "ca.key", pki / "ca.crt"
+    if key_file.exists() and cert_file.exists():
+        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
+        certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
+        if isinstance(key, ec.EllipticCurvePrivateKey) and certificate.not_valid_after_utc > now:
+            return key, certificate
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("berth-ca")
+    certificate = (
+        _builder(name, name, key.public_key(), now, _CA_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(sign_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    write_private(key_file, _pem(key))
+    write_private(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
+    return key, certificate
+
+
+def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, authority: _Authority) -> None:
+    key_file, cert_file = pki / "server.key", pki / "server.crt"
+    names = _alternative_names(settings)
+    if key_file.exists() and cert_file.exists():
+        current = x509.load_pem_x509_certificate(cert_file.read_bytes())
+        lasts = current.not_valid_after_utc > now + dt.timedelta(days=_RENEW_DAYS)
+        if lasts and _names_of(current) >= set(names) and _issued_by(current, authority[1]):
+            return
+    key = ec.generate_private_key(ec.SECP256R1())
+    ca_key, ca_cert = authority
+    certificate = (
+        _builder(_name("berth-apiserver"), ca_cert.subject, key.public_key(), now, _SERVER_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(sign_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
+        .sign(ca_key, hashes.SHA256())
+    )
+    write_private(key_file, _pem(key))
+    write_private(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
+        return False
+    return True
+
+
+def _alternative_names(settings: ServerSettings) -> list[x509.GeneralName]:
+    given = [*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts]
+    names: list[x509.GeneralName] = []
+    for text in dict.fromkeys(name for name in given if name not in WILDCARDS):
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(text)))
+        except ValueError:
+            names.append(x509.DNSName(text))
+    return names
+
+
+def _names_of(certificate: x509.Certificate) -> set[x509.GeneralName]:
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return set()
+    return set(extension.value)
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: dt.datetime,
+    days: int,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))  # clocks differ a little
+        .not_valid_after(now + dt.timedelta(days=days))
+    )
+
+
+def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=sign_certificates,
+        crl_sign=sign_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

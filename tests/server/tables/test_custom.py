@@ -1,0 +1,71 @@
+"""Columns of custom resources and their JSONPath."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.server.resources import Resource
+from berth.server.tables import render_table
+from berth.server.tables.custom import find
+
+OBJ: dict[str, Any] = {
+    "metadata": {"name": "w", "labels": {"a.b/c": "dotted"}, "creationTimestamp": "1970-01-01T00:00:00Z"},
+    "spec": {"n": 3, "f": 1.5, "on": True, "list": [{"x": 1}, {"x": 2}], "map": {"k": "v"}},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]},
+}
+WIDGETS = Resource("example.com", "v1", "widgets", "widget", "Widget", namespaced=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".spec.n", [3]),
+        (".spec.list[0].x", [1]),
+        (".spec.list[-1].x", [2]),
+        (".spec.list[7].x", []),
+        (".spec.list[*].x", [1, 2]),
+        (".spec.map[*]", ["v"]),
+        (r".metadata.labels.a\.b/c", ["dotted"]),
+        (".metadata.labels['a\\.b/c']", ["dotted"]),
+        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
+        (".status.conditions[?(@.type!='Ready')].status", ["False"]),
+        (".spec.list[?(@.x==2)].x", [2]),
+        (".nope.nope", []),
+        (".spec.n.deeper", []),
+        (".spec[", []),
+        ("spec", []),
+    ],
+)
+def test_paths(path: str, found: list[Any]) -> None:
+    assert found == find(OBJ, path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "cell"),
+    [
+        ("string", ".spec.n", "3"),
+        ("string", ".spec.map", '{"k":"v"}'),
+        ("string", ".spec.on", "true"),
+        ("integer", ".spec.f", 1),
+        ("integer", ".spec.on", None),
+        ("number", ".spec.n", 3.0),
+        ("boolean", ".spec.on", True),
+        ("boolean", ".spec.n", None),
+        ("date", ".metadata.creationTimestamp", "5m"),
+        ("date", ".metadata.name", "<invalid>"),
+        ("string", ".nope", None),
+    ],
+)
+def test_cells_have_the_type_of_the_column(kind: str, path: str, cell: object) -> None:
+    columns = [{"name": "Col", "type": kind, "jsonPath": path, "priority": 1}]
+    table = render_table(WIDGETS, [OBJ], 300, printer_columns=columns)
+    assert ["w", cell] == table["rows"][0]["cells"]
+    assert [heading["name"] for heading in table["columnDefinitions"]] == ["Name", "Col"]
+    assert table["columnDefinitions"][1]["priority"] == 1
+
+
+def test_without_columns_there_is_the_age() -> None:
+    assert render_table(WIDGETS, [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]
+    assert render_table(WIDGETS, [OBJ], 300, printer_columns=[])["rows"][0]["cells"] == ["w", "5m"]

@@ -1,0 +1,128 @@
+"""What is decided about a pod before it is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.kube.gates import FeatureGates
+from tests.server.harness import Client, Json, pod, running
+
+LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def _anti(variant: str, key: str, **term: Any) -> Json:
+    selector = {"matchLabels": {"app": "web"}}
+    return {"podAntiAffinity": {variant: [{"labelSelector": selector, "topologyKey": key, **term}]}}
+
+
+@pytest.mark.parametrize("variant", [LASTING, REQUIRED])
+@pytest.mark.parametrize("annotated", [False, True])
+@pytest.mark.parametrize(
+    ("key", "term", "code"),
+    [
+        (ZONE, {"namespaceSelector": {}}, 403),
+        (HOST, {"namespaceSelector": {}}, 201),
+        (ZONE, {}, 201),
+        (ZONE, {"namespaceSelector": {"matchLabels": {"team": "a"}}}, 201),
+        (ZONE, {"namespaces": ["default"]}, 201),
+    ],
+)
+def test_anti_affinity_limit(
+    client: Client, space: str, variant: str, annotated: bool, key: str, term: Json, code: int
+) -> None:
+    """A required rule against all namespaces may not claim more than a node, wherever it is written."""
+    affinity = _anti(variant, key, **term)
+    body = pod("a")
+    if annotated:
+        body["metadata"]["annotations"] = {"berth.dev/affinity": json.dumps(affinity)}
+    else:
+        body["spec"]["affinity"] = affinity
+    answer = client.post(f"{space}/pods", body)
+    assert answer.status == code, answer.body
+    if code == 403:
+        assert answer.json["reason"] == "Forbidden"
+        assert variant in answer.message
+        assert ZONE in answer.message
+
+
+def test_anti_affinity_limit_on_update(client: Client, space: str) -> None:
+    client.made(f"{space}/pods", pod("a"))
+    rule = json.dumps(_anti(LASTING, ZONE, namespaceSelector={}))
+    answer = client.patch(f"{space}/pods/a", {"metadata": {"annotations": {"berth.dev/affinity": rule}}})
+    assert answer.status == 403
+
+
+def test_annotation_is_validated(client: Client, space: str) -> None:
+    body = pod("a")
+    body["metadata"]["annotations"] = {"berth.dev/affinity": "{nonsense"}
+    answer = client.post(f"{space}/pods", body)
+    assert answer.status == 422
+    assert "berth.dev/affinity" in answer.json["details"]["causes"][0]["field"]
+
+
+def test_label_keys_are_merged(client: Client, space: str) -> None:
+    """matchLabelKeys become requirements of the selector when the pod is created, and only then."""
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE, "matchLabelKeys": ["rev"]}
+    spread = {**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    body = pod("a", affinity={"podAffinity": {LASTING: [term]}}, topologySpreadConstraints=[spread])
+    body["metadata"]["labels"]["rev"] = "7"
+    made = client.made(f"{space}/pods", body)
+    wanted = [{"key": "rev", "operator": "In", "values": ["7"]}]
+    terms = made["spec"]["affinity"]["podAffinity"][LASTING]
+    assert terms[0]["labelSelector"]["matchExpressions"] == wanted
+    assert made["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"] == wanted
+    again = client.patch(f"{space}/pods/a", {"metadata": {"labels": {"x": "y"}}})
+    assert (again.status, again.json["spec"]) == (200, made["spec"])
+
+
+def test_priority(client: Client, space: str) -> None:
+    """The class decides the number; an unknown class is refused."""
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    client.made(classes, {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
+    spec = client.made(f"{space}/pods", pod("a", priorityClassName="high"))["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
+    system = client.made(f"{space}/pods", pod("b", priorityClassName="system-node-critical"))["spec"]
+    assert system["priority"] == 2_000_001_000
+    assert client.made(f"{space}/pods", pod("c"))["spec"]["priority"] == 0
+    missing = client.post(f"{space}/pods", pod("d", priorityClassName="missing"))
+    assert missing.status == 403
+    assert missing.message == 'pods "d" is forbidden: no PriorityClass with name missing was found'
+    assert client.post(f"{space}/pods", pod("e", priority=5)).status == 403
+    client.made(classes, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
+    assert client.made(f"{space}/pods", pod("f"))["spec"]["priority"] == 7
+    client.delete(f"{classes}/usual")
+    reserved = {"metadata": {"name": "system-mine"}, "value": 1}
+    assert client.post(classes, reserved).status == 403
+    assert client.patch(f"{classes}/high", {"value": 2}).status == 422
+
+
+def test_gates(tmp_path: Path) -> None:
+    """A disabled gate drops its field on creation, and keeps it where it was in use."""
+    pods = "/api/v1/namespaces/default/pods"
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+    body = pod("old", affinity={"nodeAffinity": {LASTING: selector}})
+    with running(tmp_path) as client:
+        client.made(pods, body)
+    with running(tmp_path, gates=FeatureGates.parse("NodeAffinityEviction=false")) as client:
+        body["metadata"]["name"] = "new"
+        made = client.made(pods, body)
+        assert LASTING not in made["spec"].get("affinity", {}).get("nodeAffinity", {})
+        kept = client.patch(f"{pods}/old", {"metadata": {"labels": {"x": "y"}}})
+        assert kept.json["spec"]["affinity"]["nodeAffinity"] == {LASTING: selector}
+
+
+def test_quality_of_service(client: Client, space: str) -> None:
+    def made(name: str, resources: Json) -> str:
+        body = pod(name)
+        body["spec"]["containers"][0]["resources"] = resources
+        return str(client.made(f"{space}/pods", body)["status"]["qosClass"])
+
+    assert made("a", {}) == "BestEffort"
+    assert made("b", {"requests": {"cpu": "1"}}) == "Burstable"
+    assert made("c", {"limits": {"cpu": "1", "memory": "1Gi"}}) == "Guaranteed"
