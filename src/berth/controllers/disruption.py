@@ -1,0 +1,150 @@
+"""How many pods a PodDisruptionBudget lets go at the moment.
+
+Upstream: pkg/controller/disruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.controllers.cache import controller_of, key_of
+from berth.controllers.conditions import FALSE, TRUE, Conditions
+from berth.controllers.machine import Machine
+from berth.controllers.patches import status_patch
+from berth.controllers.pods import is_finished, is_ready, is_terminating
+from berth.controllers.templates import resolved
+from berth.controllers.views import Budget, Meta, Pod, Workload
+from berth.kube.selectors import parse_label_selector
+from berth.machinery.contract import (
+    BUDGETS,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Action,
+    Event,
+    Key,
+    RawObject,
+)
+from berth.machinery.times import seconds
+
+# An eviction whose pod is still there after this long did not happen.
+EVICTION_TIMEOUT = 120.0
+
+
+class DisruptionController(Machine):
+    name = "disruption-controller"
+    watches = (BUDGETS, PODS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
+
+    def handle(self, event: Event) -> None:
+        if event.resource is BUDGETS:
+            self.queue.add(event.key)
+        elif event.resource is PODS:
+            for seen in (event.object, event.old):
+                if seen is not None:
+                    self._concern(seen.metadata)
+        elif event.old is None or event.old.spec.replicas != event.object.spec.replicas:
+            for budget in self.cache.all(BUDGETS, Budget):
+                if budget.metadata.namespace == event.key[0]:
+                    self.queue.add(key_of(budget.metadata))
+
+    def _concern(self, metadata: Meta) -> None:
+        for budget in self.cache.all(BUDGETS, Budget):
+            if budget.metadata.namespace == metadata.namespace and _selects(budget, metadata):
+                self.queue.add(key_of(budget.metadata))
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        budget = self.cache.get(BUDGETS, key, Budget)
+        if budget is None:
+            return
+        pods = [
+            pod
+            for pod in self.cache.pods_in(key[0])
+            if not is_finished(pod) and _selects(budget, pod.metadata)
+        ]
+        expected, desired = self._numbers(budget, pods)
+        disrupted = self._disrupted(key, budget, pods, now)
+        healthy = sum(
+            is_ready(pod) and not is_terminating(pod) and (pod.metadata.name or "") not in disrupted
+            for pod in pods
+        )
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        yield from self._write(budget, (healthy, desired, expected, allowed), disrupted, now)
+
+    def _numbers(self, budget: Budget, pods: list[Pod]) -> tuple[int, int]:
+        """How many pods there should be, and how many of them healthy."""
+        spec = budget.spec
+        if spec.max_unavailable is not None:
+            expected = self._scale(pods)
+            return expected, max(expected - resolved(spec.max_unavailable, expected, default=0, up=True), 0)
+        if isinstance(spec.min_available, str):
+            expected = self._scale(pods)
+            return expected, resolved(spec.min_available, expected, default=0, up=True)
+        return len(pods), spec.min_available if spec.min_available is not None else 1
+
+    def _scale(self, pods: list[Pod]) -> int:
+        """What the workloads behind the pods are meant to run."""
+        sizes: dict[str, int] = {}
+        for pod in pods:
+            found = self._workload_of(pod)
+            if found is not None:
+                sizes[found.metadata.uid or ""] = 1 if found.spec.replicas is None else found.spec.replicas
+        return sum(sizes.values())
+
+    def _workload_of(self, pod: Pod) -> Workload | None:
+        owner, namespace = controller_of(pod.metadata), pod.metadata.namespace or ""
+        if owner is None:
+            return None
+        if owner.kind == STATEFUL_SETS.kind:
+            return self.cache.get(STATEFUL_SETS, (namespace, owner.name or ""), Workload)
+        if owner.kind != REPLICA_SETS.kind:
+            return None
+        replica_set = self.cache.get(REPLICA_SETS, (namespace, owner.name or ""), Workload)
+        above = controller_of(replica_set.metadata) if replica_set else None
+        if above is not None and above.kind == DEPLOYMENTS.kind:
+            return self.cache.get(DEPLOYMENTS, (namespace, above.name or ""), Workload) or replica_set
+        return replica_set
+
+    def _disrupted(self, key: Key, budget: Budget, pods: list[Pod], now: float) -> dict[str, str]:
+        """Evictions that were granted and are not yet seen."""
+        there = {pod.metadata.name: pod for pod in pods}
+        kept = {}
+        for name, since in (budget.status.disrupted_pods or {}).items():
+            pod, until = there.get(name), seconds(since) + EVICTION_TIMEOUT
+            if pod is not None and not is_terminating(pod) and until > now:
+                kept[name] = since
+                self.queue.add_at(key, until)
+        return kept
+
+    def _write(
+        self, budget: Budget, numbers: tuple[int, int, int, int], disrupted: dict[str, str], now: float
+    ) -> Iterator[Action]:
+        old = budget.status
+        healthy, desired, expected, allowed = numbers
+        conditions = Conditions(old.conditions, now)
+        if allowed > 0:
+            conditions.set("DisruptionAllowed", TRUE, "SufficientPods")
+        else:
+            conditions.set("DisruptionAllowed", FALSE, "InsufficientPods")
+        generation = budget.metadata.generation or 0
+        if (condition := conditions.get("DisruptionAllowed")) is not None:
+            condition["observedGeneration"] = generation
+        known = (old.current_healthy, old.desired_healthy, old.expected_pods, old.disruptions_allowed)
+        same = known == numbers and (old.observed_generation or 0) == generation
+        if same and (old.disrupted_pods or {}) == disrupted:
+            return
+        gone = dict.fromkeys(name for name in old.disrupted_pods or {} if name not in disrupted)
+        status: RawObject = {
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "disruptionsAllowed": allowed,
+            "observedGeneration": generation,
+            "disruptedPods": {**disrupted, **gone},
+            "conditions": conditions.list(),
+        }
+        yield status_patch(BUDGETS, budget, status)
+
+
+def _selects(budget: Budget, metadata: Meta) -> bool:
+    return parse_label_selector(budget.spec.selector).matches(metadata.labels or {})

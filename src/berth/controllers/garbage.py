@@ -1,0 +1,245 @@
+"""Garbage collection: what loses its owners goes, in the order its owner asked for.
+
+Owners and dependents form a graph by uid.  An owner that was never seen is looked up before anything
+is deleted for its absence.  Upstream: pkg/controller/garbagecollector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from berth.controllers.machine import describe
+from berth.controllers.pods import raw_owner
+from berth.controllers.views import Bare, Meta, Owner
+from berth.machinery.contract import (
+    DELETED,
+    Action,
+    Delete,
+    Event,
+    Get,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+    Resource,
+)
+from berth.machinery.queue import Queue
+from berth.machinery.story import Story
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    resource: Resource
+    key: Key
+    metadata: Meta
+
+    @property
+    def owners(self) -> list[Owner]:
+        return self.metadata.owner_references or []
+
+    @property
+    def going(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    def holds(self, finalizer: str) -> bool:
+        return self.going and finalizer in (self.metadata.finalizers or ())
+
+
+class GarbageCollector:
+    """Attributes:
+    resources: What is watched; owners of other kinds are left alone.
+    """
+
+    name = "garbage-collector"
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self.resources: dict[tuple[str, str], Resource] = {}
+        self.watches: tuple[Resource, ...] = tuple(resources)
+        self.story = Story()
+        self._items: dict[str, _Item] = {}
+        self._dependents: dict[str, dict[str, None]] = {}
+        self._absent: dict[str, None] = {}  # uids of owners known not to exist
+        self._present: dict[str, None] = {}  # uids of owners looked up and found
+        self._queue: Queue[str] = Queue()
+        for resource in self.watches:
+            self.learn(resource)
+
+    def learn(self, resource: Resource) -> None:
+        """Objects of this resource can be owners."""
+        self.resources[resource.api_version, resource.kind] = resource
+
+    # --- the graph ----------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        metadata: Meta = event.object.metadata
+        uid = metadata.uid or ""
+        known = self._items.get(uid)
+        for owner in known.owners if known else ():
+            self._dependents.get(owner.uid or "", {}).pop(uid, None)
+            self._wake_waiting(owner.uid or "")
+        if event.change == DELETED:
+            self._items.pop(uid, None)
+            self._remember(self._absent, uid)
+            self._wake(uid)
+            for owner in metadata.owner_references or ():
+                self._wake_waiting(owner.uid or "")
+            self._queue.forget(uid)
+            return
+        item = self._items[uid] = _Item(event.resource, event.key, metadata)
+        self._absent.pop(uid, None)
+        for owner in item.owners:
+            self._dependents.setdefault(owner.uid or "", {})[uid] = None
+            self._wake_waiting(owner.uid or "")
+        if item.owners or item.going:
+            self._queue.add(uid)
+        if item.going and not (known and known.going):
+            self._wake(uid)
+
+    def _wake(self, uid: str) -> None:
+        for dependent in self._dependents.get(uid, ()):
+            self._queue.add(dependent)
+
+    def _wake_waiting(self, uid: str) -> None:
+        owner = self._items.get(uid)
+        if owner is not None and (owner.holds(FOREGROUND) or owner.holds(ORPHAN)):
+            self._queue.add(uid)
+
+    @staticmethod
+    def _remember(uids: dict[str, None], uid: str) -> None:
+        uids[uid] = None
+        if len(uids) > 65_536:
+            del uids[next(iter(uids))]
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def due(self) -> float | None:
+        return self._queue.due()
+
+    def reconcile(self, now: float) -> list[Action]:
+        actions: list[Action] = []
+        for uid in self._queue.take(now):
+            item = self._items.get(uid)
+            if item is None:
+                continue
+            made = list(self._sync(uid, item))
+            for action in made:
+                self.story.tell(now, uid, describe(action), action.cause)
+            self._queue.started(uid, len(made))
+            actions += made
+        return actions
+
+    def _sync(self, uid: str, item: _Item) -> Iterator[Action]:
+        if item.holds(ORPHAN):
+            yield from self._orphan(uid, item)
+        elif item.holds(FOREGROUND):
+            yield from self._finish_foreground(uid, item)
+        elif not item.going and item.owners:
+            yield from self._judge(uid, item)
+
+    def _orphan(self, uid: str, item: _Item) -> Iterator[Action]:
+        dependents = [self._items[d] for d in self._dependents.get(uid, ()) if d in self._items]
+        for dependent in dependents:
+            yield self._disown(uid, dependent, {uid}, "its owner leaves it")
+        if not dependents:
+            yield self._drop_finalizer(uid, item, ORPHAN)
+
+    def _finish_foreground(self, uid: str, item: _Item) -> Iterator[Action]:
+        blocking = False
+        for name in self._dependents.get(uid, ()):
+            dependent = self._items.get(name)
+            if dependent is None:
+                continue
+            blocking |= any(o.uid == uid and o.block_owner_deletion for o in dependent.owners)
+            if not dependent.going:
+                self._queue.add(name)
+        if not blocking:
+            yield self._drop_finalizer(uid, item, FOREGROUND)
+
+    def _judge(self, uid: str, item: _Item) -> Iterator[Action]:
+        solid: list[str] = []
+        dangling: list[str] = []
+        waiting: list[str] = []
+        for owner in item.owners:
+            state = self._state(owner)
+            if state is None:
+                yield from self._look_up(uid, item, owner)
+                return
+            {"solid": solid, "dangling": dangling, "waiting": waiting}[state].append(owner.uid or "")
+        if solid:
+            if gone := {*dangling, *waiting}:
+                yield self._disown(uid, item, gone, "some of its owners are gone")
+            return
+        propagation = "Background"
+        if waiting and self._dependents.get(uid):
+            propagation = "Foreground"
+        elif ORPHAN in (item.metadata.finalizers or ()):
+            propagation = "Orphan"
+        yield Delete(
+            resource=item.resource,
+            key=uid,
+            namespace=item.key[0],
+            name=item.key[1],
+            uid=uid,
+            propagation=propagation,
+            cause="its owners wait for it to go" if waiting else "its owners are gone",
+        )
+
+    def _state(self, owner: Owner) -> str | None:
+        uid = owner.uid or ""
+        known = self._items.get(uid)
+        if known is not None:
+            return "waiting" if known.holds(FOREGROUND) else "solid"
+        if uid in self._absent:
+            return "dangling"
+        return "solid" if uid in self._present else None
+
+    def _look_up(self, uid: str, item: _Item, owner: Owner) -> Iterator[Action]:
+        resource = self.resources.get((owner.api_version or "", owner.kind or ""))
+        if resource is None or (resource.namespaced and not item.key[0]):
+            return
+        yield Get(
+            resource=resource,
+            key=(uid, owner.uid),
+            namespace=item.key[0] if resource.namespaced else "",
+            name=owner.name or "",
+            cause="an owner nobody has seen",
+        )
+
+    # --- acting -------------------------------------------------------------------------------------
+
+    def _disown(self, key: str, item: _Item, gone: set[str], cause: str) -> Action:
+        owners = [raw_owner(owner) for owner in item.owners if owner.uid not in gone]
+        return self._patch(key, item, {"ownerReferences": owners or None}, cause)
+
+    def _drop_finalizer(self, key: str, item: _Item, finalizer: str) -> Action:
+        kept = [name for name in item.metadata.finalizers or () if name != finalizer]
+        return self._patch(key, item, {"finalizers": kept or None}, f"{finalizer} is done")
+
+    @staticmethod
+    def _patch(key: str, item: _Item, metadata: RawObject, cause: str) -> Action:
+        guard = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
+        return Patch(
+            resource=item.resource,
+            key=key,
+            namespace=item.key[0],
+            name=item.key[1],
+            body={"metadata": {**metadata, **guard}},
+            cause=cause,
+        )
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if not isinstance(action, Get):
+            settled = outcome.ok or outcome.missing
+            self._queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
+            return
+        uid, owner = action.key
+        found = outcome.decode(Bare).metadata.uid if outcome.ok else None
+        if outcome.missing or (outcome.ok and found != owner):
+            self._remember(self._absent, owner)
+        elif outcome.ok:
+            self._remember(self._present, owner)
+        self._queue.finished(uid, ok=outcome.ok or outcome.missing, at=outcome.at, wait=outcome.retry_after)
+        self._queue.add(uid)

@@ -1,0 +1,158 @@
+"""Keeps the leases of hollow nodes: a wheel of time slots, each node in one of them.
+
+Nothing is polled: in every slot the leases that are due are renewed, spread evenly over the interval.
+No more than a hundred are renewed a second; beyond a thousand nodes the interval and the
+lease's duration grow together.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.controllers.cache import Cache
+from berth.controllers.hollow import is_hollow
+from berth.controllers.views import Node
+from berth.machinery.contract import (
+    DELETED,
+    LEASES,
+    NODES,
+    Action,
+    Create,
+    Event,
+    Get,
+    Outcome,
+    RawObject,
+    Resource,
+    Update,
+)
+from berth.machinery.times import micro_stamp
+
+NAMESPACE = "kube-node-lease"
+INTERVAL, DURATION = 12.0, 40
+SLOT = 0.5  # seconds
+_A_SECOND = 100  # renewals, at most
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Answer(msgspec.Struct):
+    metadata: _Meta
+
+
+class Leases:
+    """Attributes:
+    versions: Node -> resource version of its lease, "" if that is not known yet.
+    """
+
+    name = "hollow-leases"
+    watches: tuple[Resource, ...] = (NODES,)
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._uids: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+        self._known: set[str] = set()  # there is a lease
+        self._busy: set[str] = set()
+        self._wheel: list[dict[str, None]] = [{}]
+        self._slot_of: dict[str, int] = {}
+        self._tick: int | None = None
+
+    @property
+    def interval(self) -> float:
+        return max(INTERVAL, len(self._uids) / _A_SECOND)
+
+    def handle(self, event: Event) -> None:
+        node: Node = event.object
+        name = event.key[1]
+        if event.change != DELETED and is_hollow(node):
+            if self._uids.get(name) != node.metadata.uid:
+                self._uids[name] = node.metadata.uid or ""
+                self.versions.setdefault(name, "")
+                self._place(name)
+        elif name in self._uids:
+            del self._uids[name]
+            self.versions.pop(name, None)
+            self._known.discard(name)
+            self._wheel[self._slot_of.pop(name)].pop(name, None)
+
+    def _place(self, name: str) -> None:
+        slots = int(self.interval / SLOT)
+        if slots > len(self._wheel):
+            self._wheel += [{} for _ in range(slots - len(self._wheel))]
+            for number, other in enumerate(self._slot_of):
+                self._move(other, number % len(self._wheel))
+        if name not in self._slot_of:
+            # Neighbours in the list are far apart on the wheel, and the first ones come at once.
+            self._move(name, len(self._slot_of) % len(self._wheel))
+
+    def _move(self, name: str, slot: int) -> None:
+        if name in self._slot_of:
+            self._wheel[self._slot_of[name]].pop(name, None)
+        self._slot_of[name] = slot
+        self._wheel[slot][name] = None
+
+    def due(self) -> float | None:
+        if not self._uids:
+            return None
+        return 0.0 if self._tick is None else (self._tick + 1) * SLOT
+
+    def reconcile(self, now: float) -> list[Action]:
+        tick = int(now / SLOT)
+        first = tick if self._tick is None else max(self._tick + 1, tick - len(self._wheel) + 1)
+        self._tick = tick
+        slots = (self._wheel[passed % len(self._wheel)] for passed in range(first, tick + 1))
+        names = [name for slot in slots for name in slot if name not in self._busy]
+        self._busy.update(names)
+        return [self._renewal(name, now) for name in names]
+
+    def _renewal(self, name: str, now: float) -> Action:
+        version = self.versions.get(name, "")
+        if version:
+            return Update(
+                resource=LEASES,
+                key=name,
+                namespace=NAMESPACE,
+                name=name,
+                body=self._lease(name, now, version),
+            )
+        if name in self._known:
+            return Get(resource=LEASES, key=name, namespace=NAMESPACE, name=name)
+        return Create(resource=LEASES, key=name, namespace=NAMESPACE, body=self._lease(name, now, ""))
+
+    def _lease(self, name: str, now: float, version: str) -> RawObject:
+        metadata: RawObject = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids.get(name, "")}
+            ],
+        }
+        if version:
+            metadata["resourceVersion"] = version
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": name,
+                "leaseDurationSeconds": max(DURATION, int(4 * self.interval)),
+                "renewTime": micro_stamp(now),
+            },
+        }
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        name = action.key
+        self._busy.discard(name)
+        if name not in self._uids:
+            return
+        if outcome.ok:
+            self._known.add(name)
+            self.versions[name] = outcome.decode(_Answer).metadata.resource_version
+        elif outcome.missing:
+            self._known.discard(name)
+            self.versions[name] = ""
+        elif outcome.code == 409:
+            self._known.add(name)
+            self.versions[name] = ""

@@ -1,0 +1,252 @@
+"""The pods of hollow nodes: admitted or rejected, started, finished if they are to finish, stopped.
+
+Annotations of a pod change its course: ``berth.dev/run-for`` (how long its containers run; by default
+those that are not restarted run for a second), ``berth.dev/exit-code``, ``berth.dev/start-after`` and
+``berth.dev/stop-after``.  Times are written like ``90s``, ``1.5m`` or plain seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from berth.controllers.cache import Cache, key_of
+from berth.controllers.hollow import is_hollow, statuses
+from berth.controllers.hollow.admission import admit
+from berth.controllers.machine import Machine
+from berth.controllers.pods import created_at, is_finished, is_terminating, phase, pod_condition
+from berth.controllers.views import Node, Pod
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.machinery.contract import (
+    DELETED,
+    NODES,
+    PODS,
+    STRATEGIC,
+    Action,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+)
+from berth.machinery.recorder import WARNING
+from berth.machinery.times import seconds
+
+RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
+START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_duration = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?").fullmatch
+_RESTART_DELAY = 10.0  # seconds after the first failure, doubling to five minutes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long containers take where their pod does not say."""
+
+    start_after: float = 0.0
+    run_for: float = 1.0
+    stop_after: float = 0.0
+
+
+class Kubelets(Machine):
+    """All hollow kubelets at once.
+
+    Attributes:
+        _admitted: Uids of pods that were admitted but are not yet seen to run.
+        _addresses: Node -> addresses given to pods on it, while they are there.
+    """
+
+    name = "kubelet"
+    watches = (PODS, NODES)
+
+    def __init__(self, cache: Cache, pace: Pace | None = None, gates: FeatureGates = DEFAULT_GATES) -> None:
+        super().__init__(cache)
+        self._pace = pace or Pace()
+        self._gates = gates
+        self._admitted: set[str] = set()
+        self._addresses: dict[str, dict[str, str]] = {}
+
+    def handle(self, event: Event) -> None:
+        if event.resource is NODES:
+            was = is_hollow(event.old)
+            if event.change != DELETED and is_hollow(event.object) and not was:
+                for there in self.cache.pods_on(event.key[1]):
+                    self.queue.add(key_of(there.metadata))
+            return
+        pod: Pod = event.object
+        if not pod.spec.node_name:
+            return
+        if event.change == DELETED:
+            self._forget(event.key, pod)
+        elif event.old is None or not is_finished(pod) or is_terminating(pod):
+            self.queue.add(event.key)
+
+    def _forget(self, key: Key, pod: Pod) -> None:
+        self._admitted.discard(pod.metadata.uid or "")
+        self.queue.forget(key)
+        given = self._addresses.get(pod.spec.node_name or "")
+        if given is not None:
+            given.pop(pod.metadata.uid or "", None)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        pod = self.cache.get(PODS, key, Pod)
+        node = self.cache.get(NODES, ("", pod.spec.node_name or ""), Node) if pod else None
+        if pod is None or node is None or not is_hollow(node):
+            return
+        if is_terminating(pod):
+            yield from self._stop(key, pod, now)
+        elif is_finished(pod):
+            return
+        elif phase(pod) == "Pending":
+            yield from self._start(key, pod, node, now)
+        else:
+            self._admitted.discard(pod.metadata.uid or "")
+            yield from self._run(key, pod, now)
+
+    # --- starting -----------------------------------------------------------------------------------
+
+    def _start(self, key: Key, pod: Pod, node: Node, now: float) -> Iterator[Action]:
+        uid = pod.metadata.uid or ""
+        if uid not in self._admitted:
+            rejection = admit(pod, node, self._running_on(node, pod), self._gates)
+            if rejection is not None:
+                yield self._write(
+                    key, pod, statuses.rejected(rejection.reason, rejection.message, now), "rejected"
+                )
+                self.recorder.record(now, PODS, pod, WARNING, rejection.reason, rejection.message)
+                return
+            self._admitted.add(uid)
+        begin = created_at(pod.metadata) + (duration(pod, START_AFTER, self._pace.start_after) or 0.0)
+        if begin > now:
+            self.queue.add_at(key, begin)
+            return
+        host, address = self._address(pod, node)
+        yield self._write(key, pod, statuses.running(pod, now, host, address), "started")
+
+    def _running_on(self, node: Node, pod: Pod) -> Iterator[Pod]:
+        for other in self.cache.pods_on(node.metadata.name or ""):
+            admitted = phase(other) == "Running" or other.metadata.uid in self._admitted
+            if admitted and not is_finished(other) and other.metadata.uid != pod.metadata.uid:
+                yield other
+
+    def _address(self, pod: Pod, node: Node) -> tuple[str, str]:
+        """The node's address and one for the pod."""
+        prefix = ((node.spec.pod_cidr if node.spec else None) or "10.255.255.0/24").rsplit(".", 1)[0]
+        host = "172.16" + prefix.removeprefix("10")
+        if pod.spec.host_network:
+            return host, host
+        given = self._addresses.setdefault(node.metadata.name or "", {})
+        uid = pod.metadata.uid or ""
+        if uid not in given:
+            used = statuses.addresses_in_use(self.cache.pods_on(node.metadata.name or "")) | set(
+                given.values()
+            )
+            free = (f"{prefix}.{last}" for last in range(2, 255))
+            given[uid] = next((address for address in free if address not in used), f"{prefix}.254")
+        return host, given[uid]
+
+    # --- running ------------------------------------------------------------------------------------
+
+    def _run(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+        started = seconds(pod.status.start_time) if pod.status and pod.status.start_time else now
+        deadline = pod.spec.active_deadline_seconds
+        if deadline is not None and started + deadline <= now:
+            message = "Pod was active on the node longer than the specified deadline"
+            status = statuses.finished(pod, now, 137, reason="DeadlineExceeded", message=message)
+            yield self._write(key, pod, status, "past its deadline")
+            return
+        if deadline is not None:
+            self.queue.add_at(key, started + deadline)
+        ready = pod_condition(pod, "Ready")
+        if ready is not None and ready.reason == "NodeNotReady":
+            status = statuses.running(pod, now, *self._known_addresses(pod), statuses.restarts_of(pod))
+            yield self._write(key, pod, {"conditions": status["conditions"]}, "its node is back")
+            return
+        lasts = duration(pod, RUN_FOR, None if _restarts(pod) else self._pace.run_for)
+        if lasts is None:
+            return
+        end = self._began(pod, started) + lasts
+        if end > now:
+            self.queue.add_at(key, end)
+            return
+        yield from self._end(key, pod, now)
+
+    def _began(self, pod: Pod, started: float) -> float:
+        """When the containers began their present run."""
+        for status in (pod.status.container_statuses if pod.status else None) or ():
+            since = status.state.running.get("startedAt") if status.state and status.state.running else None
+            if since:
+                return seconds(since)
+        return started
+
+    def _end(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+        text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
+        code = int(text) if text.isdigit() else 1
+        if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
+            yield self._write(key, pod, statuses.finished(pod, now, code), f"exit code {code}")
+            return
+        count = statuses.restarts_of(pod) + 1
+        again = now + min(_RESTART_DELAY * 2.0 ** min(count - 1, 5), 300.0)
+        status = statuses.running(pod, again, *self._known_addresses(pod), restarts=count)
+        yield self._write(key, pod, status, f"exit code {code}, restarted")
+
+    def _known_addresses(self, pod: Pod) -> tuple[str, str]:
+        node = self.cache.get(NODES, ("", pod.spec.node_name or ""), Node) or Node()
+        address = pod.status.pod_ip if pod.status else None
+        host, fresh = self._address(pod, node)
+        return host, address or fresh
+
+    # --- stopping -----------------------------------------------------------------------------------
+
+    def _stop(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+        grace = float(pod.metadata.deletion_grace_period_seconds or 0)
+        due = seconds(pod.metadata.deletion_timestamp) if pod.metadata.deletion_timestamp else now
+        takes = min(duration(pod, STOP_AFTER, self._pace.stop_after) or 0.0, grace)
+        stops = due - grace + takes
+        if stops > now and not is_finished(pod):
+            self.queue.add_at(key, stops)
+            return
+        if pod.metadata.finalizers and not is_finished(pod):
+            # Somebody wants to see how it ended before it goes.
+            yield self._write(key, pod, statuses.finished(pod, now, 143), "stopped")
+            return
+        if pod.metadata.finalizers and not grace:
+            return  # it has left the node; the rest is up to whoever holds it
+        yield Delete(
+            resource=PODS,
+            key=key,
+            namespace=key[0],
+            name=key[1],
+            uid=pod.metadata.uid,
+            grace=0,
+            cause="its containers have stopped",
+        )
+
+    def _write(self, key: Key, pod: Pod, status: RawObject, cause: str) -> Action:
+        return Patch(
+            resource=PODS,
+            key=key,
+            namespace=key[0],
+            name=key[1],
+            body={"metadata": {"uid": pod.metadata.uid}, "status": status},
+            subresource="status",
+            form=STRATEGIC,
+            cause=cause,
+        )
+
+    def failed(self, action: Action, outcome: Outcome) -> None:
+        if outcome.missing:
+            self.queue.forget(action.key)
+
+
+def duration(pod: Pod, annotation: str, default: float | None) -> float | None:
+    """A time in an annotation, as seconds."""
+    text = (pod.metadata.annotations or {}).get(annotation)
+    found = _duration(text.strip()) if text is not None else None
+    return float(found[1]) * _UNITS[found[2] or ""] if found else default
+
+
+def _restarts(pod: Pod) -> bool:
+    return pod.spec.restart_policy in (None, "", "Always")

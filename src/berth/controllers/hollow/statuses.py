@@ -1,0 +1,130 @@
+"""Pod statuses as a kubelet would write them for containers that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from berth.controllers.views import Pod
+from berth.kube.objects import Container
+from berth.machinery.contract import RawObject
+from berth.machinery.times import stamp
+
+_EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+
+
+def running(pod: Pod, now: float, host: str, address: str, restarts: int = 0) -> RawObject:
+    started = (pod.status.start_time if pod.status else None) or stamp(now)
+    init = pod.spec.init_containers or []
+    status: RawObject = {
+        "phase": "Running",
+        "conditions": _conditions(dict.fromkeys(_EVERY, "True"), now),
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": started,
+        "containerStatuses": [
+            _container(pod, c, {"running": {"startedAt": stamp(now)}}, restarts=restarts)
+            for c in pod.spec.containers or ()
+        ],
+    }
+    if init:
+        status["initContainerStatuses"] = [
+            _container(pod, c, {"running": {"startedAt": stamp(now)}})
+            if c.restart_policy == "Always"
+            else _container(pod, c, _terminated(0, now, now), ready=True)
+            for c in init
+        ]
+    return status
+
+
+def finished(pod: Pod, now: float, exit_code: int, *, reason: str = "", message: str = "") -> RawObject:
+    """Containers that ended with the code; `reason` is set if the kubelet ended them."""
+    began = _started(pod, now)
+    phase = "Succeeded" if exit_code == 0 else "Failed"
+    why = "PodCompleted" if phase == "Succeeded" else reason or "PodFailed"
+    conditions = _conditions(
+        {"Initialized": "True", "Ready": "False", "ContainersReady": "False"},
+        now,
+        {"Initialized": "PodCompleted", "Ready": why, "ContainersReady": why}
+        if phase == "Succeeded"
+        else {"Ready": why, "ContainersReady": why},
+    )
+    conditions += _conditions({"PodReadyToStartContainers": "False"}, now)
+    status: RawObject = {
+        "phase": phase,
+        "conditions": conditions,
+        "containerStatuses": [
+            _container(pod, c, _terminated(exit_code, began, now), restarts=restarts_of(pod))
+            for c in pod.spec.containers or ()
+        ],
+    }
+    if reason:
+        status["reason"] = reason
+    if message:
+        status["message"] = message
+    return status
+
+
+def rejected(reason: str, message: str, now: float) -> RawObject:
+    return {
+        "phase": "Failed",
+        "reason": reason,
+        "message": f"Pod was rejected: {message}",
+        "startTime": stamp(now),
+    }
+
+
+def restarts_of(pod: Pod) -> int:
+    statuses = (pod.status.container_statuses if pod.status else None) or ()
+    return max((status.restart_count or 0 for status in statuses), default=0)
+
+
+def _started(pod: Pod, now: float) -> float:
+    del pod
+    return now
+
+
+def _conditions(states: dict[str, str], now: float, reasons: dict[str, str] | None = None) -> list[RawObject]:
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastProbeTime": None,
+            "lastTransitionTime": stamp(now),
+            **({"reason": reasons[kind]} if reasons and kind in reasons else {}),
+        }
+        for kind, status in states.items()
+    ]
+
+
+def _terminated(code: int, began: float, now: float) -> RawObject:
+    return {
+        "terminated": {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "startedAt": stamp(began),
+            "finishedAt": stamp(now),
+        }
+    }
+
+
+def _container(
+    pod: Pod, container: Container, state: RawObject, *, ready: bool | None = None, restarts: int = 0
+) -> RawObject:
+    runs = "running" in state
+    return {
+        "name": container.name,
+        "image": container.image or "",
+        "imageID": f"hollow://{container.image or ''}",
+        "containerID": f"hollow://{pod.metadata.uid}/{container.name}/{restarts}",
+        "ready": runs if ready is None else ready,
+        "started": runs,
+        "restartCount": restarts,
+        "state": state,
+        "lastState": {},
+    }
+
+
+def addresses_in_use(pods: Iterable[Pod]) -> set[str]:
+    return {pod.status.pod_ip for pod in pods if pod.status and pod.status.pod_ip}

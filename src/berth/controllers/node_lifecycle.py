@@ -1,0 +1,212 @@
+"""Nodes that stop renewing their lease become NotReady and tainted; taints follow what nodes report.
+
+Upstream: pkg/controller/nodelifecycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.controllers.cache import Cache
+from berth.controllers.conditions import raw
+from berth.controllers.machine import Machine
+from berth.controllers.patches import patch
+from berth.controllers.pods import condition, is_ready
+from berth.controllers.views import Condition, Node, Pod, Taint
+from berth.machinery.contract import (
+    DELETED,
+    LEASES,
+    NODES,
+    PODS,
+    STRATEGIC,
+    Action,
+    Event,
+    Key,
+    Patch,
+    RawObject,
+)
+from berth.machinery.times import stamp
+
+LEASE_NAMESPACE = "kube-node-lease"
+GRACE = 40.0
+PREFIX = "node.kubernetes.io/"
+NOT_READY, UNREACHABLE = f"{PREFIX}not-ready", f"{PREFIX}unreachable"
+UNSCHEDULABLE = f"{PREFIX}unschedulable"
+_PRESSURES = {
+    "MemoryPressure": f"{PREFIX}memory-pressure",
+    "DiskPressure": f"{PREFIX}disk-pressure",
+    "PIDPressure": f"{PREFIX}pid-pressure",
+    "NetworkUnavailable": f"{PREFIX}network-unavailable",
+}
+_OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values()})
+_STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+
+
+class NodeLifecycle(Machine):
+    """Attributes:
+    _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
+    """
+
+    name = "node-controller"
+    watches = (NODES, LEASES, PODS)
+
+    def __init__(self, cache: Cache, grace: float = GRACE) -> None:
+        super().__init__(cache)
+        self._grace = grace
+        self._heard: dict[str, float] = {}
+        self._graces: dict[str, float] = {}
+        self._news: set[str] = set()
+        self._read = 0.0  # when news were last taken in
+
+    def due(self) -> float | None:
+        due = super().due()
+        if not self._news:
+            return due
+        return self._read + 1.0 if due is None else min(due, self._read + 1.0)
+
+    def handle(self, event: Event) -> None:
+        if event.resource is LEASES:
+            if event.key[0] == LEASE_NAMESPACE and event.change != DELETED:
+                self._lease(event)
+        elif event.resource is NODES:
+            if event.change == DELETED:
+                self._heard.pop(event.key[1], None)
+                self.queue.forget(event.key)
+            else:
+                if event.old is not None and _heartbeat(event.old) != _heartbeat(event.object):
+                    self._news.add(event.key[1])  # the kubelet spoke, if not through its lease
+                self.queue.add(event.key)
+
+    def _lease(self, event: Event) -> None:
+        name = event.key[1]
+        duration = event.object.spec.lease_duration_seconds or 0
+        self._graces[name] = max(self._grace, float(duration))
+        self._news.add(name)
+
+    def reconcile(self, now: float) -> list[Action]:
+        self._read = now
+        for name in self._news:
+            self._heard[name] = now
+            node = self.cache.get(NODES, ("", name), Node)
+            if node is not None and not _is_ready(node):
+                self.queue.add(("", name))
+        self._news.clear()
+        return super().reconcile(now)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        node = self.cache.get(NODES, key, Node)
+        if node is None:
+            return
+        until = self._heard.setdefault(key[1], now) + self._graces.get(key[1], self._grace)
+        if until > now:
+            self.queue.add_at(key, until)
+        elif not _is_unknown(node):
+            yield from self._lose(key, node, now)
+            return
+        yield from self._taint(node, now)
+        if not _is_ready(node):
+            yield from self._pods_not_ready(key, now)
+
+    # --- conditions ---------------------------------------------------------------------------------
+
+    def _lose(self, key: Key, node: Node, now: float) -> Iterator[Action]:
+        given = {c.type: c for c in (node.status.conditions if node.status else None) or ()}
+        kinds = dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"))
+        conditions: list[RawObject] = []
+        for kind in kinds:
+            known = given.get(kind, Condition(type=kind))
+            if known.status != "Unknown":
+                conditions.append(
+                    {
+                        **raw(known),
+                        "type": kind,
+                        "status": "Unknown",
+                        "reason": _STOPPED[0],
+                        "message": _STOPPED[1],
+                        "lastTransitionTime": stamp(now),
+                    }
+                )
+        yield Patch(
+            resource=NODES,
+            key=key,
+            name=key[1],
+            body={"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}},
+            subresource="status",
+            form=STRATEGIC,
+            cause="its lease is no longer renewed",
+        )
+
+    def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
+        for pod in self.cache.pods_on(key[1]):
+            if is_ready(pod):
+                yield self._pod_not_ready(key, pod, now)
+
+    @staticmethod
+    def _pod_not_ready(key: Key, pod: Pod, now: float) -> Action:
+        entry = {
+            "type": "Ready",
+            "status": "False",
+            "reason": "NodeNotReady",
+            "lastTransitionTime": stamp(now),
+        }
+        return Patch(
+            resource=PODS,
+            key=key,
+            namespace=pod.metadata.namespace or "",
+            name=pod.metadata.name or "",
+            body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
+            subresource="status",
+            form=STRATEGIC,
+            cause="its node is not ready",
+        )
+
+    # --- taints -------------------------------------------------------------------------------------
+
+    def _taint(self, node: Node, now: float) -> Iterator[Action]:
+        given = (node.spec.taints if node.spec else None) or []
+        wanted = set(_wanted(node))
+        kept = [t for t in given if t.key not in _OURS or (t.key, t.effect) in wanted]
+        known = {(t.key, t.effect) for t in kept}
+        added = [
+            Taint(key=key, effect=effect, time_added=stamp(now))
+            for key, effect in sorted(wanted)
+            if (key, effect) not in known
+        ]
+        if added or len(kept) != len(given):
+            taints = [_raw_taint(t) for t in (*kept, *added)]
+            yield patch(NODES, node, {"spec": {"taints": taints or None}}, "taints follow conditions")
+
+
+def _wanted(node: Node) -> Iterator[tuple[str, str]]:
+    """The taints a node should have for what it reports."""
+    conditions = (node.status.conditions if node.status else None) or []
+    ready = condition(conditions, "Ready")
+    if ready is not None and ready.status != "True":
+        key = UNREACHABLE if ready.status == "Unknown" else NOT_READY
+        yield key, "NoSchedule"
+        yield key, "NoExecute"
+    for entry in conditions:
+        if entry.type in _PRESSURES and entry.status == "True":
+            yield _PRESSURES[entry.type], "NoSchedule"
+    if node.spec and node.spec.unschedulable:
+        yield UNSCHEDULABLE, "NoSchedule"
+
+
+def _raw_taint(taint: Taint) -> RawObject:
+    fields = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _is_unknown(node: Node) -> bool:
+    ready = condition(node.status.conditions if node.status else None, "Ready")
+    return ready is not None and ready.status == "Unknown"
+
+
+def _heartbeat(node: Node) -> str | None:
+    ready = condition(node.status.conditions if node.status else None, "Ready")
+    return ready.last_heartbeat_time if ready is not None else None
+
+
+def _is_ready(node: Node) -> bool:
+    ready = condition(node.status.conditions if node.status else None, "Ready")
+    return ready is not None and ready.status == "True"

@@ -1,0 +1,342 @@
+"""An asynchronous Kubernetes client: bytes in, views out.
+
+It makes one request a call and raises :class:`berth.live.errors.ApiError` for whatever is not an
+answer; repeating, waiting and reconnecting are decided by its callers.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from berth.live.errors import ApiError, Status, Unreachable, from_answer, from_status
+from berth.machinery.contract import MERGE, PODS, RawObject, Resource
+
+PAGE = 500
+_T = TypeVar("_T")
+_JSON = "application/json"
+
+
+class ListMeta(msgspec.Struct, rename={"continue_": "continue", "resource_version": "resourceVersion"}):
+    resource_version: str = ""
+    continue_: str = ""
+
+
+class _List(msgspec.Struct, Generic[_T]):
+    metadata: ListMeta
+    items: list[_T] | None = None
+
+
+class Frame(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[_T]):
+    items: list[_T]
+    resource_version: str
+    continue_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which objects of a resource to list or watch."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def parameters(self) -> dict[str, str]:
+        given = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in given.items() if value}
+
+
+EVERYTHING = Selection()
+
+
+class Client:
+    """A connection to one API server.
+
+    `headers` is called before every request, so that a token that ran out can be renewed.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        headers: Callable[[], Awaitable[dict[str, str]]],
+        *,
+        timeout: float = 30.0,
+        request_options: dict[str, Any] | None = None,
+    ) -> None:
+        self._session = session
+        self._url = url.rstrip("/")
+        self._headers = headers
+        self._timeout = timeout
+        self._options = request_options or {}
+
+    @classmethod
+    def with_token(
+        cls, url: str, token: str, context: ssl.SSLContext | bool, *, timeout: float = 30.0
+    ) -> Client:
+        """A client that proves itself with a bearer token; must be made inside a running loop."""
+        # Every watch holds a connection; how many requests there are besides is up to the callers.
+        connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=75)
+        session = aiohttp.ClientSession(
+            connector=connector, read_bufsize=2**20, auto_decompress=True, skip_auto_headers=("User-Agent",)
+        )
+        headers = {"Authorization": f"Bearer {token}"}
+
+        async def authorization() -> dict[str, str]:
+            return headers
+
+        return cls(session, url, authorization, timeout=timeout)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- one object -------------------------------------------------------------------------------
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
+        return await self.request("GET", resource.path(namespace, name))
+
+    async def create(
+        self, resource: Resource, body: RawObject, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> bytes:
+        path = resource.path(namespace, name, subresource)
+        return await self.request("POST", path, body=body)
+
+    async def update(
+        self, resource: Resource, body: RawObject, namespace: str = "", subresource: str = ""
+    ) -> bytes:
+        path = resource.path(namespace, body["metadata"]["name"], subresource)
+        return await self.request("PUT", path, body=body)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: RawObject | list[RawObject],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        form: str = MERGE,
+        parameters: dict[str, str] | None = None,
+    ) -> bytes:
+        path = resource.path(namespace, name, subresource)
+        return await self.request("PATCH", path, body=body, content_type=form, parameters=parameters)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> bytes:
+        body = delete_options(uid, resource_version, grace, propagation)
+        return await self.request("DELETE", resource.path(namespace, name), body=body)
+
+    async def delete_all(self, resource: Resource, namespace: str = "") -> bytes:
+        return await self.request("DELETE", resource.path(namespace), body=delete_options())
+
+    async def evict(
+        self, name: str, namespace: str, *, uid: str | None = None, grace: int | None = None
+    ) -> bytes:
+        """Ask to remove a pod; raises TooManyRequests while a disruption budget forbids it."""
+        body: RawObject = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+        }
+        options = delete_options(uid, None, grace)
+        if len(options) > 2:
+            body["deleteOptions"] = options
+        return await self.request("POST", PODS.path(namespace, name, "eviction"), body=body)
+
+    async def bind(self, name: str, namespace: str, node: str, *, uid: str | None = None) -> bytes:
+        metadata = {"name": name, "namespace": namespace}
+        if uid:
+            metadata["uid"] = uid
+        body: RawObject = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        return await self.request("POST", PODS.path(namespace, name, "binding"), body=body)
+
+    # --- many objects -----------------------------------------------------------------------------
+
+    async def page(
+        self,
+        resource: Resource,
+        view: type[_T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int = PAGE,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[_T]:
+        parameters = selection.parameters()
+        if limit:
+            parameters["limit"] = str(limit)
+        if continue_token:
+            parameters["continue"] = continue_token
+        elif resource_version:
+            parameters["resourceVersion"] = resource_version
+        body = await self.request("GET", resource.path(selection.namespace), parameters=parameters)
+        decoded = msgspec.json.decode(body, type=_List[view])  # type: ignore[valid-type]
+        meta = decoded.metadata
+        return Page(decoded.items or [], meta.resource_version, meta.continue_)
+
+    async def pages(
+        self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING, *, limit: int = PAGE
+    ) -> AsyncIterator[Page[_T]]:
+        """The collection page by page; raises Expired if it took so long that the rest is gone."""
+        token = ""
+        while True:
+            page = await self.page(resource, view, selection, limit=limit, continue_token=token)
+            yield page
+            token = page.continue_token
+            if not token:
+                return
+
+    async def list_all(
+        self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING, *, limit: int = PAGE
+    ) -> list[_T]:
+        return [
+            item async for page in self.pages(resource, view, selection, limit=limit) for item in page.items
+        ]
+
+    async def watch(
+        self,
+        resource: Resource,
+        selection: Selection = EVERYTHING,
+        *,
+        resource_version: str,
+        seconds: float = 300.0,
+    ) -> AsyncIterator[list[Frame]]:
+        """One connection's frames, as many at a time as arrived together, for up to `seconds`."""
+        parameters = {
+            **selection.parameters(),
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(int(seconds)),
+        }
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeout, sock_read=seconds + self._timeout
+        )
+        path = resource.path(selection.namespace)
+        async with self._open("GET", path, parameters=parameters, limits=limits) as response:
+            if response.status >= 300:
+                raise from_answer(response.status, await response.read(), response.headers, time.time())
+            rest = b""
+            async for chunk in response.content.iter_any():
+                lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                rest = lines.pop()
+                frames = [_frame(line) for line in lines if line]
+                if frames:
+                    yield frames
+
+    # --- transport --------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: RawObject | list[RawObject] | bytes | None = None,
+        content_type: str = _JSON,
+        parameters: dict[str, str] | None = None,
+    ) -> bytes:
+        """Make one request; the body of a good answer."""
+        data = msgspec.json.encode(body) if isinstance(body, dict | list) else body
+        limits = aiohttp.ClientTimeout(total=self._timeout)
+        async with self._open(
+            method, path, data=data, content_type=content_type, parameters=parameters, limits=limits
+        ) as response:
+            answer = await response.read()
+            if response.status >= 300:
+                raise from_answer(response.status, answer, response.headers, time.time())
+            return answer
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        *,
+        limits: aiohttp.ClientTimeout,
+        data: bytes | None = None,
+        content_type: str = _JSON,
+        parameters: dict[str, str] | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {**await self._headers(), "Accept": _JSON}
+        if data is not None:
+            headers["Content-Type"] = content_type
+        try:
+            async with self._session.request(
+                method,
+                self._url + path,
+                data=data,
+                params=parameters,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
+                **self._options,
+            ) as response:
+                yield response
+        except ApiError:
+            raise
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unreachable(str(error) or type(error).__name__) from error
+
+
+def _frame(line: bytes) -> Frame:
+    try:
+        frame = msgspec.json.decode(line, type=Frame)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"the watch sent something else than JSON: {error}") from error
+    if frame.type == "ERROR":
+        raise from_status(msgspec.json.decode(frame.object, type=Status))
+    return frame
+
+
+def delete_options(
+    uid: str | None = None,
+    resource_version: str | None = None,
+    grace: int | None = None,
+    propagation: str | None = None,
+) -> RawObject:
+    preconditions = {
+        name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+    }
+    options: RawObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if preconditions:
+        options["preconditions"] = preconditions
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    if propagation:
+        options["propagationPolicy"] = propagation
+    return options

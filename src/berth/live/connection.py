@@ -1,0 +1,54 @@
+"""Clients for the places people keep their credentials in: a kubeconfig, or a pod's service account.
+
+kubernetes_asyncio reads them (certificates, tokens, exec plugins, OpenID) and sets up the
+transport. It is imported here only, when needed: its generated models take most of a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from berth.live.client import Client
+
+
+class ConnectionSettingsError(Exception):
+    """The credentials cannot be used; the message is a sentence for the user."""
+
+
+async def connect(
+    kubeconfig: str | Path | None = None, context: str | None = None, *, patience: float = 30.0
+) -> Client:
+    """A client for a kubeconfig, by default the user's, or inside a pod without one the pod's own account."""
+    from kubernetes_asyncio import config  # noqa: PLC0415
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
+    from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
+
+    configuration = Configuration()
+    try:
+        if kubeconfig is None and _in_cluster():
+            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        else:
+            path = None if kubeconfig is None else str(kubeconfig)
+            await config.load_kube_config(path, context=context, client_configuration=configuration)
+    except (ConfigException, OSError, ValueError) as error:
+        raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: {error}") from error
+    transport = RESTClientObject(configuration, maxsize=0)
+
+    async def headers() -> dict[str, str]:
+        settings = await configuration.auth_settings()
+        return {entry["key"]: entry["value"] for entry in settings.values() if entry["in"] == "header"}
+
+    options: dict[str, Any] = {}
+    if transport.server_hostname:
+        options["server_hostname"] = transport.server_hostname
+    if transport.proxy:
+        options["proxy"] = transport.proxy
+    return Client(
+        transport.pool_manager, configuration.host or "", headers, timeout=patience, request_options=options
+    )
+
+
+def _in_cluster() -> bool:
+    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").is_file()

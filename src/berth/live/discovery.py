@@ -1,0 +1,57 @@
+"""Which resources a server has."""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.live.client import Client
+from berth.machinery.contract import Resource
+
+_NEEDED = frozenset({"list", "watch", "delete"})
+
+
+class _Entry(msgspec.Struct):
+    name: str
+    kind: str = ""
+    namespaced: bool = False
+    verbs: list[str] = []
+
+
+class _Entries(msgspec.Struct):
+    resources: list[_Entry] = []
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    group_version: str
+    version: str = ""
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    name: str
+    versions: list[_Version] = []
+    preferred_version: _Version | None = None
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group] = []
+
+
+async def discover(client: Client) -> list[Resource]:
+    """Everything that can be listed, watched and deleted, each in the version its group prefers."""
+    groups = msgspec.json.decode(await client.request("GET", "/apis"), type=_Groups).groups
+    found = _resources("v1", await client.request("GET", "/api/v1"))
+    for group in groups:
+        preferred = group.preferred_version or (group.versions[0] if group.versions else None)
+        if preferred is not None:
+            name = preferred.group_version
+            found += _resources(name, await client.request("GET", f"/apis/{name}"))
+    return found
+
+
+def _resources(group_version: str, body: bytes) -> list[Resource]:
+    group, _, version = group_version.rpartition("/")
+    return [
+        Resource(group, version, entry.name, entry.kind, entry.namespaced)
+        for entry in msgspec.json.decode(body, type=_Entries).resources
+        if "/" not in entry.name and _NEEDED.issubset(entry.verbs)
+    ]

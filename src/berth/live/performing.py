@@ -1,0 +1,75 @@
+"""Actions as requests: what a machine asks for is asked of the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from berth.live.client import Client
+from berth.live.errors import ApiError
+from berth.machinery.contract import (
+    Action,
+    Bind,
+    Create,
+    Delete,
+    DeleteAll,
+    Evict,
+    Get,
+    Outcome,
+    Patch,
+    Update,
+)
+
+Clock = Callable[[], float]
+
+
+async def perform(client: Client, action: Action, clock: Clock) -> Outcome:
+    """Carry an action out; whatever happens is an outcome."""
+    try:
+        body = await _request(client, action)
+    except ApiError as error:
+        return Outcome(
+            at=clock(),
+            code=error.code,
+            reason=error.reason,
+            message=error.message,
+            retry_after=error.retry_after,
+            details=error.details,
+        )
+    return Outcome(at=clock(), body=body)
+
+
+async def _request(client: Client, action: Action) -> bytes:  # noqa: PLR0911 - one line an action
+    resource, namespace, name = action.resource, action.namespace, action.name
+    match action:
+        case Create():
+            return await client.create(resource, action.body, namespace, name, action.subresource)
+        case Update():
+            return await client.update(resource, action.body, namespace, action.subresource)
+        case Patch():
+            return await client.patch(
+                resource,
+                name,
+                action.body,
+                namespace=namespace,
+                subresource=action.subresource,
+                form=action.form,
+            )
+        case Delete():
+            return await client.delete(
+                resource,
+                name,
+                namespace=namespace,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace=action.grace,
+                propagation=action.propagation,
+            )
+        case DeleteAll():
+            return await client.delete_all(resource, namespace)
+        case Evict():
+            return await client.evict(name, namespace, uid=action.uid, grace=action.grace)
+        case Bind():
+            return await client.bind(name, namespace, action.node, uid=action.uid)
+        case Get():
+            return await client.get(resource, name, namespace)
+    raise TypeError(action)

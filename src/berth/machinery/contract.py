@@ -1,0 +1,217 @@
+"""What synchronous state machines and the shells that run them say to each other.
+
+A machine takes events and gives back actions; it never awaits, reads a clock or touches the network.
+A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+RawObject = dict[str, Any]
+Key = tuple[str, str]  # namespace ("" for what lives in none) and name
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+MERGE, STRATEGIC, JSON_PATCH, APPLY = (
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/json-patch+json",
+    "application/apply-patch+yaml",
+)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Where objects of one kind are served."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def name(self) -> str:
+        """As messages and discovery name it: ``deployments.apps``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        middle = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        tail = "".join(f"/{part}" for part in (name, subresource) if part)
+        return f"{root}{middle}/{self.plural}{tail}"
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SERVICES = Resource("", "v1", "services", "Service")
+EVENTS = Resource("", "v1", "events", "Event")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+CUSTOM_RESOURCES = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+
+
+# --- what happened ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One object came, changed or went; `object` is the view the shell decodes the resource to."""
+
+    resource: Resource
+    change: str
+    object: Any
+    old: Any = None
+
+    @property
+    def key(self) -> Key:
+        metadata = self.object.metadata
+        return (metadata.namespace or "", metadata.name or "")
+
+
+# --- what to do -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something to ask of the API server; `key` is what the machine does it for, `cause` says why."""
+
+    resource: Resource
+    key: Any
+    namespace: str = ""
+    name: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get(Action):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create(Action):
+    body: RawObject
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Action):
+    body: RawObject
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch(Action):
+    body: RawObject | list[RawObject]
+    subresource: str = ""
+    form: str = MERGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(Action):
+    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the object."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    grace: int | None = None
+    propagation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAll(Action):
+    """Delete every object of the resource in the namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict(Action):
+    uid: str | None = None
+    grace: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind(Action):
+    node: str
+    uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the API server answered to an action, at which time.
+
+    Attributes:
+        code: The HTTP status; 0 if there was no answer at all.
+        body: The object in the answer, undecoded.
+        retry_after: Seconds the server asks to wait.
+    """
+
+    at: float
+    code: int = 200
+    reason: str = ""
+    message: str = ""
+    body: bytes = b""
+    retry_after: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.code < 300
+
+    @property
+    def conflict(self) -> bool:
+        return self.code == 409 and self.reason != "AlreadyExists"
+
+    @property
+    def exists(self) -> bool:
+        return self.code == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def missing(self) -> bool:
+        return self.code == 404
+
+    def decode(self, view: type[_T]) -> _T:
+        return msgspec.json.decode(self.body, type=view)
+
+
+class Controller(Protocol):
+    """A state machine that a shell can run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def watches(self) -> tuple[Resource, ...]: ...
+
+    def handle(self, event: Event) -> None:
+        """Take note of one object's change."""
+
+    def reconcile(self, now: float) -> list[Action]:
+        """What to do about it, at most once a key at a time."""
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        """Learn what became of an action."""
+
+    def due(self) -> float | None:
+        """When to call `reconcile` though nothing happens; None if there is no need."""

@@ -1,0 +1,22 @@
+"""Times as the API spells them, and back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import lru_cache
+
+
+def stamp(now: float) -> str:
+    """Seconds since the epoch as ``2026-01-31T12:00:00Z``."""
+    return dt.datetime.fromtimestamp(int(now), dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_stamp(now: float) -> str:
+    """The same with microseconds, as leases have it."""
+    return dt.datetime.fromtimestamp(now, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@lru_cache(maxsize=8192)
+def seconds(text: str) -> float:
+    """An API timestamp as seconds since the epoch."""
+    return dt.datetime.fromisoformat(text).timestamp()

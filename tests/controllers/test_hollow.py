@@ -1,0 +1,232 @@
+"""Hollow nodes register, keep their leases and do with pods what a kubelet would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.controllers.hollow.leases import Leases
+from berth.controllers.hollow.manifests import Shape, make_nodes
+from berth.controllers.hollow.pods import Kubelets
+from berth.controllers.hollow.registration import Registration
+from berth.machinery.contract import LEASES, NODES, PODS, Delete, Update
+from tests.controllers.script import Script, verbs
+
+REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"
+
+
+def script(nodes: int = 2, **shape: Any) -> Script:
+    wanted = make_nodes(Shape(nodes=nodes, **shape))
+    world = Script(lambda cache: Registration(cache, wanted), Leases, Kubelets)
+    world.settle()
+    return world
+
+
+def run(world: Script, name: str, node: str = "node-0001", **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": spec.pop("annotations", {})}
+    cpu = spec.pop("cpu", "1")
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"requests": {"cpu": cpu}},
+        **spec.pop("container", {}),
+    }
+    world.create(PODS, {"metadata": metadata, "spec": {"nodeName": node, "containers": [container], **spec}})
+    world.settle()
+    return world.get(PODS, name)
+
+
+def test_nodes_are_dealt_out_to_zones_and_racks() -> None:
+    """Twelve nodes, three zones, two racks: two nodes a rack."""
+    world = script(12, zones=3, racks=2)
+    labels = [node["metadata"]["labels"] for node in world.all(NODES)]
+    racks = [entry["rack"] for entry in labels]
+    assert {2} == {racks.count(rack) for rack in racks}
+    assert len({entry["topology.kubernetes.io/zone"] for entry in labels}) == 3
+    assert len({node["status"]["addresses"][0]["address"] for node in world.all(NODES)}) == 12
+
+
+def test_a_deleted_node_is_not_registered_again() -> None:
+    """Only a restart of its kubelet would do that."""
+    world = script(2)
+    world.delete(NODES, "node-0002")
+    world.advance(60)
+    assert world.names(NODES) == ["node-0001"]
+
+
+def test_a_node_that_others_gave_up_says_that_it_is_ready() -> None:
+    """After a pause of all hollow nodes they come back by themselves."""
+    world = script(1)
+    world.change(NODES, "node-0001", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
+    world.settle()
+    conditions = {c["type"]: c["status"] for c in world.get(NODES, "node-0001")["status"]["conditions"]}
+    assert conditions["Ready"] == "True"
+
+
+def test_every_lease_is_renewed_in_time_and_renewals_are_spread() -> None:
+    """A hundred nodes make some eight renewals a second, not a hundred every twelve seconds."""
+    world = script(100)
+    world.advance(20)
+    assert len(world.names(LEASES)) == 100
+    world.done.clear()
+    counts = []
+    for _ in range(12):
+        before = len(world.done)
+        world.advance(1)
+        counts.append(len(world.done) - before)
+    assert {"update"} == set(verbs(world.done, LEASES))
+    assert (sum(counts), max(counts) <= 15) == (100, True)
+
+
+def test_a_conflict_on_a_lease_is_read_and_renewed() -> None:
+    """Somebody else's write costs one interval, not the lease."""
+    world = script(1)
+    world.advance(11)
+    machine = world.machines[1]
+    machine.versions["node-0001"] = ""
+    machine._known.add("node-0001")
+    world.done.clear()
+    world.advance(20)
+    assert verbs(world.done, LEASES)[:2] == ["get", "update"]
+    assert any(isinstance(action, Update) for action in world.done)
+
+
+def test_large_clusters_renew_more_slowly_with_longer_leases() -> None:
+    """No more than a hundred renewals a second."""
+    world = script(2000)
+    world.advance(40)
+    world.done.clear()
+    world.advance(10)
+    assert 900 <= len(world.done) <= 1100
+    assert world.all(LEASES)[0]["spec"]["leaseDurationSeconds"] == 80
+
+
+def test_a_pod_runs_as_soon_as_it_is_bound() -> None:
+    """With conditions, container statuses and an address of its node's range."""
+    world = script(1)
+    status = run(world, "p")["status"]
+    assert status["phase"] == "Running"
+    assert {"True"} == {condition["status"] for condition in status["conditions"]}
+    assert status["podIP"].startswith("10.0.1.")
+    other = run(world, "q")["status"]
+    assert status["podIP"] != other["podIP"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"cpu": "9"}, "OutOfcpu"),
+        ({"nodeSelector": {"disk": "ssd"}}, "NodeAffinity"),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        REQUIRED: {
+                            "nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]
+                        }
+                    }
+                }
+            },
+            "NodeAffinity",
+        ),
+        (
+            {
+                "annotations": {
+                    "berth.dev/affinity": f"nodeAffinity: {{{REQUIRED}: {{nodeSelectorTerms: "
+                    "[{matchExpressions: [{key: x, operator: Exists}]}]}}"
+                }
+            },
+            "NodeAffinity",
+        ),
+        ({"container": {"ports": [{"hostPort": 80, "containerPort": 80}]}}, "NodePorts"),
+    ],
+)
+def test_what_does_not_fit_is_rejected_with_the_kubelets_reason(spec: dict[str, Any], reason: str) -> None:
+    """Phase Failed, never Running."""
+    world = script(1)
+    run(world, "other", container={"ports": [{"hostPort": 80, "containerPort": 80}]})
+    status = run(world, "p", **spec)["status"]
+    assert ("Failed", reason) == (status["phase"], status["reason"])
+    assert status["message"].startswith("Pod was rejected: ")
+
+
+def test_a_node_takes_no_more_pods_than_it_says() -> None:
+    """Finished pods no longer count."""
+    world = script(1, pods=2)
+    for name in ("a", "b", "c"):
+        run(world, name, cpu="100m")
+    assert world.get(PODS, "c")["status"]["reason"] == "OutOfpods"
+    world.finish("a", "Succeeded")
+    assert run(world, "d", cpu="100m")["status"]["phase"] == "Running"
+
+
+def test_a_noexecute_taint_rejects_pods() -> None:
+    """As the kubelet does for what slipped past the scheduler."""
+    world = script(1)
+    world.change(NODES, "node-0001", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
+    assert run(world, "p")["status"]["reason"] == "TaintToleration"
+
+
+@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
+def test_pods_that_are_not_restarted_finish(code: str, phase: str) -> None:
+    """After a second, or what the annotation says, with the exit code it says."""
+    world = script(1)
+    annotations = {"berth.dev/run-for": "5s", "berth.dev/exit-code": code}
+    run(world, "p", restartPolicy="Never", annotations=annotations)
+    run(world, "quick", restartPolicy="Never")
+    world.advance(2)
+    assert (
+        world.get(PODS, "p")["status"]["phase"],
+        world.get(PODS, "quick")["status"]["phase"],
+    ) == ("Running", "Succeeded")
+    world.advance(5)
+    status = world.get(PODS, "p")["status"]
+    assert phase == status["phase"]
+    assert int(code) == status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+
+
+def test_failing_containers_are_restarted_with_on_failure() -> None:
+    """The pod goes on, and the restarts are counted."""
+    world = script(1)
+    run(world, "p", restartPolicy="OnFailure", annotations={"berth.dev/exit-code": "1"})
+    world.advance(40)
+    status = world.get(PODS, "p")["status"]
+    assert status["phase"] == "Running"
+    assert status["containerStatuses"][0]["restartCount"] >= 2
+
+
+def test_deleting_takes_two_steps() -> None:
+    """The kubelet stops the containers and then removes the pod for good."""
+    world = script(1)
+    run(world, "p", annotations={"berth.dev/stop-after": "10s"})
+    world.delete(PODS, "p")
+    world.advance(9)
+    assert world.names(PODS) == ["p"]
+    world.advance(2)
+    assert world.names(PODS) == []
+    assert next(action.grace for action in world.done if isinstance(action, Delete)) == 0
+
+
+def test_a_pod_is_ready_again_when_its_node_is_back() -> None:
+    """After the control plane had given the node up."""
+    world = script(1)
+    run(world, "p")
+    lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+    world.change(PODS, "p", {"status": {"conditions": [lost]}})
+    world.settle()
+    conditions = {c["type"]: c["status"] for c in world.get(PODS, "p")["status"]["conditions"]}
+    assert conditions["Ready"] == "True"
+
+
+def test_a_node_without_power_does_nothing() -> None:
+    """Neither leases nor pods; when it is back it catches up."""
+    world = script(1)
+    world.change(NODES, "node-0001", {"metadata": {"annotations": {"berth.dev/power": "off"}}})
+    world.done.clear()
+    run(world, "p")
+    world.advance(60)
+    assert world.done == []
+    world.change(NODES, "node-0001", {"metadata": {"annotations": {"berth.dev/power": None}}})
+    world.settle()
+    assert world.get(PODS, "p")["status"]["phase"] == "Running"

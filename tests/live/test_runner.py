@@ -1,0 +1,133 @@
+"""Machines run against an API server that misbehaves, and still everything comes out right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from berth.controllers.cache import Cache
+from berth.controllers.deployment import DeploymentController
+from berth.controllers.hollow.manifests import Shape, make_nodes
+from berth.controllers.hollow.pods import Kubelets
+from berth.controllers.hollow.registration import Registration
+from berth.controllers.replica_set import ReplicaSetController
+from berth.controllers.views import VIEWS
+from berth.live.runner import Runner
+from berth.live.scheduling import Scheduling
+from tests.controllers.script import workload
+from tests.live.fake_api import FakeApi, Fault, serving
+from tests.live.waiting import running, until
+
+
+@asynccontextmanager
+async def control_plane(api: FakeApi, nodes: int = 3) -> AsyncIterator[Runner]:
+    cache = Cache()
+    async with serving(api) as client:
+        machines: list[Any] = [
+            Registration(cache, make_nodes(Shape(nodes=nodes))),
+            DeploymentController(cache),
+            ReplicaSetController(cache),
+            Kubelets(cache),
+            Scheduling(),
+        ]
+        runner = Runner(client, machines, VIEWS, first=(cache,))
+        async with running(runner.run()):
+            await asyncio.wait_for(runner.synced(), 10)
+            yield runner
+
+
+def running_pods(api: FakeApi) -> list[str]:
+    return [
+        item["spec"].get("nodeName", "")
+        for key, item in api.objects.items()
+        if key[0] == "pods" and item.get("status", {}).get("phase") == "Running"
+    ]
+
+
+async def deploy(api: FakeApi, replicas: int = 6) -> None:
+    body = workload("web", replicas)
+    body["metadata"].update(namespace="default", generation=1)
+    await api.put("deployments", body)
+
+
+def test_a_deployment_runs() -> None:
+    """From the Deployment to running pods on all nodes, with a status that says so."""
+
+    async def story() -> None:
+        api = FakeApi()
+        async with control_plane(api):
+            await deploy(api)
+            await until(lambda: len(running_pods(api)) == 6)
+            assert len(set(running_pods(api))) == 3
+            await until(
+                lambda: (
+                    api.objects["deployments", "default", "web"].get("status", {}).get("availableReplicas")
+                    == 6
+                )
+            )
+
+    asyncio.run(story())
+
+
+def test_conflicts_errors_and_overload_are_retried() -> None:
+    """Every fifth write fails, each time in another way; no pod is lost and none is doubled."""
+
+    async def story() -> None:
+        api = FakeApi()
+        count = 0
+        faults = (409, 429, 500, 503)
+
+        def trouble(method: str, path: str) -> None:
+            nonlocal count
+            if method == "GET" or "/events" in path:
+                return
+            count += 1
+            if count % 5 == 0:
+                raise Fault(faults[count // 5 % 4], "Conflict", "0.01")
+
+        api.before = trouble
+        async with control_plane(api):
+            await deploy(api, 10)
+            await until(lambda: len(running_pods(api)) == 10, 20)
+            assert len(api.names("pods")) == 10
+
+    asyncio.run(story())
+
+
+def test_a_watch_that_is_cut_does_not_double_pods() -> None:
+    """Creations whose events are late are expected, not repeated."""
+
+    async def story() -> None:
+        api = FakeApi()
+        async with control_plane(api):
+            api.cut_after = 1
+            await deploy(api, 8)
+            await until(lambda: len(running_pods(api)) == 8, 20)
+            assert len(api.names("pods")) == 8
+
+    asyncio.run(story())
+
+
+def test_a_machine_that_breaks_ends_the_runner() -> None:
+    """An error in a machine is a bug, and is not swallowed."""
+
+    async def story() -> None:
+        api = FakeApi()
+        async with serving(api) as client:
+            cache = Cache()
+            machine = ReplicaSetController(cache)
+
+            def broken(now: float) -> list[Any]:
+                raise ZeroDivisionError(now)
+
+            machine.reconcile = broken  # type: ignore[method-assign]
+            runner = Runner(client, [machine], VIEWS, first=(cache,))
+            with pytest.raises(ExceptionGroup) as caught:
+                await asyncio.wait_for(runner.run(), 10)
+            assert caught.group_contains(ZeroDivisionError)
+
+    asyncio.run(story())
