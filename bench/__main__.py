@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, load, tools
+from bench import engine, load, plane, server, tools
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")
@@ -25,6 +25,8 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
     "growth": lambda: (*engine.no_tax(progress), *engine.growth(progress)),
     "load": load.measure,
     "tools": tools.measure,
+    "server": server.measure,
+    "plane": plane.measure,
 }
 
 

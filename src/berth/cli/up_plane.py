@@ -1,0 +1,60 @@
+"""The controllers, hollow nodes and scheduler of `berth up`, as one asynchronous task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from berth.controllers.assembly import ControlPlane, assemble, canonical, view_of
+from berth.engine.options import Options
+from berth.kube.gates import FeatureGates
+from berth.live.client import Client
+from berth.live.discovery import discover
+from berth.live.growing import Growing
+from berth.live.runner import Runner
+from berth.live.scheduling import Scheduling
+from berth.machinery.contract import Controller, RawObject, Resource
+
+# Registering thousands of nodes is only as fast as requests are made side by side.
+CONCURRENCY = 32
+
+
+class Plane:
+    """Everything that is a client of the API server."""
+
+    def __init__(
+        self, client: Client, resources: Iterable[Resource], nodes: list[RawObject], gates: FeatureGates
+    ) -> None:
+        known = list(map(canonical, resources))
+        self.plane: ControlPlane = assemble(known, nodes=nodes, gates=gates)
+        self.scheduling = Scheduling(Options(gates=gates))
+        self.runner = Runner(
+            client,
+            [*self.plane.controllers, self.scheduling],
+            {resource: view_of(resource) for resource in known},
+            first=(self.plane.cache,),
+            concurrency=CONCURRENCY,
+        )
+        self._growing = Growing(client, self.runner, known, self._learn)
+
+    def _learn(self, resource: Resource) -> tuple[Controller, ...]:
+        self.plane.learn(resource)
+        return (self.plane.garbage, self.plane.namespaces)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.runner.run())
+            group.create_task(self._growing.run())
+
+    async def ready(self, progress: Callable[[int, int], None]) -> None:
+        """Wait until everything is in step and every node is registered."""
+        await self.runner.synced()
+        total = len(self.plane.registration.waiting)
+        while left := len(self.plane.registration.waiting):
+            progress(total - left, total)
+            await asyncio.sleep(0.05)
+        progress(total, total)
+
+
+async def make_plane(client: Client, nodes: list[RawObject], gates: FeatureGates) -> Plane:
+    return Plane(client, await discover(client), nodes, gates)
