@@ -18,7 +18,7 @@ from typing import Any
 
 KUBECTL = shutil.which("kubectl")
 _READY = "Ctrl-C stops it"
-_TIMEOUT = 60.0
+_TIMEOUT = 180.0
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Up:
         return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        command = [KUBECTL or "kubectl", "--kubeconfig", self.kubeconfig, "--request-timeout=30s", *arguments]
+        command = [KUBECTL or "kubectl", "--kubeconfig", self.kubeconfig, "--request-timeout=90s", *arguments]
         done = subprocess.run(  # noqa: S603
             command, input=stdin, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )
@@ -49,7 +49,7 @@ class Up:
     def get(self, *arguments: str) -> Any:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
-    def until(self, condition: Callable[[], bool], timeout: float = 30.0) -> None:
+    def until(self, condition: Callable[[], bool], timeout: float = 120.0) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, "it did not come about in time"
@@ -57,7 +57,7 @@ class Up:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=120)
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -87,7 +87,7 @@ def up(data_dir: Path, *arguments: str | Path, port: int | None = None) -> Itera
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

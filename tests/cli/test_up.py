@@ -109,7 +109,7 @@ def test_a_dead_server_ends_everything_with_a_sentence(tmp_path: Path) -> None:
     """Nothing goes on half alive."""
     with up(tmp_path / "d", "--nodes", "1") as running:
         os.kill(running.server_pid, signal.SIGKILL)
-        assert running.process.wait(timeout=30) == 2
+        assert running.process.wait(timeout=120) == 2
         rest = running.process.stdout.read() if running.process.stdout else ""
         assert "error: the API server ended unexpectedly" in rest
 
@@ -152,13 +152,13 @@ def test_a_restart_continues(tmp_path: Path) -> None:
     """Nodes, workloads and pods are there again."""
     with up(tmp_path / "d", "--nodes", "2") as running:
         running.kubectl("apply", "-f", "-", stdin=WEB)
-        running.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        running.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
         before = {item["metadata"]["uid"] for item in running.get("pods,nodes")["items"]}
     with up(tmp_path / "d") as running:
-        running.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        running.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
         assert before == {item["metadata"]["uid"] for item in running.get("pods,nodes")["items"]}
         running.kubectl("scale", "deployment/web", "--replicas=4")
-        running.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        running.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
 
 
 @needs_kubectl
@@ -207,23 +207,23 @@ def pods_of(plane: Up, label: str) -> list[dict[str, Any]]:
 def test_a_deployment_from_apply_to_delete(plane: Up) -> None:
     """Apply, rollout status, scale, restart, history, undo, describe, wait and delete."""
     plane.kubectl("apply", "-f", "-", stdin=WEB)
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     zones = {pod["spec"]["nodeName"] for pod in pods_of(plane, "app=web")}
     assert len(zones) == 3
     plane.kubectl("scale", "deployment/web", "--replicas=5")
-    plane.kubectl("wait", "deployment/web", "--for=jsonpath={.status.availableReplicas}=5", "--timeout=30s")
+    plane.kubectl("wait", "deployment/web", "--for=jsonpath={.status.availableReplicas}=5", "--timeout=120s")
     plane.kubectl("set", "image", "deployment/web", "web=example/web:2")
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     plane.kubectl("rollout", "restart", "deployment/web")
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     history = plane.kubectl("rollout", "history", "deployment/web")
     assert [line.split()[0] for line in history.splitlines()[2:] if line.strip()] == ["1", "2", "3"]
     plane.kubectl("rollout", "undo", "deployment/web", "--to-revision=1")
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     images = {pod["spec"]["containers"][0]["image"] for pod in pods_of(plane, "app=web")}
     assert {"example/web:1"} == images
     assert "ScalingReplicaSet" in plane.kubectl("describe", "deployment", "web")
-    plane.kubectl("delete", "deployment/web", "pdb/web", "--timeout=30s")
+    plane.kubectl("delete", "deployment/web", "pdb/web", "--timeout=120s")
     plane.until(lambda: not pods_of(plane, "app=web"))
     assert plane.get("replicasets")["items"] == []
 
@@ -232,10 +232,10 @@ def test_a_deployment_from_apply_to_delete(plane: Up) -> None:
 def test_cordon_and_drain_respect_the_budget(plane: Up) -> None:
     """Draining two nodes at once never leaves fewer pods than the budget wants."""
     plane.kubectl("apply", "-f", "-", stdin=WEB)
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     nodes = sorted({pod["spec"]["nodeName"] for pod in pods_of(plane, "app=web")})[:2]
-    plane.kubectl("drain", *nodes, "--ignore-daemonsets", "--force", "--timeout=60s")
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    plane.kubectl("drain", *nodes, "--ignore-daemonsets", "--force", "--timeout=150s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     assert not {pod["spec"]["nodeName"] for pod in pods_of(plane, "app=web")} & set(nodes)
     assert "SchedulingDisabled" in plane.kubectl("get", "node", nodes[0])
     plane.kubectl("uncordon", *nodes)
@@ -247,16 +247,16 @@ def test_cordon_and_drain_respect_the_budget(plane: Up) -> None:
     said = plane.kubectl("drain", pod["spec"]["nodeName"], "--ignore-daemonsets", "--timeout=3s", check=False)
     assert "violate the pod's disruption budget" in said
     plane.kubectl("uncordon", pod["spec"]["nodeName"])
-    plane.kubectl("delete", "deployment/web", "pdb/web", "--timeout=30s")
+    plane.kubectl("delete", "deployment/web", "pdb/web", "--timeout=120s")
 
 
 @needs_kubectl
 def test_other_workloads_follow_labels_and_taints(plane: Up) -> None:
     """A StatefulSet, a Job and a DaemonSet that leaves nodes which no longer match."""
     plane.kubectl("apply", "-f", "-", stdin=OTHERS)
-    plane.kubectl("rollout", "status", "statefulset/db", "--timeout=30s")
-    plane.kubectl("rollout", "status", "daemonset/agent", "--timeout=30s")
-    plane.kubectl("wait", "job/sum", "--for=condition=complete", "--timeout=30s")
+    plane.kubectl("rollout", "status", "statefulset/db", "--timeout=120s")
+    plane.kubectl("rollout", "status", "daemonset/agent", "--timeout=120s")
+    plane.kubectl("wait", "job/sum", "--for=condition=complete", "--timeout=120s")
     assert {"db-0", "db-1"} == {pod["metadata"]["name"] for pod in pods_of(plane, "app=db")}
     assert len(pods_of(plane, "app=agent")) == 6
     plane.kubectl("label", "node", "node-0001", "agent=no")
@@ -267,7 +267,7 @@ def test_other_workloads_follow_labels_and_taints(plane: Up) -> None:
     living = "app in (db, agent)"
     plane.until(lambda: all(pod["spec"].get("nodeName") != "node-0002" for pod in pods_of(plane, living)))
     plane.kubectl("taint", "node", "node-0002", "maintenance-")
-    plane.kubectl("delete", "statefulset/db", "daemonset/agent", "job/sum", "--timeout=30s")
+    plane.kubectl("delete", "statefulset/db", "daemonset/agent", "job/sum", "--timeout=120s")
     plane.until(lambda: not plane.get("pods")["items"])
 
 
@@ -276,8 +276,8 @@ def test_a_namespace_goes_with_its_contents(plane: Up) -> None:
     """kubectl delete namespace waits for it."""
     plane.kubectl("apply", "-f", "-", stdin="apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
     plane.kubectl("apply", "-n", "shop", "-f", "-", stdin=WEB)
-    plane.kubectl("rollout", "status", "-n", "shop", "deployment/web", "--timeout=30s")
-    plane.kubectl("delete", "namespace", "shop", "--timeout=30s")
+    plane.kubectl("rollout", "status", "-n", "shop", "deployment/web", "--timeout=120s")
+    plane.kubectl("delete", "namespace", "shop", "--timeout=120s")
     assert plane.get("pods", "-n", "shop")["items"] == []
 
 
@@ -296,18 +296,18 @@ spec:
     plane.kubectl("apply", "-f", "-", stdin=pod)
     plane.until(lambda: plane.get("pod", "stray")["status"].get("phase") == "Failed")
     assert plane.get("pod", "stray")["status"]["reason"] == "NodeAffinity"
-    plane.kubectl("delete", "pod", "stray", "--timeout=30s")
+    plane.kubectl("delete", "pod", "stray", "--timeout=120s")
 
 
 @needs_kubectl
 def test_orphans_stay_when_asked_for(plane: Up) -> None:
     """kubectl delete --cascade=orphan leaves the pods, foreground waits for them."""
     plane.kubectl("apply", "-f", "-", stdin=WEB)
-    plane.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
-    plane.kubectl("delete", "deployment/web", "pdb/web", "--cascade=orphan", "--timeout=30s")
+    plane.kubectl("rollout", "status", "deployment/web", "--timeout=120s")
+    plane.kubectl("delete", "deployment/web", "pdb/web", "--cascade=orphan", "--timeout=120s")
     (replica_set,) = plane.get("replicasets")["items"]
     plane.until(lambda: "ownerReferences" not in plane.get("replicasets")["items"][0]["metadata"])
     assert len(pods_of(plane, "app=web")) == 3
     name = replica_set["metadata"]["name"]
-    plane.kubectl("delete", f"replicaset/{name}", "--cascade=foreground", "--timeout=30s")
+    plane.kubectl("delete", f"replicaset/{name}", "--cascade=foreground", "--timeout=120s")
     assert pods_of(plane, "app=web") == []

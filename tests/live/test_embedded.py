@@ -71,7 +71,7 @@ async def connected(folder: Path) -> AsyncIterator[tuple[ServerSettings, Client]
     settings = ServerSettings(data_dir=folder, port=free_port())
     prepared = prepare(settings)
     context = ssl.create_default_context(cafile=str(prepared.ca_file))
-    async with Client.with_token(prepared.url, prepared.token, context, timeout=10) as client:
+    async with Client.with_token(prepared.url, prepared.token, context, timeout=30) as client:
         yield settings, client
 
 

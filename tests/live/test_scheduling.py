@@ -138,3 +138,19 @@ def test_a_removed_node_takes_its_pods_out_of_the_counts() -> None:
     pod(world, "q", cpu="3")
     world.settle()
     assert None is node_of(world, "q")
+
+
+def test_a_pod_that_waits_for_a_peer_follows_it() -> None:
+    """Placing the peer is what the other one waited for, whichever of them came first."""
+    world = script("n1", "n2")
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pod(world, "follower", affinity=near)
+    world.settle()
+    assert node_of(world, "follower") is None
+    container = {"name": "c", "image": "i"}
+    world.create(
+        PODS, {"metadata": {"name": "db", "labels": {"app": "db"}}, "spec": {"containers": [container]}}
+    )
+    world.settle()
+    assert node_of(world, "follower") == node_of(world, "db")

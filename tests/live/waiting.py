@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 
-async def until(condition: Callable[[], bool], timeout: float = 10.0) -> None:  # noqa: ASYNC109
+async def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:  # noqa: ASYNC109
     async with asyncio.timeout(timeout):
         while not condition():  # noqa: ASYNC110 - conditions are about anything
             await asyncio.sleep(0.005)

@@ -54,7 +54,7 @@ class Client:
     def connect(self) -> http.client.HTTPSConnection:
         context = ssl.create_default_context(cafile=str(self.prepared.ca_file))
         url = urlsplit(self.prepared.url)
-        return http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=20)
+        return http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=60)
 
     def close(self) -> None:
         self._connection.close()
@@ -146,11 +146,11 @@ def running(data_dir: Path, **settings: Any) -> Iterator[Client]:
         finally:
             client.close()
             opened.stop()
-            thread.join(timeout=20)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
 
-def wait_ready(client: Client, seconds: float = 20) -> None:
+def wait_ready(client: Client, seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while True:
         try:

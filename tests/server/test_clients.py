@@ -129,7 +129,7 @@ def test_nodes_and_drain(client: Client, kubectl: Kubectl, space: str) -> None:
     refused = kubectl("drain", "n1", "--force", "--timeout=1s", fails=True)
     assert "Cannot evict pod as it would violate the pod's disruption budget." in refused
     client.patch(f"{budgets}/b/status", {"status": {"disruptionsAllowed": 1}})
-    drained = kubectl("drain", "n1", "--force", "--timeout=2s", "--grace-period=0")
+    drained = kubectl("drain", "n1", "--force", "--timeout=60s", "--grace-period=0")
     assert "evicting pod" in drained or "drained" in drained
     client.delete("/api/v1/nodes/n1")
 

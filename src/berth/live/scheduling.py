@@ -80,6 +80,7 @@ class Scheduling:
                 self.cluster.remove_namespace(event.key[1])
             else:
                 self.cluster.set_namespace(event.object)
+            self._retry()
         else:
             self._owner(event)
 
@@ -163,6 +164,8 @@ class Scheduling:
         verdicts: dict[PodClass, str] = {}
         for key, pod in entries[:BATCH]:
             actions += self._place(key, pod, verdicts, now)
+        if any(isinstance(action, Bind) for action in actions):
+            self._retry()  # a pod that was placed may be the peer that another one waits for
         return actions + self._recorder.take()
 
     def _place(self, key: Key, pod: Pod, verdicts: dict[PodClass, str], now: float) -> Iterator[Action]:
