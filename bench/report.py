@@ -55,7 +55,7 @@ def print_table(figures: list[Figure]) -> None:
             verdict,
         )
     console = Console()
-    console.width = max(console.width, 120)  # a table in a log file is cut to 80 columns otherwise
+    console.width = max(console.width, 140)  # a table in a log file is cut to 80 columns otherwise
     console.print(table)
 
 
