@@ -8,7 +8,7 @@ class is placed for the first time and its counters are built.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -41,14 +41,22 @@ class Cluster:
     """Nodes, running pods and the counts the rules keep about them.
 
     Attributes:
+        profiles: Scheduler name -> options of its pods; `options` are those of all others.
         usage: Nodes whose pods changed.
         node_changes: Nodes that came, went or changed themselves.
         plans: The classes whose rules are compiled, the one placed longest ago first.
         shared_usage: What plans with equal requests share, while one of them lives.
     """
 
-    def __init__(self, options: Options | None = None, *, expected_nodes: int = 16) -> None:
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        profiles: Mapping[str, Options] | None = None,
+        expected_nodes: int = 16,
+    ) -> None:
         self.options = options or Options()
+        self.profiles = profiles or {}
         self.nodes = NodeTable(max(expected_nodes, 1))
         self.pods = PodTable()
         self.index = MatchIndex()
@@ -140,14 +148,19 @@ class Cluster:
         node_name = pod.spec.node_name if pinned else None
         identity = self.identity_of(pod)
         shown = pod if identity is None else without(pod, identity)
-        key = class_key(shown, node_name)
+        profile = self._profile_of(pod)
+        key = class_key(shown, node_name, profile)
         found = self._class_of.get(key)
         if found is None:
-            found = self._new_class(key, shown, node_name)
+            found = self._new_class(key, shown, node_name, profile)
             if self.index.mentioned:
                 self._reveal()
                 return self.class_of(pod, pinned=pinned)
         return found
+
+    def _profile_of(self, pod: Pod) -> str:
+        name = pod.spec.scheduler_name or ""
+        return name if name in self.profiles else ""
 
     def identity_of(self, pod: Pod) -> dict[str, str] | None:
         """The labels of a pod that its class does not show; `assume` wants them."""
@@ -295,12 +308,19 @@ class Cluster:
 
     # --- classes ------------------------------------------------------------------
 
-    def _new_class(self, key: bytes, pod: Pod, node_name: str | None) -> PodClass:
+    def _new_class(self, key: bytes, pod: Pod, node_name: str | None, profile: str) -> PodClass:
+        options = self.profiles.get(profile, self.options)
         if len(self._class_of) >= self._sweep_at:
             self._sweep()
         number = self._free_numbers.pop() if self._free_numbers else len(self._classes)
         pod_class = PodClass(
-            pod, number=number, key=key, node_name=node_name, index=self.index, gates=self.options.gates
+            pod,
+            number=number,
+            key=key,
+            node_name=node_name,
+            index=self.index,
+            options=options,
+            profile=profile,
         )
         if number == len(self._classes):
             self._classes.append(pod_class)

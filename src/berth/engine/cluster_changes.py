@@ -101,7 +101,7 @@ def _refused_by(what_if: WhatIf, verdict: Evaluation, rule: str) -> list[str]:
 
 def peer_changes(what_if: WhatIf, pod_class: PodClass, pods: Mapping[str, Pod]) -> Iterator[Change]:
     """Anti-affinity of running pods against this one, a class of them at a time."""
-    if pod_class.namespace in what_if.cluster.options.daemon_namespaces:
+    if pod_class.namespace in pod_class.options.daemon_namespaces:
         return
     owners = [
         (owner, owned)

@@ -100,7 +100,7 @@ def _with_scores(
     rejections: dict[int, list[Rejection]],
     feasible: IndexArray,
 ) -> Evaluation:
-    weights = plan.cluster.options.weights
+    weights = plan.pod_class.options.weights
     prescore: dict[str, Status] = {}
     scores: dict[str, Scores] = {}
     for rule in plan.rules:

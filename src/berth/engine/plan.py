@@ -63,7 +63,7 @@ class Plan:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster
         self.pod_class = pod_class
-        options = cluster.options
+        options = pod_class.options
         self.node_rules: list[NodeRule] = [
             rule(cluster, pod_class) for rule in NODE_RULES if rule.name not in options.disabled
         ]
@@ -95,7 +95,8 @@ class Plan:
         key = usage_key(self.pod_class)
         usage = shared.get(key)
         if usage is None:
-            usage = shared[key] = Usage(self.cluster, [r for r in self.node_rules if not r.static])
+            rules = [rule for rule in self.node_rules if not rule.static]
+            usage = shared[key] = Usage(self.cluster, rules, self.pod_class.options.weights)
         return usage
 
     @property
@@ -174,7 +175,7 @@ class Plan:
                 constant += scores
             else:
                 parts.append(scores)
-        weights = self.cluster.options.weights
+        weights = self.pod_class.options.weights
         scored = (r.weighted(blocked, weights[r.name]) for r in self.topology_rules if r.name in weights)
         parts.extend(scores for scores in scored if scores is not None)
         if constant:

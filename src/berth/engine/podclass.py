@@ -16,9 +16,10 @@ import msgspec
 
 from berth.engine.matching import LabelSet, MatchIndex, Term
 from berth.engine.nodes import ANY_IP, HostPort
+from berth.engine.options import Options
 from berth.engine.requests import Requests, pod_requests
 from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
-from berth.kube.gates import FeatureGates, enabled_constraints
+from berth.kube.gates import enabled_constraints
 from berth.kube.objects import (
     Affinity,
     OwnerReference,
@@ -82,6 +83,7 @@ class PodClass:
         touches: The counters a pod of this class counts in, and its weight there.
         running: How many pods of the class are on nodes.
         node_name: The node a pod that is still to be placed asks for by name.
+        profile: The scheduling profile that places such pods, and its options.
         plan: The compiled rules for placing such a pod, while they are kept.
     """
 
@@ -93,18 +95,21 @@ class PodClass:
         key: bytes,
         node_name: str | None,
         index: MatchIndex,
-        gates: FeatureGates,
+        options: Options,
+        profile: str = "",
     ) -> None:
         self.pod = pod
         self.number = number
         self.key = key
+        self.options = options
+        self.profile = profile
         self.spec: PodSpec = pod.spec
         self.node_name = node_name
         self.namespace = pod.metadata.namespace or "default"
         self.labels: Mapping[str, str] = pod.metadata.labels or {}
         self.label_set: LabelSet = index.label_set(self.namespace, self.labels)
-        self.affinity: Affinity | None = effective_affinity(pod, gates)
-        self.spread_constraints = enabled_constraints(pod, gates) or []
+        self.affinity: Affinity | None = effective_affinity(pod, options.gates)
+        self.spread_constraints = enabled_constraints(pod, options.gates) or []
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
         self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
         self.owner = _controller(pod.metadata.owner_references)
@@ -219,13 +224,14 @@ _REQUIRED = {
 }
 
 
-def class_key(pod: Pod, node_name: str | None) -> bytes:
+def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
     """Equal for pods that ask for the same thing."""
     meta, spec = pod.metadata, pod.spec
     annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
     volumes = _relevant(spec.volumes) if spec.volumes else None
     return _encoder.encode(
         (
+            profile,
             node_name,
             meta.namespace,
             meta.labels,

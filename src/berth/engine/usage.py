@@ -7,7 +7,7 @@ turn, each placement asks about the one node the last one changed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -51,8 +51,7 @@ class Usage:
         base: The weighted scores that need no normalization.
     """
 
-    def __init__(self, cluster: Cluster, rules: Sequence[NodeRule]) -> None:
-        weights = cluster.options.weights
+    def __init__(self, cluster: Cluster, rules: Sequence[NodeRule], weights: Mapping[str, int]) -> None:
         self._filters = [rule for rule in rules if rule.filters]
         self._scores = [(rule, weights[rule.name]) for rule in rules if rule.scores and rule.name in weights]
         self._pods = Reader(cluster, cluster.usage)
@@ -93,4 +92,4 @@ class Usage:
 def usage_key(pod_class: PodClass) -> Hashable:
     """Equal for classes that can share a `Usage`."""
     requests = pod_class.requests
-    return (frozenset(requests.plain.items()), requests.scored, pod_class.host_ports)
+    return (pod_class.profile, frozenset(requests.plain.items()), requests.scored, pod_class.host_ports)

@@ -45,7 +45,7 @@ class InterPodAffinity(TopologyRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        options = cluster.options
+        options = pod_class.options
         self._required = self._incoming(pod_class.required_affinity)
         self._anti = self._incoming(pod_class.required_anti_affinity)
         self._preferred = self._incoming(pod_class.preferred)
@@ -63,7 +63,7 @@ class InterPodAffinity(TopologyRule):
 
     def _incoming(self, owned: Iterable[OwnedTerm]) -> list[tuple[Term, OwnedTerm]]:
         """The terms as upstream reads them for the incoming pod (see `exact_namespace_selectors`)."""
-        exact = self.cluster.options.exact_namespace_selectors
+        exact = self.pod_class.options.exact_namespace_selectors
         index = self.cluster.index
         terms = []
         for o in owned:
@@ -118,7 +118,7 @@ class InterPodAffinity(TopologyRule):
             return
         self._considered.add(pod_class)
         theirs, ours = pod_class.label_set, self.pod_class.label_set
-        daemons = self.cluster.options.daemon_namespaces
+        daemons = self.pod_class.options.daemon_namespaces
         if self._required and all(theirs in term.selected for term, _ in self._required):
             # One pod must match all terms; it then counts for the topology of each.
             for _, owned in self._required:
@@ -139,7 +139,7 @@ class InterPodAffinity(TopologyRule):
         for term, owned in self._preferred:
             if theirs in term.selected:
                 self._counter(self._score_counts, owned.topology_key).weigh(pod_class, owned.weight)
-        hard_weight = self.cluster.options.hard_pod_affinity_weight
+        hard_weight = self.pod_class.options.hard_pod_affinity_weight
         if hard_weight > 0:
             for owned in pod_class.required_affinity:
                 if ours in owned.term.selected:

@@ -88,7 +88,7 @@ class NodeAffinity(NodeRule):
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
-        added = cluster.options.added_affinity or objects.NodeAffinity()
+        added = pod_class.options.added_affinity or objects.NodeAffinity()
         self._enforced = [
             selector
             for selector in (

@@ -44,14 +44,14 @@ class PodTopologySpread(TopologyRule):
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
         stated = pod_class.spread_constraints
-        if not cluster.options.gates.even_pods_spread:
+        if not pod_class.options.gates.even_pods_spread:
             hard, soft = [], []
         elif stated:
             hard, soft = (read_constraints(stated, pod_class, action) for action in (HARD, SOFT))
         else:
             hard, soft = self._default_constraints()
         # System defaults also rank nodes that lack a key; every other constraint wants all of them.
-        self._wants_all_keys = bool(stated) or not cluster.options.system_defaulted
+        self._wants_all_keys = bool(stated) or not pod_class.options.system_defaulted
         hard_keys = {c.topology_key for c in hard}
         soft_keys = {c.topology_key for c in soft} if self._wants_all_keys else set[str]()
         self.hard = [HardConstraint(cluster, pod_class, c, hard_keys) for c in hard]
@@ -65,7 +65,7 @@ class PodTopologySpread(TopologyRule):
         self._watch()
 
     def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
-        defaults = self.cluster.options.spread_defaults
+        defaults = self.pod_class.options.spread_defaults
         if not defaults:
             return [], []
         selector = self.cluster.owners.default_selector(self.pod_class)
