@@ -117,6 +117,27 @@ def _default_class(core: Core) -> RawObject | None:
     return min(defaults, key=lambda entry: entry.get("value", 0)) if defaults else None
 
 
+# --- topology -------------------------------------------------------------------------------------
+
+_TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
+
+def topology_labels(core: Core, node: str) -> dict[str, str]:
+    """What a pod is told about where it runs (upstream: plugin/pkg/admission/podtopologylabels)."""
+    record = core.catalog.core("nodes").bucket.newest(("", node))
+    if record is None:
+        return {}
+    return {key: record.labels[key] for key in _TOPOLOGY_LABELS if key in record.labels}
+
+
+def copy_topology(core: Core, pod: RawObject) -> None:
+    """Tell a pod that is created on a node, in place."""
+    node = pod["spec"].get("nodeName")
+    labels = topology_labels(core, node) if node else {}
+    if labels:
+        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
 # --- namespaces -------------------------------------------------------------------------------------
 
 _TERMINATING_CAUSE = "NamespaceTerminating"

@@ -6,9 +6,10 @@ import hmac
 import ipaddress
 from functools import lru_cache
 
+from berth.certificates import LOOPBACK, WILDCARDS
 from berth.server import errors
 from berth.server.settings import ServerSettings
-from berth.server.tls import LOOPBACK, SERVICE_NAMES, WILDCARDS
+from berth.server.tls import SERVICE_NAMES
 
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.server import errors, pods, writes
+from berth.server import admission, errors, pods, writes
 from berth.server.catalog import Endpoint
 from berth.server.core import Core
 from berth.server.requests import Request
@@ -22,7 +22,8 @@ def bind(core: Core, request: Request, endpoint: Endpoint, binding: RawObject) -
     if metadata.get("name", name) != name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target")
-    node = _node_of(target if isinstance(target, dict) else {}, name)
+    target = target if isinstance(target, dict) else {}
+    node = _node_of(target, name)
     record = writes.current(endpoint, (request.address.namespace, name))
     pod = decode(record.data)
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
@@ -41,9 +42,12 @@ def bind(core: Core, request: Request, endpoint: Endpoint, binding: RawObject) -
     if request.dry_run:
         return Write(record, status=201)
     pod["spec"]["nodeName"] = node
-    for field in ("labels", "annotations"):
-        if metadata.get(field):
-            pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **metadata[field]}
+    pod.setdefault("status", {}).pop("nominatedNodeName", None)
+    topology = admission.topology_labels(core, node) if target.get("kind") == "Node" else {}
+    labels = {**(metadata.get("labels") or {}), **topology}
+    for field, given in (("labels", labels), ("annotations", metadata.get("annotations"))):
+        if given:
+            pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
     pods.upsert_condition(pod, {"type": "PodScheduled", "status": "True"}, core.timestamp())
     stored = writes.put_as_is(core, endpoint, record.key, pod)
     return Write(stored.record, stored.done, 201)

@@ -119,7 +119,7 @@ async def _review(core: Core, request: Request, endpoint: Endpoint) -> Reply:
     obj = field_checks.check(request, endpoint, obj)
     if endpoint.resource.kind == "Binding":
         return await _bound(core, request, core.catalog.core("pods"), obj)
-    return of_object(reviews.answer(core, endpoint.resource.kind, obj), 201)
+    return of_object(reviews.answer(core, endpoint.resource, obj), 201)
 
 
 async def _update(core: Core, request: Request, endpoint: Endpoint) -> Reply:

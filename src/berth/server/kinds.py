@@ -6,7 +6,8 @@ import base64
 import ipaddress
 
 from berth.kube.objects import RawObject
-from berth.server import crds, errors
+from berth.kube.validation import FieldError
+from berth.server import crds, errors, pod_groups, volumes
 from berth.server.admission import SYSTEM_CLASSES
 from berth.server.catalog import Endpoint
 from berth.server.core import Core
@@ -54,6 +55,16 @@ def prepare(endpoint: Endpoint, obj: RawObject, old: RawObject | None) -> None:
         _encode_strings(obj)
     elif resource.kind == "CustomResourceDefinition":
         crds.prepare(obj)
+    elif resource.group == pod_groups.GROUP:
+        pod_groups.prepare(resource, obj)
+
+
+def prepare_status(endpoint: Endpoint, obj: RawObject, old: RawObject, now: str) -> list[FieldError]:
+    """Bring a written status into shape; what is wrong with it."""
+    resource = endpoint.resource
+    pod_groups.prepare_status(resource, obj)
+    volumes.prepare_status(resource, obj, old, now)
+    return pod_groups.status_problems(resource, obj)
 
 
 def _select_own_pods(job: RawObject) -> None:

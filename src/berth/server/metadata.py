@@ -34,6 +34,7 @@ _WITHOUT_GENERATION = frozenset(
         "Node",
         "PersistentVolume",
         "PersistentVolumeClaim",
+        "PodGroup",
         "ResourceQuota",
         "Secret",
         "Service",
@@ -45,6 +46,7 @@ _WITHOUT_GENERATION = frozenset(
         "StorageClass",
         "CSIDriver",
         "CSINode",
+        "Workload",
     }
 )
 

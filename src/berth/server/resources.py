@@ -149,6 +149,8 @@ _WORKLOADS = (
     ),
     _builtin("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"),
     _builtin("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short="pc"),
+    _builtin("scheduling.k8s.io/v1alpha2", "podgroups", "PodGroup", subresources="status"),
+    _builtin("scheduling.k8s.io/v1alpha2", "workloads", "Workload"),
     _builtin("coordination.k8s.io/v1", "leases", "Lease"),
     _builtin("events.k8s.io/v1", "events", "Event", short="ev"),
 )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import ipaddress
-import os
 import secrets
 from pathlib import Path
 
@@ -17,8 +15,9 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from berth import certificates
+from berth.certificates import LOOPBACK, WILDCARDS, write_private
 from berth.server.settings import Prepared, ServerSettings
 
 CLUSTER = "berth"
@@ -30,8 +29,6 @@ SERVICE_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-LOOPBACK = ("127.0.0.1", "::1")
-WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound to
 
 
 def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepared:
@@ -56,16 +53,6 @@ def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepare
         cert_file=pki / "server.crt",
         key_file=pki / "server.key",
     )
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replace a file by one that only its owner can read, never leaving half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    temporary.chmod(0o600)
-    temporary.replace(path)
 
 
 def _token(settings: ServerSettings) -> str:
@@ -109,16 +96,16 @@ def _authority(pki: Path, now: dt.datetime) -> _Authority:
         certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
         if isinstance(key, ec.EllipticCurvePrivateKey) and certificate.not_valid_after_utc > now:
             return key, certificate
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("berth-ca")
+    key = certificates.new_key()
+    name = certificates.named("berth-ca")
     certificate = (
-        _builder(name, name, key.public_key(), now, _CA_DAYS)
+        certificates.begin(name, name, key.public_key(), now, _CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(sign_certificates=True), critical=True)
+        .add_extension(certificates.usage(sign_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    write_private(key_file, _pem(key))
+    write_private(key_file, certificates.pem(key))
     write_private(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
     return key, certificate
 
@@ -131,20 +118,17 @@ def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, a
         lasts = current.not_valid_after_utc > now + dt.timedelta(days=_RENEW_DAYS)
         if lasts and _names_of(current) >= set(names) and _issued_by(current, authority[1]):
             return
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = certificates.new_key()
     ca_key, ca_cert = authority
+    name = certificates.named("berth-apiserver")
+    builder = certificates.begin(name, ca_cert.subject, key.public_key(), now, _SERVER_DAYS)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
     certificate = (
-        _builder(_name("berth-apiserver"), ca_cert.subject, key.public_key(), now, _SERVER_DAYS)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(sign_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
-        )
+        certificates.serving(builder, names)
+        .add_extension(issuer, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    write_private(key_file, _pem(key))
+    write_private(key_file, certificates.pem(key))
     write_private(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
@@ -157,14 +141,7 @@ def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
 
 
 def _alternative_names(settings: ServerSettings) -> list[x509.GeneralName]:
-    given = [*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts]
-    names: list[x509.GeneralName] = []
-    for text in dict.fromkeys(name for name in given if name not in WILDCARDS):
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(text)))
-        except ValueError:
-            names.append(x509.DNSName(text))
-    return names
+    return certificates.alternative_names((*SERVICE_NAMES, *LOOPBACK, settings.host, *settings.allowed_hosts))
 
 
 def _names_of(certificate: x509.Certificate) -> set[x509.GeneralName]:
@@ -173,45 +150,3 @@ def _names_of(certificate: x509.Certificate) -> set[x509.GeneralName]:
     except x509.ExtensionNotFound:
         return set()
     return set(extension.value)
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    now: dt.datetime,
-    days: int,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))  # clocks differ a little
-        .not_valid_after(now + dt.timedelta(days=days))
-    )
-
-
-def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=sign_certificates,
-        crl_sign=sign_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

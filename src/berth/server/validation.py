@@ -12,6 +12,7 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_metadata
+from berth.server import pod_groups, volumes
 from berth.server.catalog import Endpoint
 from berth.server.decoded import view_of
 from berth.server.metadata import IMMUTABLE
@@ -37,7 +38,9 @@ def problems(endpoint: Endpoint, obj: RawObject, gates: FeatureGates) -> list[Fi
         found += _check_selector(obj)
     if (resource.group, resource.kind) == ("batch", "Job"):
         found += _check_job(obj)
-    if endpoint.schema is not None and endpoint.crd is not None:
+    if endpoint.crd is None:
+        found += volumes.problems(resource, obj)
+    elif endpoint.schema is not None:
         found += endpoint.schema.validate(obj)
     return found
 
@@ -66,7 +69,9 @@ def update_problems(endpoint: Endpoint, obj: RawObject, old: RawObject) -> list[
             for field in ("immutable", "data", "binaryData")
             if obj.get(field) != old.get(field)
         ]
-    return []
+    if endpoint.crd is not None:
+        return []
+    return [*pod_groups.update_problems(resource, obj, old), *volumes.update_problems(resource, obj, old)]
 
 
 def _dot(field: str) -> str:
@@ -126,11 +131,5 @@ def _check_job(obj: RawObject) -> list[FieldError]:
 
 def _name_check(endpoint: Endpoint) -> Callable[[str], list[str]]:
     if endpoint.resource.group == _RBAC:
-        return _path_segment_errors
+        return pod_groups.path_segment_errors
     return names.dns_subdomain_errors
-
-
-def _path_segment_errors(name: str) -> list[str]:
-    if name in (".", ".."):
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{mark}'" for mark in ("/", "%") if mark in name]

@@ -251,6 +251,28 @@ def _priority_class(obj: RawObject) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
+def _claim(obj: RawObject) -> None:
+    spec = _spec(obj)
+    spec.setdefault("volumeMode", "Filesystem")
+    resources = spec.get("resources")
+    if isinstance(resources, dict):
+        _canonical(resources.get("requests"))
+    obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _volume_object(obj: RawObject) -> None:
+    spec = _spec(obj)
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    spec.setdefault("volumeMode", "Filesystem")
+    _canonical(spec.get("capacity"))
+    obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def _storage_class(obj: RawObject) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
 def _secret(obj: RawObject) -> None:
     obj.setdefault("type", "Opaque")
 
@@ -269,6 +291,8 @@ _DEFAULTS: dict[tuple[str, str], Callable[[RawObject], None]] = {
     ("", "Secret"): _secret,
     ("", "Event"): _event,
     ("", "ReplicationController"): _replica_set,
+    ("", "PersistentVolume"): _volume_object,
+    ("", "PersistentVolumeClaim"): _claim,
     ("apps", "Deployment"): _deployment,
     ("apps", "ReplicaSet"): _replica_set,
     ("apps", "StatefulSet"): _stateful_set,
@@ -276,4 +300,5 @@ _DEFAULTS: dict[tuple[str, str], Callable[[RawObject], None]] = {
     ("batch", "Job"): _job,
     ("batch", "CronJob"): _cron_job,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
+    ("storage.k8s.io", "StorageClass"): _storage_class,
 }

@@ -19,8 +19,10 @@ from berth.server import (
     kinds,
     metadata,
     patch,
+    pod_groups,
     pods,
     validation,
+    volumes,
     wire_defaults,
 )
 from berth.server.catalog import Endpoint
@@ -110,8 +112,12 @@ def _prepare(core: Core, endpoint: Endpoint, obj: RawObject, old: RawObject | No
         wire_defaults.apply(resource.group, resource.kind, obj)
     if resource.kind != "Pod" or resource.group:
         kinds.prepare(endpoint, obj, old)
+        if old is None:
+            volumes.admit(core, resource, obj)
         found = validation.problems(endpoint, obj, gates)
-        return found if old is None else [*found, *validation.update_problems(endpoint, obj, old)]
+        if old is None:
+            return [*found, *pod_groups.problems(resource, obj)]
+        return [*found, *validation.update_problems(endpoint, obj, old)]
     return _prepare_pod(core, obj, old)
 
 
@@ -121,6 +127,7 @@ def _prepare_pod(core: Core, pod: RawObject, old: RawObject | None) -> list[Fiel
     if old is None:
         wire_defaults.admit_pod(pod["spec"])
         admission.resolve_priority(core, pod)
+        admission.copy_topology(core, pod)
         view = pods.with_label_keys(pod)
         pods.begin_status(pod)
         found = validate_pod(view, gates)
@@ -174,6 +181,8 @@ def update(core: Core, endpoint: Endpoint, record: Record, obj: RawObject, inten
         found += _prepare(core, endpoint, obj, old)
     elif endpoint.crd is not None and endpoint.schema is not None:
         found += endpoint.schema.validate(obj)
+    elif intent.subresource == "status" and endpoint.crd is None:
+        found += kinds.prepare_status(endpoint, obj, old, core.timestamp())
     if found:
         resource = endpoint.resource
         raise errors.invalid(resource.kind, resource.group, record.key[1], found)

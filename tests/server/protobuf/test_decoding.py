@@ -123,6 +123,19 @@ def test_deployment() -> None:
             {"metadata": {"name": "low"}, "value": 0, "preemptionPolicy": "Never"},
         ),
         (
+            "scheduling.k8s.io/v1alpha2",
+            "PodGroup",
+            {1: meta("g"), 2: {1: {1: {1: "w", 2: "t"}}, 2: {2: {1: 3}}, 5: "Pod"}, 3: {}},
+            {
+                "metadata": {"name": "g"},
+                "spec": {
+                    "podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
+                    "schedulingPolicy": {"gang": {"minCount": 3}},
+                    "disruptionMode": "Pod",
+                },
+            },
+        ),
+        (
             "v1",
             "Binding",
             {1: meta("p"), 2: {1: "Node", 2: "", 3: "n"}},

@@ -15,6 +15,8 @@ from berth.kube.objects import (
     Namespace,
     Node,
     ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodTemplateSpec,
@@ -22,6 +24,7 @@ from berth.kube.objects import (
     ReplicationController,
     ResourceList,
     Service,
+    StorageClass,
     Taint,
     Workload,
 )
@@ -30,7 +33,7 @@ from berth.kube.validation.metadata import check_label_key, check_labels, check_
 from berth.kube.validation.pod import check_pod_spec, validate_pod
 from berth.kube.validation.resources import NEGATIVE, check_amount
 from berth.kube.validation.scheduling import EFFECTS
-from berth.kube.validation.selectors import check_label_selector
+from berth.kube.validation.selectors import check_label_selector, check_node_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +50,7 @@ def validate(view: KubeObject, gates: FeatureGates = DEFAULT_GATES) -> list[Fiel
     if isinstance(view, Namespace):
         return validate_namespace(view)
     errors = Errors()
-    namespaced = not isinstance(view, PriorityClass)
+    namespaced = not isinstance(view, PriorityClass | PersistentVolume | StorageClass)
     check_metadata(view.metadata, errors, namespaced=namespaced, name_check=names.dns_subdomain_errors)
     _check_kind(view, errors)
     return errors
@@ -145,6 +148,17 @@ def _check_budget(budget: PodDisruptionBudget, errors: Errors) -> None:
         errors.invalid(("spec",), budget.spec, "minAvailable and maxUnavailable cannot be both set")
 
 
+def _check_claim(claim: PersistentVolumeClaim, errors: Errors) -> None:
+    check_label_selector(claim.spec.selector, errors, ("spec", "selector"))
+
+
+def _check_volume(volume: PersistentVolume, errors: Errors) -> None:
+    _check_amounts(volume.spec.capacity, errors, ("spec", "capacity"))
+    affinity = volume.spec.node_affinity
+    if affinity is not None and affinity.required is not None:
+        check_node_selector(affinity.required, errors, ("spec", "nodeAffinity", "required"))
+
+
 def _check_count(count: int | None, errors: Errors, path: Path) -> None:
     if count is not None and count < 0:
         errors.invalid(path, count, NEGATIVE)
@@ -171,4 +185,6 @@ _CHECKS = (
     _entry(CronJob, _check_cron_job),
     _entry(Service, _check_service),
     _entry(PodDisruptionBudget, _check_budget),
+    _entry(PersistentVolumeClaim, _check_claim),
+    _entry(PersistentVolume, _check_volume),
 )

@@ -17,7 +17,12 @@ from berth.kube.validation.containers import (
 from berth.kube.validation.errors import Errors, FieldError, Path, key
 from berth.kube.validation.metadata import check_labels, check_metadata, check_pod_annotations
 from berth.kube.validation.resources import check_overhead, check_pod_resources
-from berth.kube.validation.scheduling import check_scheduling_gates, check_tolerations, check_volumes
+from berth.kube.validation.scheduling import (
+    check_scheduling_gates,
+    check_scheduling_group,
+    check_tolerations,
+    check_volumes,
+)
 from berth.kube.validation.spread import check_spread_constraints
 
 if TYPE_CHECKING:
@@ -77,6 +82,8 @@ def check_pod_spec(spec: PodSpec, errors: Errors, path: Path) -> None:
         check_labels(spec.node_selector, errors, (*path, "nodeSelector"))
     if spec.affinity is not None:
         check_affinity(spec.affinity, errors, (*path, "affinity"))
+    if spec.scheduling_group is not None:
+        check_scheduling_group(spec.scheduling_group, errors, (*path, "schedulingGroup"))
     if spec.scheduling_gates:
         check_scheduling_gates(spec.scheduling_gates, errors, (*path, "schedulingGates"))
     if spec.topology_spread_constraints:

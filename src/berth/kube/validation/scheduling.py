@@ -8,7 +8,7 @@ from berth.kube import names
 from berth.kube.validation.metadata import check_label_key
 
 if TYPE_CHECKING:
-    from berth.kube.objects import PodSchedulingGate, Toleration, Volume
+    from berth.kube.objects import PodSchedulingGate, PodSchedulingGroup, Toleration, Volume
     from berth.kube.validation.errors import Errors, Path
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -59,6 +59,14 @@ def check_scheduling_gates(gates: list[PodSchedulingGate], errors: Errors, path:
         if name in seen:
             errors.duplicate((*path, i), name)
         seen.add(name)
+
+
+def check_scheduling_group(group: PodSchedulingGroup, errors: Errors, path: Path) -> None:
+    name = group.pod_group_name
+    if name is None:
+        errors.invalid((*path, "podGroupName"), None, "must specify one of: `podGroupName`")
+    else:
+        errors.invalid_for_each((*path, "podGroupName"), name, names.dns_subdomain_errors(name))
 
 
 def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> None:

@@ -43,6 +43,7 @@ FILES = (
     "policy.v1",
     "rbac.v1",
     "scheduling.v1",
+    "scheduling.v1alpha2",
     "storage.v1",
 )
 

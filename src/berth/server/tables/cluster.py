@@ -99,6 +99,28 @@ PRIORITY_CLASS = (
 )
 
 
+def _group_policy(group: Object, _: float) -> str:
+    return "Gang" if at(group, "spec", "schedulingPolicy", "gang") is not None else "Basic"
+
+
+def _group_status(group: Object, _: float) -> str:
+    disrupted, scheduled = condition(group, "DisruptionTarget"), condition(group, "PodGroupScheduled")
+    if disrupted:
+        return str(disrupted.get("reason", ""))
+    if not scheduled:
+        return "Pending"
+    return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+
+
+POD_GROUP = (
+    NAME,
+    Column("Policy", _group_policy),
+    Column("Workload", text("spec", "podGroupTemplateRef", "workload", "workloadName", otherwise=NONE)),
+    Column("Status", _group_status),
+    AGE,
+)
+
+
 def _first_seen(event: Object, now: float) -> str:
     first = at(event, "firstTimestamp") or at(event, "deprecatedFirstTimestamp")
     return age(first or at(event, "eventTime"), now)

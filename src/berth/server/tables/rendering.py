@@ -37,6 +37,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     "PersistentVolumeClaim": cluster.PERSISTENT_VOLUME_CLAIM,
     "Pod": pods.COLUMNS,
     "PodDisruptionBudget": workloads.POD_DISRUPTION_BUDGET,
+    "PodGroup": cluster.POD_GROUP,
     "PodTemplate": workloads.POD_TEMPLATE,
     "PriorityClass": cluster.PRIORITY_CLASS,
     "ReplicaSet": workloads.REPLICA_SET,
@@ -51,6 +52,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     "StorageClass": cluster.STORAGE_CLASS,
     "ValidatingWebhookConfiguration": cluster.WEBHOOKS,
     "VolumeAttachment": cluster.VOLUME_ATTACHMENT,
+    "Workload": cluster.PLAIN,
 }
 _DEFAULT = (NAME, CREATED_AT)
 _BUILTIN_SUFFIX = ".k8s.io"
