@@ -17,6 +17,7 @@ from berth.kube.objects import (
     Container,
     ContainerImage,
     ContainerPort,
+    EphemeralVolumeSource,
     LabelSelector,
     LabelSelectorRequirement,
     Namespace,
@@ -29,6 +30,9 @@ from berth.kube.objects import (
     NodeStatus,
     ObjectMeta,
     OwnerReference,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -45,6 +49,7 @@ from berth.kube.objects import (
     Taint,
     Toleration,
     TopologySpreadConstraint,
+    Volume,
     WeightedPodAffinityTerm,
     Workload,
     WorkloadSpec,
@@ -186,10 +191,27 @@ class PodBuilder(_Builder[Pod]):
         resources = ResourceRequirements(requests={**(requests or {}), **more})
         return self._spec(replace(self._thing.spec, resources=resources))
 
+    def mounts(self, claim: str) -> PodBuilder:
+        source = PersistentVolumeClaimVolumeSource(claim_name=claim)
+        return self._volume(Volume(name=f"mount-{claim}", persistent_volume_claim=source))
+
+    def ephemeral_volume(self, name: str, storage_class: str | None = None) -> PodBuilder:
+        spec = PersistentVolumeClaimSpec(storage_class_name=storage_class)
+        template = PersistentVolumeClaimTemplate(spec=spec)
+        return self._volume(
+            Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=template))
+        )
+
+    def _volume(self, volume: Volume) -> PodBuilder:
+        return self._spec(replace(self._thing.spec, volumes=_more(self._thing.spec.volumes, volume)))
+
     # When it may be scheduled.
 
     def priority(self, priority: int) -> PodBuilder:
         return self._spec(replace(self._thing.spec, priority=priority))
+
+    def never_preempts(self) -> PodBuilder:
+        return self._spec(replace(self._thing.spec, preemption_policy="Never"))
 
     def gated(self, gate: str) -> PodBuilder:
         gates = _more(self._thing.spec.scheduling_gates, PodSchedulingGate(name=gate))

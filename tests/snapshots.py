@@ -7,6 +7,7 @@ from berth.engine.lookup import find
 from berth.engine.options import Options
 from berth.engine.simulation import Simulation, simulate
 from berth.engine.snapshot import Snapshot, read
+from berth.kube.kinds import is_cluster_scoped
 from berth.kube.manifests import Manifest, Source
 from berth.kube.objects import KubeObject
 from tests.builders import HOSTNAME, ZONE, NodeBuilder, make_node
@@ -15,9 +16,7 @@ from tests.builders import HOSTNAME, ZONE, NodeBuilder, make_node
 def manifest(thing: KubeObject) -> Manifest:
     """As if the object stood alone in a file."""
     kind = getattr(thing, "kind", None) or type(thing).__name__
-    namespace = (
-        None if kind in ("Node", "Namespace", "PriorityClass") else thing.metadata.namespace or "default"
-    )
+    namespace = None if is_cluster_scoped(kind) else thing.metadata.namespace or "default"
     raw = msgspec.to_builtins(thing)
     return Manifest(
         kind, thing.api_version or "v1", namespace, thing.metadata.name or "", Source("test.yaml"), thing, raw

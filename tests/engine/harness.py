@@ -1,6 +1,6 @@
 """The engine under test, driven with the same plain clusters and changes as the reference."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from berth.engine.cases import describe
 from berth.engine.cluster import Cluster as EngineCluster
 from berth.engine.cluster import is_finished
 from berth.engine.evaluation import Evaluation, evaluate
-from berth.engine.options import DEFAULT_WEIGHTS, Options
+from berth.engine.options import DEFAULT_WEIGHTS, Options, ScoringStrategy
 from berth.engine.plan import Plan, SchedulingError, plan_for
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import Node, Pod
@@ -29,6 +29,13 @@ def options_of(args: Args) -> Options:
         daemon_namespaces=frozenset(args.daemon_namespaces),
         exact_namespace_selectors=args.exact_namespace_selectors,
         weights=weights,
+        not_filtering=frozenset(args.not_filtering),
+        fit_strategy=cast("ScoringStrategy", args.fit_strategy),
+        fit_shape=args.fit_shape,
+        fit_resources=dict(args.fit_resources),
+        ignored_resources=frozenset(args.ignored_resources),
+        ignored_resource_groups=frozenset(args.ignored_resource_groups),
+        balanced_resources=args.balanced_resources,
     )
 
 

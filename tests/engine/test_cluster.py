@@ -206,3 +206,47 @@ def test_requests_below_a_thousandth_are_rounded_up_one_by_one() -> None:
 
     assert placed(cluster, make_pod("p").requests(cpu="500u")) == "a"
     assert placed(cluster, make_pod("q").requests(cpu="500u")) is None
+
+
+def test_the_cluster_without_some_pods_is_whole_again_afterwards() -> None:
+    """Every pod is back in its place and in every count, terminating as before, even after an error."""
+    cluster = cluster_of(host("a"), host("b"))
+    for name, node in (("p", "a"), ("q", "b"), ("late", "nowhere")):
+        cluster.add_pod(created(alone(name).on(node).terminating().build()))
+    before, places = list(cluster.pods_on("a")), dict(cluster.pods.index)
+
+    def fail() -> None:
+        with cluster.without("default/late", "default/p", "default/p"):
+            assert placed(cluster, alone("r")) == "a"
+            cluster.remove_pod("default/r")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    assert before == list(cluster.pods_on("a"))
+    assert places == dict(cluster.pods.index)
+    assert cluster.pods.terminating[places["default/p"]]
+    assert placed(cluster, alone("r")) is None
+
+
+def test_a_pod_that_is_not_there_cannot_be_imagined_away() -> None:
+    """And the others are left alone."""
+    cluster = cluster_of(host("a"))
+    cluster.add_pod(created(alone("p").on("a").build()))
+    with pytest.raises(KeyError), cluster.without("default/p", "default/nobody"):
+        pass
+
+    assert cluster.has_pod("default/p")
+
+
+def test_a_label_mentioned_while_its_pod_is_away_counts_when_it_is_back() -> None:
+    """The pod returns to a class that shows the label."""
+    cluster = cluster_of(host("a"), host("b"))
+    for i, node in enumerate("ab"):
+        cluster.add_pod(created(make_pod(f"db-{i}").labels({"app": "db", INDEX: str(i)}).on(node).build()))
+    follower = make_pod("follower").affinity_to({INDEX: "1"}, topology=HOSTNAME)
+    with cluster.without("default/db-0", "default/db-1"):
+        assert placed(cluster, follower) is None
+
+    assert placed(cluster, follower) == "b"

@@ -80,6 +80,8 @@ def evaluate_pod(world: World, pod: Pod) -> Result:
 
 def find_feasible(world: World, pod: Pod, result: Result) -> None:
     for rule in rules_of(world):
+        if rule.name in world.args.not_filtering:
+            continue
         if rule.prefilter is not None:
             result.prefilter[rule.name] = rule.prefilter(world, pod)
         skipped = rule.name in result.prefilter and result.prefilter[rule.name].code == SKIP

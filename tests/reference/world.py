@@ -33,6 +33,13 @@ class Args:
     exact_namespace_selectors: bool = False  # True: without upstream's mistake with negative selectors
     daemon_namespaces: tuple[str, ...] = ()  # their pods are never matched by required anti-affinity
     image_locality: bool = False
+    not_filtering: tuple[str, ...] = ()
+    fit_strategy: str = "LeastAllocated"
+    fit_shape: tuple[tuple[int, int], ...] = ()  # utilization in percent, score from 0 to 10
+    fit_resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    balanced_resources: tuple[str, ...] = ("cpu", "memory")
 
 
 class World:

@@ -8,14 +8,15 @@ class is placed for the first time and its counters are built.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray
+from berth.engine.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.changelog import ChangeLog
 from berth.engine.columns import LabelColumn
 from berth.engine.counts import Counter
@@ -26,6 +27,7 @@ from berth.engine.options import Options
 from berth.engine.owners import Owners
 from berth.engine.podclass import PodClass, class_key
 from berth.engine.pods import NOWHERE, PodTable
+from berth.engine.volumes import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
 
 if TYPE_CHECKING:
@@ -35,6 +37,17 @@ if TYPE_CHECKING:
 FINISHED = ("Succeeded", "Failed")
 # Classes are few; past this many, those that nothing uses any more are looked for.
 _SWEEP_FLOOR = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A pod as it is counted: all it takes to put it back."""
+
+    key: str
+    pod_class: PodClass
+    node_name: str
+    terminating: bool
+    identity: dict[str, str] | None
 
 
 class Cluster:
@@ -61,6 +74,7 @@ class Cluster:
         self.pods = PodTable()
         self.index = MatchIndex()
         self.owners = Owners()
+        self.volumes = VolumeIndex(self)
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()
         self.plans: OrderedDict[PodClass, Plan] = OrderedDict()
@@ -227,6 +241,14 @@ class Cluster:
     def has_pod(self, key: str) -> bool:
         return key in self.pods.index
 
+    def find_pod(self, key: str) -> tuple[PodClass, str, bool] | None:
+        """Class, node and whether it terminates, of a pod that is counted; None if it is not."""
+        pod = self.pods.index.get(key)
+        if pod is None:
+            return None
+        counted = self._counted(pod)
+        return counted.pod_class, counted.node_name, counted.terminating
+
     def slot_of_pod(self, key: str) -> int:
         slot = int(self.pods.node[self.pods.index[key]])
         if slot == NOWHERE:
@@ -234,17 +256,36 @@ class Cluster:
         return slot
 
     @contextmanager
-    def taken_out(self, key: str) -> Iterator[PodClass]:
-        """The cluster as it would be without one pod."""
-        pod = self.pods.index[key]
-        pod_class, identity = self._class(pod), self._identities.get(pod)
-        node_name = self.nodes.names[self.slot_of_pod(key)] or ""
-        terminating = bool(self.pods.terminating[pod])
-        self.remove_pod(key)
+    def without(self, *keys: str) -> Iterator[list[PodClass]]:
+        """The cluster as it would be without some pods; yields their classes."""
+        pods = [self._counted(self.pods.index[key]) for key in dict.fromkeys(keys)]
+        for pod in pods:
+            self.remove_pod(pod.key)
         try:
-            yield pod_class
+            yield [pod.pod_class for pod in pods]
         finally:
-            self.assume(key, pod_class, node_name, terminating=terminating, identity=identity)
+            # Slots freed last are given out first: this way every pod gets its own back.
+            for pod in reversed(pods):
+                self._put_back(pod)
+
+    def _counted(self, pod: int) -> _Counted:
+        slot = int(self.pods.node[pod])
+        node_name = self._awaits[pod] if slot == NOWHERE else self.nodes.names[slot]
+        return _Counted(
+            self.pods.keys[pod] or "",
+            self._class(pod),
+            node_name or "",
+            bool(self.pods.terminating[pod]),
+            self._identities.get(pod),
+        )
+
+    def _put_back(self, pod: _Counted) -> None:
+        pod_class, identity = pod.pod_class, pod.identity
+        if identity is not None and not self.index.hidden.issuperset(identity):
+            # A selector has mentioned one of these labels meanwhile.
+            full = with_labels(pod_class.pod, identity)
+            pod_class, identity = self.class_of(full), self.identity_of(full)
+        self.assume(pod.key, pod_class, pod.node_name, terminating=pod.terminating, identity=identity)
 
     def pods_on(self, node_name: str) -> Iterator[tuple[str, PodClass]]:
         for pod in sorted(self._pods_on[self.nodes.slot_of[node_name]]):
@@ -327,6 +368,7 @@ class Cluster:
         else:
             self._classes[number] = pod_class
         self._class_of[key] = pod_class
+        self.volumes.class_joins(pod_class)
         return pod_class
 
     def _reveal(self) -> None:
@@ -337,18 +379,9 @@ class Cluster:
         for pod, identity in list(self._identities.items()):
             if revealed.isdisjoint(identity):
                 continue
-            key, slot = self.pods.keys[pod] or "", int(self.pods.node[pod])
-            node_name = self._awaits[pod] if slot == NOWHERE else self.nodes.names[slot]
-            terminating = bool(self.pods.terminating[pod])
-            full = with_labels(self._class(pod).pod, identity)
-            self.remove_pod(key)
-            self.assume(
-                key,
-                self.class_of(full),
-                node_name or "",
-                terminating=terminating,
-                identity=self.identity_of(full),
-            )
+            counted = self._counted(pod)
+            self.remove_pod(counted.key)
+            self._put_back(counted)
 
     def _introduce(self, pod_class: PodClass) -> None:
         """Tell the rules that watch for such pods of a class that is about to run."""
@@ -376,6 +409,7 @@ class Cluster:
 
     def _forget(self, pod_class: PodClass) -> None:
         del self._class_of[pod_class.key]
+        self.volumes.class_leaves(pod_class)
         self._classes[pod_class.number] = None
         self._free_numbers.append(pod_class.number)
         for counter in pod_class.touches:
@@ -410,10 +444,31 @@ class Cluster:
             pods = pods[~self.pods.terminating[pods]]
         counter.recount(self.pods.node[pods].astype(np.intp), weights[self.pods.pod_class[pods]])
 
+    def pods_whose(self, wanted: Callable[[PodClass], bool]) -> IndexArray:
+        """The pods on nodes whose class is wanted."""
+        return self.pods_of([pod_class for pod_class in self._class_of.values() if wanted(pod_class)])
+
+    def by_class(self, pods: IndexArray, value: Callable[[PodClass], int]) -> Int64Array:
+        """A value for each of these pods, asked of each class once."""
+        numbers = self.pods.pod_class[pods]
+        table = np.zeros(len(self._classes), dtype=np.int64)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            if pod_class := self._classes[number]:
+                table[number] = value(pod_class)
+        return table[numbers]
+
+    def labels_of(self, pod: int) -> Mapping[str, str]:
+        """All labels of a pod, those its class does not show included."""
+        return {**self._class(pod).labels, **self._identities.get(pod, {})}
+
     def any_pod(self, classes: Collection[PodClass], column: LabelColumn | None) -> bool:
         """Whether a pod of these classes runs on a node that has the column's label."""
         slots = self.pods.node[self._pods_of(self._mask(classes))]
         return bool(len(slots)) if column is None else bool((column.ids[slots] > 0).any())
+
+    def pods_of(self, classes: Collection[PodClass]) -> IndexArray:
+        """The pods of these classes that are on nodes."""
+        return self._pods_of(self._mask(classes))
 
     def pods_in_domain(self, classes: Collection[PodClass], key: str, domain: int, limit: int) -> list[str]:
         pods = self._pods_of(self._mask(classes))

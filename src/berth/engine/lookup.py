@@ -45,11 +45,17 @@ def find(simulation: Simulation, name: str, namespace: str | None) -> Entry:
     prefix, slash, rest = name.partition("/")
     if not slash:
         return _pod(simulation, name, namespace)
-    kind = _KINDS.get(prefix.lower().partition(".")[0])
+    kind = kind_of(name)
     if kind is None:
         known = ", ".join(sorted({kind.lower() for kind in _KINDS.values()}))
         raise NotFoundError(f"{prefix} is not a kind of workload (known: {known})")
     return _pod(simulation, rest, namespace) if kind == "Pod" else _next_of(simulation, kind, rest, namespace)
+
+
+def kind_of(name: str) -> str | None:
+    """The kind that ``deploy/web`` is of; Pod if it says none, None if there is no such kind of workload."""
+    prefix, slash, _ = name.partition("/")
+    return _KINDS.get(prefix.lower().partition(".")[0]) if slash else "Pod"
 
 
 def _pod(simulation: Simulation, name: str, namespace: str | None) -> Entry:
@@ -67,16 +73,16 @@ def _pod(simulation: Simulation, name: str, namespace: str | None) -> Entry:
             names.setdefault(owner, []).append(f"{kind.lower()}/{owner}")
     for entry in entries.values():
         names.setdefault(entry.name, []).append(entry.key)
-    raise _missing(f"pod {namespace or 'default'}/{name}", name, names)
+    raise _missing(f"pod {namespace or 'default'}/{name}", simulation, name, names)
 
 
-def _missing(what: str, name: str, names: dict[str, list[str]]) -> NotFoundError:
+def _missing(what: str, simulation: Simulation, name: str, names: dict[str, list[str]]) -> NotFoundError:
     """`names` are those there are, with what to call each."""
     near = get_close_matches(name, names, n=_NEAR_NAMES)
     near += [candidate for candidate in sorted(names) if candidate.startswith(name) and candidate not in near]
     shown = list(dict.fromkeys(title for candidate in near for title in names[candidate]))[:_NEAR_NAMES]
     hint = f"did you mean {', '.join(shown)}?" if shown else "there is nothing with a name like that"
-    return NotFoundError(f"{what} is not among the files; {hint}")
+    return NotFoundError(f"{what} is not {simulation.snapshot.origin.words}; {hint}")
 
 
 def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> Entry:
@@ -106,7 +112,7 @@ def _workload(simulation: Simulation, kind: str, name: str, namespace: str | Non
     names: dict[str, list[str]] = {}
     for manifest in candidates:
         names.setdefault(manifest.name, []).append(f"{manifest.namespace}/{manifest.name}")
-    raise _missing(f"{kind} {namespace or 'default'}/{name}", name, names)
+    raise _missing(f"{kind} {namespace or 'default'}/{name}", simulation, name, names)
 
 
 def _one_more(simulation: Simulation, manifest: Manifest, count: int) -> Entry | None:

@@ -25,6 +25,10 @@ DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
     }
 )
 
+ScoringStrategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
+DEFAULT_FIT_RESOURCES: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
+DEFAULT_BALANCED_RESOURCES = ("cpu", "memory")
+
 SYSTEM_DEFAULT_CONSTRAINTS = (
     TopologySpreadConstraint(
         topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3, label_selector=LabelSelector()
@@ -48,6 +52,13 @@ class Options:
             True gives the documented meaning instead.
         weights: What a rule's normalized score counts; a rule that is missing is not scored.
         disabled: Rules that neither filter nor score.
+        not_filtering: Rules that may score (see `weights`) but refuse no node.
+        fit_strategy: How NodeResourcesFit scores the resources in use.
+        fit_shape: Points (utilization in percent, score from 0 to 10) of RequestedToCapacityRatio.
+        fit_resources: The resources NodeResourcesFit scores, and what each counts.
+        ignored_resources: Extended resources that need not fit.
+        ignored_resource_groups: The same for all extended resources with one of these prefixes.
+        balanced_resources: The resources that NodeResourcesBalancedAllocation evens out.
     """
 
     hard_pod_affinity_weight: int = 1
@@ -59,11 +70,26 @@ class Options:
     exact_namespace_selectors: bool = False
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     disabled: frozenset[str] = frozenset()
+    not_filtering: frozenset[str] = frozenset()
+    fit_strategy: ScoringStrategy = "LeastAllocated"
+    fit_shape: tuple[tuple[int, int], ...] = ()
+    fit_resources: Mapping[str, int] = field(default_factory=lambda: DEFAULT_FIT_RESOURCES)
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_resource_groups: frozenset[str] = frozenset()
+    balanced_resources: tuple[str, ...] = DEFAULT_BALANCED_RESOURCES
     gates: FeatureGates = DEFAULT_GATES
 
     @property
     def system_defaulted(self) -> bool:
         return self.defaulting_type == "System"
+
+    @property
+    def scores_fit_by_default(self) -> bool:
+        return self.fit_strategy == "LeastAllocated" and self.fit_resources == DEFAULT_FIT_RESOURCES
+
+    @property
+    def balances_by_default(self) -> bool:
+        return set(self.balanced_resources) == set(DEFAULT_BALANCED_RESOURCES)
 
     @property
     def spread_defaults(self) -> tuple[TopologySpreadConstraint, ...]:

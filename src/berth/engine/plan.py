@@ -7,6 +7,7 @@ Then the choice is one argmax.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from berth.engine.arrays import BLOCKED, IndexArray, Int32Array, Slots
 from berth.engine.cluster import Cluster
 from berth.engine.podclass import PodClass
-from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
+from berth.engine.rules import NODE_RULES, RULE_ORDER, TOPOLOGY_RULES
 from berth.engine.rules.base import ERROR, NodeRule, Rule, TopologyRule, scale_table
 from berth.engine.usage import Reader, Usage, usage_key
 
@@ -65,11 +66,18 @@ class Plan:
         self.pod_class = pod_class
         options = pod_class.options
         self.node_rules: list[NodeRule] = [
-            rule(cluster, pod_class) for rule in NODE_RULES if rule.name not in options.disabled
+            rule(cluster, pod_class)
+            for rule in NODE_RULES
+            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
         ]
         self.topology_rules: list[TopologyRule] = [
-            rule(cluster, pod_class) for rule in TOPOLOGY_RULES if rule.name not in options.disabled
+            rule(cluster, pod_class)
+            for rule in TOPOLOGY_RULES
+            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
         ]
+        for rule in (*self.node_rules, *self.topology_rules):
+            if rule.name in options.not_filtering:
+                rule.stop_filtering()
         capacity = cluster.nodes.capacity
         weights = options.weights
         self._usage = self._shared_usage()
@@ -102,14 +110,12 @@ class Plan:
     @property
     def rules(self) -> list[Rule]:
         """All rules in upstream's order."""
-        balanced = [
-            r for r in self.node_rules if r.name in ("NodeResourcesBalancedAllocation", "ImageLocality")
-        ]
-        return [*(r for r in self.node_rules if r not in balanced), *self.topology_rules, *balanced]
+        return sorted((*self.node_rules, *self.topology_rules), key=lambda rule: RULE_ORDER.index(rule.name))
 
     def _prescore_error(self) -> str | None:
+        weights = self.pod_class.options.weights
         for rule in self.rules:
-            if rule.prescore is not None and rule.prescore.code == ERROR:
+            if rule.prescore is not None and rule.prescore.code == ERROR and rule.name in weights:
                 return f"PreScore {rule.name}: {rule.prescore.reasons[0]}"
         return None
 
@@ -184,18 +190,23 @@ class Plan:
             total = total + part
         return total
 
-    def choose(self, rng: np.random.Generator | None = None) -> int | None:
+    def choose(self, rng: np.random.Generator | None = None, also: Int32Array | None = None) -> int | None:
         """The best node's slot, None if no node is feasible.
 
-        Ties go to the node that came first, or are drawn with `rng`.
+        Ties go to the node that came first, or are drawn with `rng`; nodes that are not 0 in `also`
+        are refused as well.
         """
-        return None if (best := self.best(rng)) is None else best[0]
+        return None if (best := self.best(rng, also)) is None else best[0]
 
-    def best(self, rng: np.random.Generator | None = None) -> tuple[int, int] | None:
+    def best(
+        self, rng: np.random.Generator | None = None, also: Int32Array | None = None
+    ) -> tuple[int, int] | None:
         """Slot and weighted total of the node to take, None if no node is feasible."""
         if not self.cluster.nodes.live:
             return None
         blocked = self.blocked()
+        if also is not None:
+            blocked = blocked | also
         value = self.totals(blocked) - blocked
         best = int(value.argmax())
         if value[best] < 0:
@@ -208,6 +219,32 @@ class Plan:
             ties: IndexArray = np.flatnonzero(value == total)
             best = int(ties[nodes.arrival[ties].argmin()] if rng is None else rng.choice(ties))
         return best, total
+
+
+def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, str, float], None]) -> None:
+    """Run every rule over all nodes and tell how long each took to filter and to score.
+
+    Placing asks most rules about single nodes only, so this is an upper bound of what they cost.
+    """
+    blocked = plan.blocked()
+    every = plan.cluster.nodes.every_slot
+    scratch = np.zeros(len(blocked), dtype=np.int32)
+    weights = plan.pod_class.options.weights
+    for rule in plan.rules:
+        started = timer()
+        if rule.filters:
+            if isinstance(rule, NodeRule):
+                rule.feasible(every)
+            elif isinstance(rule, TopologyRule):
+                rule.block(scratch)
+            observe(rule.name, "Filter", timer() - started)
+        started = timer()
+        if rule.scores and rule.name in weights:
+            if isinstance(rule, NodeRule):
+                rule.raw(every)
+            elif isinstance(rule, TopologyRule):
+                rule.weighted(blocked, weights[rule.name])
+            observe(rule.name, "Score", timer() - started)
 
 
 def plans_kept(capacity: int) -> int:

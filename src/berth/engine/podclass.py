@@ -75,6 +75,14 @@ class RequiredNodes:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """A claim a pod mounts; that of an ephemeral volume is made for the pod and must belong to it."""
+
+    name: str
+    ephemeral: bool = False
+
+
 class PodClass:
     """What the pods of one class have in common.
 
@@ -113,6 +121,8 @@ class PodClass:
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
         self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
         self.owner = _controller(pod.metadata.owner_references)
+        self.priority = pod.spec.priority or 0
+        self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
         self.touches: dict[Counter, int] = {}
         self.running = 0
         self.plan: Plan | None = None
@@ -178,6 +188,11 @@ class PodClass:
         return index.term(parse_label_selector(term.label_selector), namespaces, selector)
 
     @property
+    def is_known(self) -> bool:
+        """Whether `touches` is complete: such a pod has run, and the class was not forgotten since."""
+        return self in self.label_set.classes
+
+    @property
     def owned_terms(self) -> Iterable[OwnedTerm]:
         yield from self.required_affinity
         yield from self.required_anti_affinity
@@ -229,6 +244,8 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
     meta, spec = pod.metadata, pod.spec
     annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
     volumes = _relevant(spec.volumes) if spec.volumes else None
+    # The claims of ephemeral volumes are named after their pod.
+    named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
     return _encoder.encode(
         (
             profile,
@@ -247,8 +264,10 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
             spec.resources,
             spec.host_network,
             spec.priority,
+            spec.preemption_policy,
             spec.scheduling_gates,
             volumes,
+            named,
             resizing(pod.status),
         )
     )
@@ -256,7 +275,20 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
 
 def _relevant(volumes: list[Volume]) -> list[Volume]:
     """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
-    return [v for v in volumes if v.image is not None or v.persistent_volume_claim is not None]
+    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral]
+
+
+def has_own_claims(spec: PodSpec) -> bool:
+    """Whether the pod has claims that no other pod has, for ephemeral volumes."""
+    return any(volume.ephemeral for volume in spec.volumes or ())
+
+
+def _claims(pod: Pod) -> Iterable[ClaimUse]:
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            yield ClaimUse(volume.persistent_volume_claim.claim_name or "")
+        elif volume.ephemeral is not None:
+            yield ClaimUse(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
 
 
 def resizing(status: PodStatus | None) -> PodStatus | None:

@@ -7,7 +7,7 @@ those are taken exactly and rounded up to whole units once at the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
@@ -43,13 +43,15 @@ class Requests:
     Attributes:
         plain: What must fit, by resource.
         nonzero: cpu and memory that a running pod adds to its node's load.
-        scored: cpu and memory that an incoming pod adds for the LeastAllocated score;
+        scored: cpu and memory that an incoming pod adds for NodeResourcesFit's score;
             upstream leaves pod-level requests out here.
+        scored_otherwise: What it adds of other resources, where that is not what `plain` says.
     """
 
     plain: Mapping[str, int]
     nonzero: tuple[int, int]
     scored: tuple[int, int]
+    scored_otherwise: Mapping[str, int] = field(default_factory=dict)
 
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -105,11 +107,22 @@ def _compute(spec: PodSpec, status: PodStatus | None) -> Requests:
     missing = {k: v for k, v in _FLOOR.items() if k not in exact} if pod_level else _FLOOR
     nonzero = _aggregate(spec, status, missing, pod_level=True)
     scored = _aggregate(spec, None, _FLOOR, pod_level=False) if pod_level or status else nonzero
+    plain = _tracked(exact)
+    containers = plain if scored is nonzero else _tracked(scored)
     return Requests(
-        {k: to_units(k, v) for k, v in exact.items() if k in (CPU, MEMORY, EPHEMERAL) or is_scalar(k)},
+        plain,
         _cpu_and_memory(nonzero),
         _cpu_and_memory(scored),
+        {
+            k: containers.get(k, 0)
+            for k in plain | containers
+            if k not in (CPU, MEMORY) and containers.get(k, 0) != plain.get(k, 0)
+        },
     )
+
+
+def _tracked(amounts: _Exact) -> dict[str, int]:
+    return {k: to_units(k, v) for k, v in amounts.items() if k in (CPU, MEMORY, EPHEMERAL) or is_scalar(k)}
 
 
 def _cpu_and_memory(amounts: _Exact) -> tuple[int, int]:

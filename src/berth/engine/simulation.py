@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from berth.engine.evaluation import evaluate
 from berth.engine.plan import Plan, SchedulingError, plan_for
+from berth.engine.podclass import has_own_claims
 from berth.engine.snapshot import GATED, Entry, Snapshot, unpinned
 from berth.engine.summary import NO_NODES, summarise, summarise_one
 
@@ -63,6 +64,7 @@ class Simulation:
         """Take back all but the first `placements`."""
         for placement in self.placements[placements:]:
             self.snapshot.cluster.remove_pod(placement.entry.key)
+            self.snapshot.cluster.volumes.forget(placement.entry.key)
         del self.placements[placements:]
 
 
@@ -124,6 +126,9 @@ class _Placer:
             return False
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
+        if pod_class.claims:
+            volumes = self._cluster.volumes
+            volumes.assume(entry.key, volumes.decisions(pod_class, node), node)
         self._cluster.assume(entry.key, pod_class, node, identity=self._cluster.identity_of(entry.pod))
         placements.append(Placement(entry, node, score))
         return True
@@ -139,10 +144,12 @@ class _Placer:
             return None
 
     def class_of(self, entry: Entry) -> PodClass:
-        if entry.daemon_of is None or entry.pod.spec.topology_spread_constraints:
+        spec = entry.pod.spec
+        if entry.daemon_of is None or spec.topology_spread_constraints or has_own_claims(spec):
             return self._cluster.class_of(entry.pod)
         # Pods of a DaemonSet differ in nothing but their node, and that is already decided: one class
-        # for all of them saves compiling the rules once a node. (Spreading alone looks at the pin.)
+        # for all of them saves compiling the rules once a node. (Spreading alone looks at the pin, and
+        # ephemeral volumes have claims of their own.)
         found = self._daemons.get(id(entry.manifest))
         if found is None:
             found = self._daemons[id(entry.manifest)] = unpinned(entry)

@@ -19,6 +19,7 @@ from berth.engine.options import Options
 from berth.engine.podclass import PodClass, class_key
 from berth.engine.rules.node_affinity import match_required
 from berth.engine.rules.taint_toleration import first_untolerated
+from berth.engine.snapshot_volumes import SnapshotVolumes
 from berth.kube.annotations import AnnotationError
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
@@ -42,6 +43,24 @@ _SELECTING_KINDS = ("ReplicaSet", "StatefulSet")
 
 class SnapshotError(Exception):
     """Objects that cannot be used together or at all; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the manifests are from.
+
+    Attributes:
+        words: How sentences say it.
+        controlled: Controllers are at work there, so that workloads have the pods they are to have.
+        whole_storage: Every claim, volume and storage class is there; by default, if any is.
+    """
+
+    words: str = "among the files"
+    controlled: bool = False
+    whole_storage: bool = False
+
+
+FILES = Origin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +114,7 @@ class Snapshot:
     cluster: Cluster
     manifests: list[Manifest]
     nodes: dict[str, Node]
+    origin: Origin = FILES
     running: list[Entry] = field(default_factory=list)
     pending: list[Entry] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -106,19 +126,25 @@ class Snapshot:
 
 
 def read(
-    manifests: Iterable[Manifest], options: Options | None = None, progress: Progress | None = None
+    manifests: Iterable[Manifest],
+    options: Options | None = None,
+    progress: Progress | None = None,
+    origin: Origin = FILES,
 ) -> Snapshot:
     """Take the manifests in; `progress` is told how many were, and of how many.
 
     Raises:
         SnapshotError: an object is not one the API server would accept.
     """
-    return _Reader(list(manifests), options or Options(), progress).read()
+    return _Reader(list(manifests), options or Options(), progress, origin).read()
 
 
 class _Reader:
-    def __init__(self, manifests: list[Manifest], options: Options, progress: Progress | None) -> None:
+    def __init__(
+        self, manifests: list[Manifest], options: Options, progress: Progress | None, origin: Origin
+    ) -> None:
         self._options = options
+        self._origin = origin
         self._progress = progress
         self._manifests = manifests
         self._classes = [m.object for m in manifests if isinstance(m.object, PriorityClass)]
@@ -131,10 +157,12 @@ class _Reader:
         cluster = Cluster(self._options, expected_nodes=len(nodes))
         for node in nodes.values():
             cluster.add_node(node)
-        snapshot = Snapshot(cluster, self._manifests, nodes)
+        snapshot = Snapshot(cluster, self._manifests, nodes, self._origin)
         expansion = self._expanded()
         for manifest in self._manifests:
             _add_context(cluster, manifest)
+        cluster.volumes.known = self._origin.whole_storage
+        self._volumes = SnapshotVolumes(cluster, self._manifests)
         for replica_set in expansion.replica_sets:
             cluster.set_owner(replica_set, "ReplicaSet")
         made: dict[int, list[Pod]] = {}
@@ -160,6 +188,8 @@ class _Reader:
                 self._progress((rounds * number + done + 1) // 2, number)
 
     def _expanded(self) -> Expansion:
+        if self._origin.controlled:
+            return Expansion()
         try:
             return expand(self._manifests)
         except ExpansionError as error:
@@ -190,9 +220,10 @@ class _Reader:
             raise SnapshotError(f"{manifest}: {errors[0]}{more}")
 
     def _notes(self, snapshot: Snapshot) -> Iterator[str]:
+        place = self._origin.words
         lost = [entry for entry in snapshot.running if entry.pod.spec.node_name not in snapshot.nodes]
         if lost:
-            yield f"{_some(lost)} on a node that is not among the files and does not count"
+            yield f"{_some(lost)} on a node that is not {place} and does not count"
         # A class that could be resolved would have given its pods a priority.
         unresolved = {
             entry.pod.spec.priority_class_name
@@ -200,14 +231,14 @@ class _Reader:
             if entry.pod.spec.priority is None
         }
         for name in sorted(filter(None, unresolved)):
-            yield f"there is no PriorityClass {name} among the files: its pods are placed with priority 0"
+            yield f"there is no PriorityClass {name} {place}: its pods are placed with priority 0"
         table = snapshot.cluster.nodes
         closed = [name for name in snapshot.nodes if not table.allocatable[PODS_ROW, table.slot_of[name]]]
         if closed and snapshot.pending:
             more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
             yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
         if snapshot.pending and not snapshot.nodes:
-            yield "there is no node among the files"
+            yield f"there is no node {place}"
 
     # --- pods ---------------------------------------------------------------------------
 
@@ -240,6 +271,7 @@ class _Reader:
             elif not is_terminating(pod):  # kube-scheduler leaves a pod that is going alone
                 if entry.daemon_of is None:
                     snapshot.cluster.class_of(pod)
+                self._volumes.add_pod(pod)
                 snapshot.pending.append(entry)
         except AnnotationError as error:
             raise SnapshotError(f"{entry.manifest}: {error}") from None

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from berth.engine.rules.base import SKIP, SUCCESS, Rejection, Status
+import numpy as np
+
+from berth.engine.absence import nobody
+from berth.engine.rules.base import SKIP, SUCCESS, NodeRule, Rejection, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from berth.engine.cluster import Cluster
     from berth.engine.evaluation import Evaluation
+    from berth.engine.plan import Plan
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -41,6 +45,39 @@ def summarise(cluster: Cluster, verdict: Evaluation) -> str:
         elif slot in verdict.rejections:
             reasons.update(verdict.rejections[slot][0].reasons)
     return sentence(count, reasons)
+
+
+def refusal(plan: Plan) -> tuple[str, frozenset[str]]:
+    """The sentence for a pod without a feasible node, and the rules that were the first to refuse some.
+
+    The same sentence as `summarise` makes of an evaluation, but for whole groups of nodes at a time.
+    """
+    cluster, nodes = plan.cluster, plan.cluster.nodes
+    count = nodes.live
+    if not count:
+        return NO_NODES, frozenset()
+    prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
+    for name, status in prefilter.items():
+        if status.code not in (SUCCESS, SKIP):
+            return f"0/{count} nodes are available: {', '.join(status.reasons)}.", frozenset((name,))
+    slots = np.flatnonzero(nodes.alive[: nodes.count])
+    reasons: Counter[str] = Counter()
+    rules: set[str] = set()
+    left_out = left_out_nodes(cluster, prefilter)
+    if left_out is not None:
+        slots = slots[np.isin(slots, list(left_out[1]))]
+        reasons[unsatisfied(left_out[0])] += count - len(slots)
+        rules.update(left_out[0])
+    for rule in plan.rules:
+        if not rule.filters or not len(slots):
+            continue
+        asked = slots[~rule.feasible(slots)] if isinstance(rule, NodeRule) else slots
+        for found in rule.refusals(asked, nobody(cluster)):
+            if len(found.slots):
+                rules.add(rule.name)
+            reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
+            slots = slots[~np.isin(slots, found.slots)]
+    return sentence(count, +reasons), frozenset(rules)
 
 
 def left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[list[str], set[int]] | None:

@@ -92,4 +92,10 @@ class Usage:
 def usage_key(pod_class: PodClass) -> Hashable:
     """Equal for classes that can share a `Usage`."""
     requests = pod_class.requests
-    return (pod_class.profile, frozenset(requests.plain.items()), requests.scored, pod_class.host_ports)
+    return (
+        pod_class.profile,
+        frozenset(requests.plain.items()),
+        requests.scored,
+        frozenset(requests.scored_otherwise.items()),
+        pod_class.host_ports,
+    )

@@ -19,7 +19,7 @@ def violations(cluster: Cluster, key: str) -> list[Rejection]:
         KeyError: no such pod, or it runs on a node that is not there.
     """
     slot = cluster.slot_of_pod(key)
-    with cluster.taken_out(key) as pod_class:
+    with cluster.without(key) as (pod_class,):
         rules = [rule for rule in plan_for(cluster, pod_class).rules if rule.filters]
         found = [rule.reject(slot) for rule in rules]
     return [rejection for rejection in found if rejection is not None]

@@ -8,11 +8,14 @@ from berth.kube.objects import (
     KubeObject,
     Namespace,
     Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PriorityClass,
     ReplicationController,
     Service,
+    StorageClass,
     Workload,
 )
 
@@ -25,6 +28,7 @@ _VERSIONS = {
     "batch": ("v1", "v1beta1", "v2alpha1"),
     "policy": ("v1", "v1beta1"),
     "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1"),
+    "storage.k8s.io": ("v1", "v1beta1", "v1alpha1"),
 }
 _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("", "Pod"): Pod,
@@ -32,10 +36,13 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("", "Namespace"): Namespace,
     ("", "Service"): Service,
     ("", "ReplicationController"): ReplicationController,
+    ("", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("", "PersistentVolume"): PersistentVolume,
     ("batch", "Job"): Job,
     ("batch", "CronJob"): CronJob,
     ("policy", "PodDisruptionBudget"): PodDisruptionBudget,
     ("scheduling.k8s.io", "PriorityClass"): PriorityClass,
+    ("storage.k8s.io", "StorageClass"): StorageClass,
     **{
         (group, kind): Workload
         for group in _WORKLOAD_GROUPS
@@ -44,7 +51,7 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("apps", "StatefulSet"): Workload,
 }
 _BY_KIND = {kind: view for (_, kind), view in _VIEWS.items()}
-_CLUSTER_SCOPED = frozenset({"Node", "Namespace", "PriorityClass"})
+_CLUSTER_SCOPED = frozenset({"Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass"})
 
 
 def group_of(api_version: str) -> str:

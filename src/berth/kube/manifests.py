@@ -73,7 +73,9 @@ class Manifest:
         if isinstance(self.raw, dict):
             return self.raw
         decoded: RawObject = json_reader.to_builtins(self.raw)
-        return decoded
+        if "kind" in decoded:
+            return decoded
+        return {"apiVersion": self.api_version, "kind": self.kind, **decoded}  # an item of a PodList
 
     @property
     def title(self) -> str:
@@ -111,6 +113,20 @@ def load(
             manifests.append(named)
         done += len(content)
     return manifests
+
+
+def listed(items: Iterable[msgspec.Raw], kind: str, api_version: str, server: str) -> Iterator[Manifest]:
+    """Objects as an API server lists them, which do not say of which kind they are.
+
+    Raises:
+        ManifestError: one cannot be read.
+    """
+    source = Source(server)
+    for item in items:
+        try:
+            yield _from_json_object(kind, api_version, source, item)
+        except RecursionError:
+            raise ManifestError(f"{server}: {TOO_DEEP}") from None
 
 
 def _report(progress: Progress, before: int, total: int, within: int) -> None:

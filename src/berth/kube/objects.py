@@ -186,10 +186,34 @@ class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
     claim_name: str | None = None
 
 
+class ClaimResources(Struct, frozen=True):
+    requests: ResourceList | None = None
+
+
+class PersistentVolumeClaimSpec(Struct, frozen=True):
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    volume_mode: str | None = None
+    resources: ClaimResources | None = None
+    selector: LabelSelector | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimTemplate(Struct, frozen=True):
+    metadata: ObjectMeta | None = None
+    spec: PersistentVolumeClaimSpec | None = None
+
+
+class EphemeralVolumeSource(Struct, frozen=True):
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
 class Volume(Struct, frozen=True):
     name: str | None = None
     image: ImageVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
 
 
 class PodSchedulingGroup(Struct, frozen=True):
@@ -227,10 +251,12 @@ class Condition(Struct, frozen=True):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
+    message: str | None = None
 
 
 class PodStatus(Struct, frozen=True):
     phase: str | None = None
+    start_time: str | None = None
     nominated_node_name: str | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
@@ -380,11 +406,39 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
 
 
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    disruptions_allowed: Int32 | None = None
+    disrupted_pods: dict[str, str] | None = None
+
+
 class PodDisruptionBudget(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus | None = None
+
+
+class GangPolicy(Struct, frozen=True):
+    min_count: Int32 | None = None
+
+
+class GroupPolicy(Struct, frozen=True):
+    gang: GangPolicy | None = None
+
+
+class PodGroupSpec(Struct, frozen=True):
+    """Of both kinds of pod groups: one has a policy, the other a number."""
+
+    scheduling_policy: GroupPolicy | None = None
+    min_member: Int32 | None = None
+
+
+class PodGroup(Struct, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
 
 
 class ServiceSpec(Struct, frozen=True):
@@ -398,6 +452,71 @@ class Service(Struct, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
 
+# --- storage ---------------------------------------------------------------------
+
+
+class PersistentVolumeClaimStatus(Struct, frozen=True):
+    phase: str | None = None
+
+
+class PersistentVolumeClaim(Struct, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus | None = None
+
+
+class ObjectReference(Struct, frozen=True):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class VolumeNodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct, frozen=True):
+    capacity: ResourceList | None = None
+    access_modes: list[str] | None = None
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    claim_ref: ObjectReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeStatus(Struct, frozen=True):
+    phase: str | None = None
+
+
+class PersistentVolume(Struct, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus | None = None
+
+
+class TopologySelectorLabelRequirement(Struct, frozen=True):
+    key: str | None = None
+    values: list[str] | None = None
+
+
+class TopologySelectorTerm(Struct, frozen=True):
+    match_label_expressions: list[TopologySelectorLabelRequirement] | None = None
+
+
+class StorageClass(Struct, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str | None = None
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologySelectorTerm] | None = None
+
+
 KubeObject = (
     Pod
     | Node
@@ -409,6 +528,9 @@ KubeObject = (
     | PriorityClass
     | PodDisruptionBudget
     | Service
+    | PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
 )
 
 RawObject = dict[str, Any]

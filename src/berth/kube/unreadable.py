@@ -15,6 +15,8 @@ from berth.kube.objects import (
     KubeObject,
     Node,
     ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodSpec,
     PodTemplateSpec,
@@ -91,6 +93,10 @@ def _lists(view: KubeObject) -> Iterator[tuple[Path, ResourceList]]:
             yield ("status", "capacity"), view.status.capacity
         if view.status is not None and view.status.allocatable:
             yield ("status", "allocatable"), view.status.allocatable
+    elif isinstance(view, PersistentVolume):
+        yield ("spec", "capacity"), view.spec.capacity or {}
+    elif isinstance(view, PersistentVolumeClaim):
+        yield ("spec", "resources", "requests"), (view.spec.resources and view.spec.resources.requests) or {}
     else:
         for path, template in _templates(view):
             if template.spec is not None:

@@ -12,6 +12,9 @@ from berth.engine.rules.node_unschedulable import NodeUnschedulable
 from berth.engine.rules.pod_topology_spread import PodTopologySpread
 from berth.engine.rules.resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from berth.engine.rules.taint_toleration import TaintToleration
+from berth.engine.rules.volume_binding import VolumeBinding
+from berth.engine.rules.volume_restrictions import VolumeRestrictions
+from berth.engine.rules.volume_zone import VolumeZone
 
 NODE_RULES: tuple[type[NodeRule], ...] = (
     NodeUnschedulable,
@@ -20,7 +23,25 @@ NODE_RULES: tuple[type[NodeRule], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeBinding,
+    VolumeZone,
     NodeResourcesBalancedAllocation,
     ImageLocality,
 )
-TOPOLOGY_RULES: tuple[type[TopologyRule], ...] = (PodTopologySpread, InterPodAffinity)
+TOPOLOGY_RULES: tuple[type[TopologyRule], ...] = (VolumeRestrictions, PodTopologySpread, InterPodAffinity)
+# Rule names in the order in which kube-scheduler runs them, whatever their kind here.
+RULE_ORDER = (
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+)

@@ -13,13 +13,17 @@ any placement may change; it keeps those counts and turns them into vectors on d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
 from berth.engine.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
+from berth.engine.happenings import Change
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from berth.engine.absence import Absence
     from berth.engine.cluster import Cluster
     from berth.engine.podclass import PodClass
 
@@ -43,6 +47,15 @@ class Rejection:
     code: str
     reasons: tuple[str, ...]
     causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refusal:
+    """The nodes, possibly none, that a rule refuses for the same reasons: a `Rejection` of each."""
+
+    slots: IndexArray
+    code: str
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +90,39 @@ class Rule:
         self.nodes = cluster.nodes
         self.pod_class = pod_class
 
+    @classmethod
+    def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        """Whether the rule has anything to say about such pods; if not, they are placed without it."""
+        del cluster, pod_class
+        return True
+
+    def stop_filtering(self) -> None:
+        """Only score from now on."""
+        self.filters, self.prefilter = False, None
+
     def reject(self, slot: int) -> Rejection | None:
         """Why the node at `slot` is refused, None if it is not."""
         raise NotImplementedError
+
+    def helped_by(self, change: Change) -> bool:
+        """Whether a node that was refused may be feasible after a change; see `berth.engine.hints`.
+
+        The cluster may have seen later changes, too. Not to know is to say yes.
+        """
+        del change
+        return True
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        """Which of these nodes are refused, each judged as if its own pods in `gone` had left it.
+
+        This is right for rules that do not look at other pods; the others answer for themselves.
+        """
+        del gone
+        found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        for slot in slots.tolist():
+            if rejection := self.reject(slot):
+                found.setdefault((rejection.code, rejection.reasons), []).append(slot)
+        return [Refusal(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
 
 
 class NodeRule(Rule):
@@ -96,12 +139,20 @@ class NodeRule(Rule):
     def feasible(self, slots: Slots) -> BoolArray:
         raise NotImplementedError
 
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        return super().refusals(slots[~self.feasible(slots)], gone)
+
     def raw(self, slots: Slots) -> IntArray:
         raise NotImplementedError
 
     def normalized(self, raw: IntArray) -> IntArray:
         """Raw scores of the feasible nodes on the common scale 0 to 100."""
         return raw
+
+    def admits(self, slot: int) -> bool:
+        """False if the node is refused whatever pods come and go, until the node itself changes."""
+        del slot
+        return True
 
     # Between two placements usually one node has changed, and on one node plain integers are
     # many times faster than arrays of length one. Rules asked that often answer for themselves.
@@ -114,11 +165,22 @@ class NodeRule(Rule):
 
 
 class TopologyRule(Rule):
-    """A rule about where other pods run."""
+    """A rule about where other pods run.
+
+    Attributes:
+        helpers: The kinds of change that may help a pod this rule refused.
+    """
+
+    helpers: ClassVar[tuple[type[Change], ...]] = get_args(Change)
 
     def block(self, out: Int32Array) -> None:
         """Set BLOCKED in `out` for every node that is refused."""
         raise NotImplementedError
+
+    def bars(self, slot: int) -> bool:
+        """True only if the node at `slot` is refused now; a quick look for `berth.engine.hints`."""
+        del slot
+        return False
 
     def raw_scores(self, blocked: Int32Array) -> IntArray:
         """Scores before normalization; only feasible nodes' (`blocked` 0) are meaningful."""

@@ -8,15 +8,28 @@ pod costs the same however many run.  See the pod-affinity design document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.arrays import IndexArray, Int32Array, Int64Array
+from berth.engine.absence import Absence
+from berth.engine.arrays import BoolArray, IndexArray, Int32Array, Int64Array
 from berth.engine.cluster import Cluster
 from berth.engine.counts import Counter
+from berth.engine.happenings import (
+    OF_NODES,
+    OF_PODS,
+    Change,
+    NamespaceChanged,
+    NodeCame,
+    NodeChanged,
+    NodeLeft,
+    PodCame,
+    PodLeft,
+)
 from berth.engine.matching import Term
+from berth.engine.nodes import PODS_ROW
 from berth.engine.podclass import OwnedTerm, PodClass
 from berth.engine.rules.base import (
     MAX_SCORE,
@@ -24,6 +37,7 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    Refusal,
     Rejection,
     Status,
     TopologyRule,
@@ -42,6 +56,7 @@ _Counters = dict[str, Counter]
 
 class InterPodAffinity(TopologyRule):
     name = "InterPodAffinity"
+    helpers = (PodLeft, PodCame, NodeCame, NodeChanged, NodeLeft, NamespaceChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -49,6 +64,7 @@ class InterPodAffinity(TopologyRule):
         self._required = self._incoming(pod_class.required_affinity)
         self._anti = self._incoming(pod_class.required_anti_affinity)
         self._preferred = self._incoming(pod_class.preferred)
+        self._filtering = True
         self._scored = not options.ignore_preferred_terms_of_existing_pods or bool(pod_class.preferred)
         self._affinity_counts: _Counters = {}
         self._anti_counts: _Counters = {}
@@ -152,11 +168,18 @@ class InterPodAffinity(TopologyRule):
 
     @property
     def filters(self) -> bool:  # type: ignore[override]
+        if not self._filtering:
+            return False
         return bool(self._required or self._anti or any(c.total for c in self._existing_counts.values()))
 
     @property
-    def prefilter(self) -> Status:  # type: ignore[override]
+    def prefilter(self) -> Status | None:  # type: ignore[override]
+        if not self._filtering:
+            return None
         return PROCEED if self.filters else SKIPPED
+
+    def stop_filtering(self) -> None:
+        self._filtering = False
 
     @property
     def is_first(self) -> bool:
@@ -182,6 +205,71 @@ class InterPodAffinity(TopologyRule):
         if found is None:
             found = self._projections[purpose, key] = Projection(self.nodes, self.nodes.column(key))
         return found
+
+    # --- what helps ---------------------------------------------------------------
+
+    def bars(self, slot: int) -> bool:
+        for key in self._anti_counts.keys() | self._existing_counts.keys():
+            domain = self.nodes.column(key).ids.item(slot)
+            if domain and not self._unopposed(key, domain):
+                return True
+        return bool(self._required) and not self.is_first and not self._has_peers(slot)
+
+    def helped_by(self, change: Change) -> bool:
+        if isinstance(change, OF_PODS):
+            return not change.pod_class.is_known or self._helped_by_pod(change)
+        if isinstance(change, OF_NODES):
+            return self._helped_by_node(change)
+        return isinstance(change, NamespaceChanged)
+
+    def _helped_by_pod(self, change: PodLeft | PodCame) -> bool:
+        if isinstance(change, PodLeft):
+            return self._loses(change.pod_class, change.slot)
+        touches = change.pod_class.touches
+        return bool(touches) and any(counter in touches for counter in self._affinity_counts.values())
+
+    def _helped_by_node(self, change: NodeCame | NodeChanged | NodeLeft) -> bool:
+        if isinstance(change, NodeCame):  # it may have come back with pods that are wanted
+            return self.nodes.requested.item(PODS_ROW, change.slot) > 0 and self._has_peers(change.slot)
+        if isinstance(change, NodeChanged):
+            return change.labels and self._moved(change)
+        return change.old is None or self._without(change.old.metadata.labels or {})
+
+    def _loses(self, pod_class: PodClass, slot: int) -> bool:
+        """Whether a pod that left took the last objection to its domain along, or was the last peer."""
+        touches = pod_class.touches
+        if not touches:
+            return False
+        for group in (self._anti_counts, self._existing_counts):
+            for key, counter in group.items():
+                if counter in touches and self._unopposed(key, self.nodes.column(key).ids.item(slot)):
+                    return True
+        return any(counter in touches for counter in self._affinity_counts.values()) and self.is_first
+
+    def _has_peers(self, slot: int) -> bool:
+        """Whether there is a wanted pod in some domain of the node."""
+        for key, counter in self._affinity_counts.items():
+            if counter.counts[self.nodes.column(key).ids[slot]] > 0:
+                return True
+        return False
+
+    def _without(self, labels: Mapping[str, str]) -> bool:
+        """The same for all pods of a node that left."""
+        for key in self._anti_counts.keys() | self._existing_counts.keys():
+            if key in labels and self._unopposed(key, self.nodes.column(key).id_of(labels[key])):
+                return True
+        return bool(self._required) and self.is_first
+
+    def _unopposed(self, key: str, domain: int) -> bool:
+        """Whether there is such a domain, and no pod in it that keeps this one away."""
+        groups = (self._anti_counts, self._existing_counts)
+        return domain > 0 and not any(key in g and g[key].counts.item(domain) > 0 for g in groups)
+
+    def _moved(self, change: NodeChanged) -> bool:
+        """Whether the node, and so the pods on it, stands in other domains now."""
+        before, after = change.old.metadata.labels or {}, self.nodes.labels[change.slot] or {}
+        groups = (self._affinity_counts, self._anti_counts, self._existing_counts)
+        return any(before.get(key) != after.get(key) for group in groups for key in group)
 
     # --- score ------------------------------------------------------------------
 
@@ -249,6 +337,35 @@ class InterPodAffinity(TopologyRule):
         if causes := tuple(self._objections(slot)):
             return Rejection(self.name, UNSCHEDULABLE, (REASON_EXISTING,), causes)
         return None
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        if self._required:
+            missing = self._misses_peers(slots, gone)
+            yield Refusal(slots[missing], UNRESOLVABLE, (REASON_AFFINITY,))
+            slots = slots[~missing]
+        for counters, reason in (
+            (self._anti_counts, REASON_ANTI_AFFINITY),
+            (self._existing_counts, REASON_EXISTING),
+        ):
+            objects = np.zeros(len(slots), dtype=np.bool_)
+            for key, counter in counters.items():
+                # Domain 0, that of nodes without the label, counts nobody.
+                objects |= counter.counts[self.nodes.column(key).ids[slots]] > gone.counted(counter)[slots]
+            yield Refusal(slots[objects], UNSCHEDULABLE, (reason,))
+            slots = slots[~objects]
+
+    def _misses_peers(self, slots: IndexArray, gone: Absence) -> BoolArray:
+        missing, nobody = np.zeros((2, len(slots)), dtype=np.bool_)
+        nobody[:] = all(self.pod_class.label_set in term.selected for term, _ in self._required)
+        for key, counter in self._affinity_counts.items():
+            leaving = gone.counted(counter)[slots]
+            missing |= counter.counts[self.nodes.column(key).ids[slots]] <= leaving
+            nobody &= leaving == counter.total
+        # Where no peer would be left anywhere, the pod may start the group, if it belongs to it.
+        missing &= ~nobody
+        for key in self._affinity_counts:
+            missing |= self.nodes.column(key).ids[slots] == 0
+        return missing
 
     def _missing_peers(self, slot: int) -> Iterable[str]:
         first = self.is_first

@@ -7,12 +7,13 @@ selector are alternatives.  See the node-affinity design document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
 from berth.engine.cluster import Cluster
+from berth.engine.happenings import Change, NodeChanged
 from berth.engine.nodes import NodeTable
 from berth.engine.podclass import PodClass
 from berth.engine.rules.base import (
@@ -82,6 +83,14 @@ def match_required(nodes: NodeTable, pod_class: PodClass, slots: Slots) -> BoolA
     return matches
 
 
+def has_required(pod_class: PodClass, labels: Mapping[str, str], name: str) -> bool:
+    """`match_required` of one node, given by its labels and name."""
+    selector = pod_class.node_selector
+    return (selector is None or selector.matches(labels)) and all(
+        required.selector.matches(labels, name) for required in pod_class.required_nodes
+    )
+
+
 class NodeAffinity(NodeRule):
     name = "NodeAffinity"
     scaling = True
@@ -130,6 +139,20 @@ class NodeAffinity(NodeRule):
         for enforced in self._enforced:
             matches &= match_terms(self.nodes, enforced, slots)
         return matches
+
+    def admits(self, slot: int) -> bool:
+        return self._matches(self.nodes.labels[slot] or {}, self.nodes.names[slot] or "")
+
+    def _matches(self, labels: Mapping[str, str], name: str) -> bool:
+        return has_required(self.pod_class, labels, name) and all(
+            enforced.matches(labels, name) for enforced in self._enforced
+        )
+
+    def helped_by(self, change: Change) -> bool:
+        if not (isinstance(change, NodeChanged) and change.labels):
+            return False
+        old = change.old.metadata
+        return not self._matches(old.labels or {}, old.name or "")
 
     def raw(self, slots: Slots) -> IntArray:
         total = np.zeros(len(self.nodes.alive[slots]), dtype=np.int64)

@@ -6,6 +6,7 @@ import numpy as np
 
 from berth.engine.arrays import BoolArray, Slots
 from berth.engine.cluster import Cluster
+from berth.engine.happenings import Change
 from berth.engine.podclass import PodClass
 from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
 
@@ -26,6 +27,13 @@ class NodeName(NodeRule):
         if slot is not None:
             matches[slot] = True
         return matches[slots]
+
+    def admits(self, slot: int) -> bool:
+        return not self._wanted or self.nodes.names[slot] == self._wanted
+
+    def helped_by(self, change: Change) -> bool:
+        del change
+        return False  # a node never changes its name, and whether one that came is right, `admits` says
 
     def reject(self, slot: int) -> Rejection | None:
         if not self._wanted or self.nodes.names[slot] == self._wanted:

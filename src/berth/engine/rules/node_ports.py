@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from berth.engine.arrays import BoolArray, Slots
+from berth.engine.absence import Absence
+from berth.engine.arrays import BoolArray, IndexArray, Slots
 from berth.engine.cluster import Cluster
+from berth.engine.happenings import Change, PodLeft
 from berth.engine.nodes import HostPort
 from berth.engine.podclass import PodClass
-from berth.engine.rules.base import PROCEED, SKIPPED, UNSCHEDULABLE, NodeRule, Rejection
+from berth.engine.rules.base import PROCEED, SKIPPED, UNSCHEDULABLE, NodeRule, Refusal, Rejection
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -35,6 +39,23 @@ class NodePorts(NodeRule):
                 taken |= column[slots] > 0
         return taken
 
+    def feasible_at(self, slot: int) -> bool:
+        return not any(
+            port.conflicts(ip) and column[slot] > 0
+            for port in self.pod_class.host_ports
+            for ip, column in self.nodes.ports.get((port.protocol, port.port), {}).items()
+        )
+
+    def helped_by(self, change: Change) -> bool:
+        if not isinstance(change, PodLeft):
+            return False
+        freed = any(
+            (port.protocol, port.port) == (other.protocol, other.port) and port.conflicts(other.ip)
+            for other in change.pod_class.host_ports
+            for port in self.pod_class.host_ports
+        )
+        return freed and self.feasible_at(change.slot)
+
     def reject(self, slot: int) -> Rejection | None:
         at = np.array([slot], dtype=np.intp)
         taken = [port for port in self.pod_class.host_ports if self._taken(port, at)[0]]
@@ -42,3 +63,12 @@ class NodePorts(NodeRule):
             return None
         causes = tuple(f"host port {p.port}/{p.protocol} on {p.ip} is in use" for p in taken)
         return Rejection(self.name, UNSCHEDULABLE, (REASON,), causes)
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        taken = np.zeros(len(slots), dtype=np.bool_)
+        for wanted in self.pod_class.host_ports:
+            for ip, column in self.nodes.ports.get((wanted.protocol, wanted.port), {}).items():
+                if wanted.conflicts(ip):
+                    freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
+                    taken |= column[slots] > freed[slots]
+        yield Refusal(slots[taken], UNSCHEDULABLE, (REASON,))

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from berth.engine.arrays import BoolArray, Slots
+from berth.engine.happenings import Change, NodeChanged
 from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
 from berth.engine.rules.taint_toleration import tolerates
 from berth.kube.objects import Taint
@@ -25,6 +26,12 @@ class NodeUnschedulable(NodeRule):
     def feasible(self, slots: Slots) -> BoolArray:
         cordoned = self.nodes.unschedulable[slots]
         return np.ones_like(cordoned) if self._tolerated else ~cordoned
+
+    def admits(self, slot: int) -> bool:
+        return self._tolerated or not self.nodes.unschedulable[slot]
+
+    def helped_by(self, change: Change) -> bool:
+        return isinstance(change, NodeChanged) and change.unschedulable
 
     def reject(self, slot: int) -> Rejection | None:
         if self._tolerated or not self.nodes.unschedulable[slot]:

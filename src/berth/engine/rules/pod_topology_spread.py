@@ -6,13 +6,25 @@ one; a soft constraint prefers emptier domains.  See the topology-spread design 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from weakref import WeakSet
 
 import numpy as np
 
+from berth.engine.absence import Absence
 from berth.engine.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Int64Array, IntArray
 from berth.engine.cluster import Cluster
+from berth.engine.happenings import (
+    OF_NODES,
+    OF_PODS,
+    Change,
+    NodeCame,
+    NodeChanged,
+    NodeLeft,
+    OwnersChanged,
+    PodCame,
+    PodLeft,
+)
 from berth.engine.podclass import PodClass
 from berth.engine.rules.base import (
     MAX_SCORE,
@@ -20,6 +32,7 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    Refusal,
     Rejection,
     TopologyRule,
 )
@@ -40,6 +53,7 @@ REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing
 
 class PodTopologySpread(TopologyRule):
     name = "PodTopologySpread"
+    helpers = (PodLeft, PodCame, NodeCame, NodeChanged, NodeLeft, OwnersChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -116,6 +130,31 @@ class PodTopologySpread(TopologyRule):
     def block(self, out: Int32Array) -> None:
         for spread in self.hard:
             out |= spread.blocked()
+
+    def bars(self, slot: int) -> bool:
+        return any(spread.bars(slot) for spread in self.hard)
+
+    def helped_by(self, change: Change) -> bool:
+        if isinstance(change, OF_PODS):
+            return not change.pod_class.is_known or self._helped_by_pod(change)
+        if isinstance(change, OF_NODES):
+            return self._helped_by_node(change)
+        return isinstance(change, OwnersChanged) and not self.pod_class.spread_constraints
+
+    def _helped_by_pod(self, change: PodLeft | PodCame) -> bool:
+        pod_class = change.pod_class
+        if isinstance(change, PodCame):
+            return any(spread.raised_by_pod(pod_class) for spread in self.hard)
+        if change.terminating:
+            return False  # it was not counted any more
+        return any(spread.freed_by_pod(pod_class, change.slot) for spread in self.hard)
+
+    def _helped_by_node(self, change: NodeCame | NodeChanged | NodeLeft) -> bool:
+        if isinstance(change, NodeCame):
+            return any(spread.raised_by_node(change.slot) for spread in self.hard)
+        if isinstance(change, NodeChanged):
+            return any(spread.moved_by(change) for spread in self.hard)
+        return any(spread.freed_by_node(change.old) for spread in self.hard)
 
     # --- score ------------------------------------------------------------------
 
@@ -218,6 +257,15 @@ class PodTopologySpread(TopologyRule):
                 )
                 return Rejection(self.name, UNSCHEDULABLE, (REASON_SKEW,), (cause,))
         return None
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        for spread in self.hard:
+            unlabelled = spread.column.ids[slots] == 0
+            yield Refusal(slots[unlabelled], UNRESOLVABLE, (REASON_NO_LABEL,))
+            slots = slots[~unlabelled]
+            exceeded = spread.exceeded(slots, gone)
+            yield Refusal(slots[exceeded], UNSCHEDULABLE, (REASON_SKEW,))
+            slots = slots[~exceeded]
 
 
 def _invert(raw: Int64Array) -> Int64Array:

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, FloatArray, Int32Array, Slots, grown
+from berth.engine.absence import Absence
+from berth.engine.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
 from berth.engine.cluster import Cluster
 from berth.engine.columns import LabelColumn
 from berth.engine.counts import Counter
+from berth.engine.happenings import NodeChanged
 from berth.engine.matching import Term
+from berth.engine.nodes import PODS_ROW
 from berth.engine.options import HOSTNAME
 from berth.engine.podclass import PodClass
-from berth.engine.rules.node_affinity import match_required
+from berth.engine.rules.node_affinity import has_required, match_required
 from berth.engine.rules.taint_toleration import first_untolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
-from berth.kube.objects import TopologySpreadConstraint
+from berth.kube.objects import Node, TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
@@ -173,6 +176,61 @@ class HardConstraint(CountedConstraint):
     def most_allowed(self) -> int:
         """The highest count a domain may have before the pod comes."""
         return self.constraint.max_skew + self.minimum - self.matches_self
+
+    def exceeded(self, slots: IndexArray, gone: Absence) -> BoolArray:
+        """Whether nodes are refused for their domain's count, each without its own pods in `gone`."""
+        # A domain that becomes the emptiest by losing pods is not too full by either minimum.
+        counts = self.counter.counts[self.column.ids[slots]] - gone.counted(self.counter)[slots]
+        exceeded: BoolArray = counts > self.most_allowed
+        return exceeded
+
+    # --- what helps -----------------------------------------------------------------
+
+    def bars(self, slot: int) -> bool:
+        return not self._has_room_in(self.column.ids.item(slot))
+
+    def _has_room_in(self, domain: int) -> bool:
+        return domain > 0 and self.counter.counts.item(domain) <= self.most_allowed
+
+    def freed_by_pod(self, pod_class: PodClass, slot: int) -> bool:
+        """Whether one of these having left the node gave its domain room."""
+        counted = self.counter in pod_class.touches and bool(self.eligible[slot])
+        return counted and self._has_room_in(self.column.ids.item(slot))
+
+    def raised_by_pod(self, pod_class: PodClass) -> bool:
+        """Whether one of these having come, wherever that was, may have raised the minimum."""
+        return self.counter in pod_class.touches and self.minimum > 0
+
+    def raised_by_node(self, slot: int) -> bool:
+        """Whether the node, as the one domain that was missing or by the pods on it, may have raised it."""
+        raises = self.constraint.min_domains > 1 or self._cluster.nodes.requested.item(PODS_ROW, slot) > 0
+        return raises and bool(self.eligible[slot]) and self.minimum > 0
+
+    def moved_by(self, change: NodeChanged) -> bool:
+        """Whether the node stands in other domains now, or began or ceased to count."""
+        old, slot = change.old, change.slot
+        if change.labels:
+            before, after = old.metadata.labels or {}, self._cluster.nodes.labels[slot] or {}
+            if any(before.get(key) != after.get(key) for key in self._keys):
+                return True
+            if self.constraint.honor_affinity:
+                name = old.metadata.name or ""
+                was, now = (has_required(self._pod_class, labels, name) for labels in (before, after))
+                if was != now:
+                    return True
+        return change.taints and self.constraint.honor_taints
+
+    def freed_by_node(self, old: Node | None) -> bool:
+        """Whether its domain is gone, so that the minimum may be higher, or has room now."""
+        if old is None:
+            return True
+        labels = old.metadata.labels or {}
+        if not all(key in labels for key in self._keys):
+            return False
+        domain = self.column.id_of(labels[self.constraint.topology_key])
+        if not domain or not self.nodes_in[domain]:
+            return self.minimum > 0
+        return self._has_room_in(domain)
 
     def blocked(self) -> Int32Array:
         full = self.counter.counts > self.most_allowed

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.happenings import Change, NodeChanged
 from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Rejection, scale_to_max
 from berth.kube.objects import Taint, Toleration
 
@@ -63,6 +64,19 @@ class TaintToleration(NodeRule):
 
     def normalized(self, raw: IntArray) -> Int64Array:
         return scale_to_max(raw, reverse=True)
+
+    def admits(self, slot: int) -> bool:
+        taints = self.nodes.taints
+        return self._tolerated(taints.values[taints.ids.item(slot)])
+
+    def _tolerated(self, taints: Iterable[Taint]) -> bool:
+        return first_untolerated(self.pod_class.spec.tolerations, taints) is None
+
+    def helped_by(self, change: Change) -> bool:
+        if not (isinstance(change, NodeChanged) and change.taints):
+            return False
+        spec = change.old.spec
+        return not self._tolerated((spec and spec.taints) or ())
 
     def reject(self, slot: int) -> Rejection | None:
         taints = self.nodes.taints

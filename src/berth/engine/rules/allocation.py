@@ -1,0 +1,218 @@
+"""Scores of a node's allocation for any choice of resources, as a profile may ask for.
+
+`berth.engine.rules.resources` computes the default, cpu and memory by LeastAllocated, by itself.
+Integers are upstream's (noderesources/resource_allocation.go and the scorers beside it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, FloatArray, Int64Array, Slots
+from berth.engine.nodes import NodeTable
+from berth.engine.options import Options
+from berth.engine.podclass import PodClass
+from berth.engine.requests import CPU, EPHEMERAL, MEMORY, is_scalar
+from berth.engine.rules.base import MAX_SCORE
+from berth.kube.resource_names import is_extended
+
+_POINT_SCALE = MAX_SCORE // 10  # points of a shape score from 0 to 10
+_FULL = 100
+_TWO = 2
+
+
+def is_ignored(resource: str, options: Options) -> bool:
+    """Whether the profile lets pods with this request onto nodes that do not have it."""
+    if not options.ignored_resources and not options.ignored_resource_groups:
+        return False
+    group = resource.partition("/")[0]
+    ignored = resource in options.ignored_resources or group in options.ignored_resource_groups
+    return ignored and is_extended(resource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A resource that counts.
+
+    Attributes:
+        row: Its row in the node table.
+        wanted: What the incoming pod adds.
+        nonzero_row: Its row among the loads that have a floor, None if it is not among them.
+    """
+
+    row: int
+    wanted: int
+    weight: int = 1
+    nonzero_row: int | None = None
+
+    def used(self, nodes: NodeTable, slots: Slots) -> Int64Array:
+        used: Int64Array = (
+            nodes.requested[self.row, slots]
+            if self.nonzero_row is None
+            else nodes.nonzero[self.nonzero_row, slots]
+        )
+        return used
+
+    def used_at(self, nodes: NodeTable, slot: int) -> int:
+        if self.nonzero_row is None:
+            return nodes.requested.item(self.row, slot)
+        return nodes.nonzero.item(self.nonzero_row, slot)
+
+
+def _counts(name: str, wanted: int) -> bool:
+    """A scalar resource counts if the pod asks for it, and names the scheduler does not track never do."""
+    return wanted > 0 if is_scalar(name) else name in (CPU, MEMORY, EPHEMERAL)
+
+
+class FitScore:
+    """The score of NodeResourcesFit: the weighted mean over the resources that the node has."""
+
+    def __init__(self, nodes: NodeTable, pod_class: PodClass) -> None:
+        options, requests = pod_class.options, pod_class.requests
+        cpu, memory = requests.scored
+        wanted = {**requests.plain, **requests.scored_otherwise, CPU: cpu, MEMORY: memory}
+        self._nodes = nodes
+        self._resources = [
+            _Scored(nodes.row(name), wanted.get(name, 0), weight, {CPU: 0, MEMORY: 1}.get(name))
+            for name, weight in options.fit_resources.items()
+            if _counts(name, wanted.get(name, 0))
+        ]
+        self._most = options.fit_strategy == "MostAllocated"
+        ratio = options.fit_strategy == "RequestedToCapacityRatio"
+        self._table = shape_table(options.fit_shape) if ratio else None
+        self._scores = None if self._table is None else np.array(self._table, dtype=np.int64)
+
+    def of(self, slots: Slots) -> Int64Array:
+        total = weights = np.zeros(1, dtype=np.int64)
+        for resource in self._resources:
+            capacity = self._nodes.allocatable[resource.row, slots]
+            used = resource.used(self._nodes, slots) + resource.wanted
+            score = self._share(used, np.maximum(capacity, 1))
+            counts = capacity > 0
+            if self._scores is not None:
+                counts &= score > 0
+            total = total + np.where(counts, score * resource.weight, 0)
+            weights = weights + np.where(counts, resource.weight, 0)
+        mean = self._mean(total, np.maximum(weights, 1))
+        return np.broadcast_to(mean, self._nodes.alive[slots].shape)
+
+    def _share(self, used: Int64Array, capacity: Int64Array) -> Int64Array:
+        if self._scores is not None:
+            percent: Int64Array = np.minimum(used, capacity) * _FULL // capacity
+            table: Int64Array = self._scores[percent]
+            return table
+        counted = np.minimum(used, capacity) if self._most else np.maximum(capacity - used, 0)
+        share: Int64Array = counted * MAX_SCORE // capacity
+        return share
+
+    def _mean(self, total: Int64Array, weights: Int64Array) -> Int64Array:
+        if self._scores is None:
+            return total // weights
+        return (2 * total + weights) // (2 * weights)  # to the nearest integer, halves up
+
+    def at(self, slot: int) -> int:
+        total = weights = 0
+        for resource in self._resources:
+            capacity = self._nodes.allocatable.item(resource.row, slot)
+            if not capacity:
+                continue
+            score = self._share_at(resource.used_at(self._nodes, slot) + resource.wanted, capacity)
+            if self._table is None or score:
+                total += score * resource.weight
+                weights += resource.weight
+        if not weights:
+            return 0
+        return total // weights if self._table is None else (2 * total + weights) // (2 * weights)
+
+    def _share_at(self, used: int, capacity: int) -> int:
+        if self._table is not None:
+            return self._table[min(used, capacity) * _FULL // capacity]
+        return (min(used, capacity) if self._most else max(capacity - used, 0)) * MAX_SCORE // capacity
+
+
+def shape_table(shape: Sequence[tuple[int, int]]) -> list[int]:
+    """Percentage in use -> score, linear between the points of `shape` and level beyond them."""
+    first, last = shape[0], shape[-1]
+    table = [first[1] * _POINT_SCALE] * (first[0] + 1)
+    for (start, low), (end, high) in pairwise(shape):
+        rise = (high - low) * _POINT_SCALE
+        for percent in range(start + 1, end + 1):
+            # Go divides toward zero.
+            step = abs(rise) * (percent - start) // (end - start)
+            table.append(low * _POINT_SCALE + (step if rise > 0 else -step))
+    return table + [last[1] * _POINT_SCALE] * (_FULL - last[0])
+
+
+class BalanceScore:
+    """The score of NodeResourcesBalancedAllocation: 100 less the deviation of the shares in use."""
+
+    def __init__(self, nodes: NodeTable, pod_class: PodClass) -> None:
+        plain = pod_class.requests.plain
+        self._nodes = nodes
+        self._resources = [
+            _Scored(nodes.row(name), plain.get(name, 0))
+            for name in pod_class.options.balanced_resources
+            if _counts(name, plain.get(name, 0))
+        ]
+
+    def of(self, slots: Slots) -> Int64Array:
+        without, with_pod = (self._balance(slots, with_pod=with_pod) for with_pod in (False, True))
+        scores: Int64Array = MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
+        return scores
+
+    def _balance(self, slots: Slots, *, with_pod: bool) -> Int64Array:
+        shares: list[tuple[BoolArray, FloatArray]] = []
+        for resource in self._resources:
+            capacity = self._nodes.allocatable[resource.row, slots]
+            used = resource.used(self._nodes, slots) + (resource.wanted if with_pod else 0)
+            shares.append((capacity > 0, np.minimum(used / np.maximum(capacity, 1), 1.0)))
+        number: Int64Array = np.zeros(self._nodes.alive[slots].shape, dtype=np.int64)
+        total = np.zeros(number.shape)
+        difference = np.zeros(number.shape)  # of the first two shares
+        for offered, share in shares:
+            difference += np.where(offered & (number == 0), share, 0.0)
+            difference -= np.where(offered & (number == 1), share, 0.0)
+            total += np.where(offered, share, 0.0)
+            number += offered
+        # One at a time and in this order, so that rounding is upstream's.
+        mean = total / np.maximum(number, 1)
+        squares = np.zeros(number.shape)
+        for offered, share in shares:
+            squares += np.where(offered, (share - mean) * (share - mean), 0.0)
+        deviation = np.sqrt(squares / np.maximum(number, 1))
+        deviation = np.where(number == _TWO, np.abs(difference / 2), deviation)
+        deviation[number < _TWO] = 0.0
+        balance: Int64Array = ((1 - deviation) * MAX_SCORE).astype(np.int64)
+        return balance
+
+    def at(self, slot: int) -> int:
+        without: list[float] = []
+        with_pod: list[float] = []
+        for resource in self._resources:
+            capacity = self._nodes.allocatable.item(resource.row, slot)
+            if capacity:
+                used = resource.used_at(self._nodes, slot)
+                without.append(min(used / capacity, 1.0))
+                with_pod.append(min((used + resource.wanted) / capacity, 1.0))
+        return MAX_SCORE // 2 + (MAX_SCORE // 2 + balance_of(with_pod) - balance_of(without)) // 2
+
+
+def balance_of(shares: Sequence[float]) -> int:
+    """100 if all shares are equal, 50 if half of them are 1 and half are 0."""
+    if len(shares) < _TWO:
+        return MAX_SCORE
+    if len(shares) == _TWO:
+        return int((1 - abs((shares[0] - shares[1]) / 2)) * MAX_SCORE)
+    # Plain loops: `sum` of newer Pythons rounds better than upstream does.
+    total = squares = 0.0
+    for share in shares:
+        total += share
+    mean = total / len(shares)
+    for share in shares:
+        squares += (share - mean) * (share - mean)
+    return int((1 - sqrt(squares / len(shares))) * MAX_SCORE)

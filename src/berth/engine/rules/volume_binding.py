@@ -1,0 +1,198 @@
+"""Volumes: a pod can only run where its claims are bound to, or can be bound.
+
+A bound claim needs a node that its volume is reachable from.  A claim that waits for its first consumer
+needs a volume that is available there (the smallest that is large enough), or a storage class that can
+make one for the node.  Any other unbound claim makes the pod wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray, Slots
+from berth.engine.cluster import Cluster
+from berth.engine.happenings import Change, NodeChanged, VolumesChanged
+from berth.engine.podclass import PodClass
+from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Refusal, Rejection, Status
+from berth.engine.rules.node_affinity import match_terms
+from berth.engine.storage import Claim, Volume
+from berth.engine.volume_needs import Needs, Offer
+from berth.engine.volumes import BINDING_RULE
+from berth.kube.selectors import NodeTerms
+
+if TYPE_CHECKING:
+    from berth.engine.absence import Absence
+
+REASON_NODE = "node(s) didn't match PersistentVolume's node affinity"
+REASON_BIND = "node(s) didn't find available persistent volumes to bind"
+REASON_NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+# Bits of the objections to a node, with their reasons in upstream's order.
+_OTHER_NODE, _UNSERVED, _NO_VOLUME, _REFUSED = 1, 2, 4, 8
+_REASONS = {_OTHER_NODE: REASON_NODE, _UNSERVED: REASON_BIND, _NO_VOLUME: REASON_NO_VOLUME}
+
+# Up to so many nodes are asked one by one; for more, every node is.
+_FEW = 4
+
+
+class VolumeBinding(NodeRule):
+    name = BINDING_RULE
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self._needs: Needs = cluster.volumes.needs_of(pod_class)
+        refusal = self._needs.refusal
+        self.prefilter = PROCEED if refusal is None else Status(UNRESOLVABLE, (refusal,))
+
+    @classmethod
+    def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        return cluster.volumes.concerns(pod_class)
+
+    # --- many nodes ------------------------------------------------------------------------
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        if not isinstance(slots, slice) and len(slots) <= _FEW:
+            return np.array([self.reject(int(slot)) is None for slot in slots], dtype=np.bool_)
+        return np.asarray(self._objections() == 0, dtype=np.bool_)[slots] & self.nodes.alive[slots]
+
+    def _objections(self) -> IndexArray:
+        """For every node one bit for each reason to refuse it."""
+        count, needs = self.nodes.count, self._needs
+        if needs.refusal is not None:
+            return np.full(count, _REFUSED, dtype=np.intp)
+        objections = np.zeros(count, dtype=np.intp)
+        for _, volume in needs.bound:
+            # Upstream goes from claim to claim and stops at the first that is in the way.
+            passed = objections == 0
+            if volume is None:
+                objections[passed] = _NO_VOLUME
+            elif volume.nodes is not None:
+                objections[passed & ~self._mask([volume.nodes])] = _OTHER_NODE
+        if needs.offers:
+            objections[~self._served()] |= _UNSERVED
+        return objections
+
+    def _served(self) -> BoolArray:
+        """The nodes on which every unbound claim gets a volume."""
+        needs = self._needs
+        if any(offer.node is not None for offer in needs.offers):
+            return self._where_promised()
+        if len(needs.offers) == 1:
+            return self._mask([needs.terms[row] for row in _rows(needs.offers[0])])
+        return self._by_kind()
+
+    def _where_promised(self) -> BoolArray:
+        there = np.zeros(self.nodes.count, dtype=np.bool_)
+        for node in {offer.node for offer in self._needs.offers if offer.node is not None}:
+            slot = self.nodes.slot_of.get(node)
+            if slot is not None:
+                reachable = self._needs.reachable(self.nodes.labels[slot] or {}, node)
+                there[slot] = self._needs.choose(reachable, node) is not None
+        return there
+
+    def _by_kind(self) -> BoolArray:
+        """Try once for all nodes on which the same terms hold: the claims compete for volumes."""
+        count, terms = self.nodes.count, self._needs.terms
+        reachable = np.zeros((count, len(terms)), dtype=np.bool_)
+        for row, wanted in enumerate(terms):
+            reachable[slice(None) if wanted is None else self._places(wanted), row] = True
+        packed = np.packbits(reachable, axis=1)
+        kinds = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+        _, examples, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
+        passes = [self._needs.choose(reachable[example], None) is not None for example in examples]
+        served: BoolArray = np.array(passes, dtype=np.bool_)[kind_of]
+        return served
+
+    def _mask(self, alternatives: list[NodeTerms | None]) -> BoolArray:
+        mask = np.zeros(self.nodes.count, dtype=np.bool_)
+        for terms in alternatives:
+            mask[slice(None) if terms is None else self._places(terms)] = True
+        return mask
+
+    def _places(self, terms: NodeTerms) -> IndexArray:
+        """The nodes that terms hold on, remembered for all pods: a local volume has terms of its own."""
+        index = self.cluster.volumes
+        if index.places_version != self.nodes.version:
+            index.places.clear()
+            index.places_version = self.nodes.version
+        found = index.places.get(id(terms))
+        if found is None:
+            slots = np.flatnonzero(match_terms(self.nodes, terms, self.nodes.every_slot))
+            found = index.places[id(terms)] = (terms, slots)
+        return found[1]
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        del gone
+        found = self._objections()[slots]
+        for objections in np.unique(found[found > 0]).tolist():
+            yield Refusal(slots[found == objections], UNRESOLVABLE, self._reasons(objections))
+
+    def helped_by(self, change: Change) -> bool:
+        return isinstance(change, VolumesChanged) or (isinstance(change, NodeChanged) and change.labels)
+
+    # --- one node --------------------------------------------------------------------------
+
+    def reject(self, slot: int) -> Rejection | None:
+        labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
+        needs = self._needs
+        if needs.refusal is not None:
+            return Rejection(self.name, UNRESOLVABLE, (needs.refusal,))
+        objections, causes = 0, []
+        for claim, volume in needs.bound:
+            if volume is None:
+                objections = _NO_VOLUME
+                causes.append(
+                    f"claim {claim.name} is bound to volume {claim.volume_name}, which is not there"
+                )
+                break
+            if volume.nodes is not None and not volume.nodes.matches(labels, node):
+                objections = _OTHER_NODE
+                causes.append(_unreachable(claim, volume, labels))
+                break
+        reachable = needs.reachable(labels, node)
+        if needs.offers and needs.choose(reachable, node) is None:
+            objections |= _UNSERVED
+            causes += self._unserved(reachable, node)
+        if not objections:
+            return None
+        return Rejection(self.name, UNRESOLVABLE, self._reasons(objections), tuple(causes))
+
+    def _reasons(self, objections: int) -> tuple[str, ...]:
+        if self._needs.refusal is not None:
+            return (self._needs.refusal,)
+        return tuple(reason for bit, reason in _REASONS.items() if objections & bit)
+
+    def _unserved(self, reachable: BoolArray, node: str) -> Iterator[str]:
+        elsewhere = [offer for offer in self._needs.offers if offer.node not in (None, node)]
+        for offer in elsewhere:
+            yield f"the volume of claim {offer.claim.name} is being made for node {offer.node}"
+        if elsewhere:
+            return
+        taken: set[str] = set()
+        for offer in self._needs.offers:
+            volume = offer.volume_on(reachable, taken)
+            if volume is not None:
+                taken.add(volume.name)
+            elif offer.provision is None:
+                yield f"claim {offer.claim.name} finds no volume here, and none can be made"
+            elif not reachable[offer.provision]:
+                where = (
+                    f"class {offer.claim.storage_class} makes them for {self._needs.terms[offer.provision]}"
+                )
+                yield f"claim {offer.claim.name} finds no volume here, and {where}"
+
+
+def _rows(offer: Offer) -> list[int]:
+    """The terms of which one must hold for a claim that competes with no other."""
+    rows = [int(row) for row in offer.rows] if offer.meant is None else [offer.meant[1]]
+    return rows if offer.provision is None else [*rows, offer.provision]
+
+
+def _unreachable(claim: Claim, volume: Volume, labels: dict[str, str]) -> str:
+    keys = dict.fromkeys(r.key for term in volume.nodes.terms for r in term.labels) if volume.nodes else {}
+    has = ", ".join(f"{key}={labels[key]}" if key in labels else f"no label {key}" for key in keys)
+    found = f", the node has {has}" if has else ""
+    return f"volume {volume.name} of claim {claim.name} wants {volume.nodes}{found}"

@@ -1,0 +1,91 @@
+"""Claims with the access mode ReadWriteOncePod: one pod at a time, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.arrays import BLOCKED, IndexArray, Int32Array
+from berth.engine.cluster import Cluster
+from berth.engine.happenings import Change, NodeLeft, PodLeft, VolumesChanged
+from berth.engine.podclass import PodClass
+from berth.engine.rules.base import (
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    Refusal,
+    Rejection,
+    Status,
+    TopologyRule,
+)
+from berth.engine.volumes import binds, not_found
+
+if TYPE_CHECKING:
+    from berth.engine.absence import Absence
+
+REASON = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+    "already in-use by another pod"
+)
+
+
+class VolumeRestrictions(TopologyRule):
+    name = "VolumeRestrictions"
+    helpers = (PodLeft, NodeLeft, VolumesChanged)
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self._claims = cluster.volumes.exclusive(pod_class)
+        self.prefilter = PROCEED if self._claims else SKIPPED
+        missing = cluster.volumes.missing(pod_class)
+        if missing is not None:
+            self.prefilter = Status(UNRESOLVABLE, (not_found(missing),))
+        # Nodes are refused once for a claim that is not there.
+        self._refusal = None if missing is None or binds(pod_class) else not_found(missing)
+        self.filters = bool(self._claims) or self._refusal is not None
+
+    @classmethod
+    def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        return cluster.volumes.concerns(pod_class)
+
+    def _in_use(self) -> Iterator[tuple[str, frozenset[PodClass], IndexArray]]:
+        """The claims that are in use, with the pods that use them and the classes of these."""
+        for claim in self._claims:
+            users = self.cluster.volumes.users_of(self.pod_class.namespace, claim)
+            if users and len(pods := self.cluster.pods_of(users)):
+                yield claim, users, pods
+
+    def _blocks(self) -> bool:
+        return self._refusal is not None or next(self._in_use(), None) is not None
+
+    def block(self, out: Int32Array) -> None:
+        if self._blocks():
+            out[:] = BLOCKED
+
+    def weighted(self, blocked: Int32Array, weight: int) -> None:
+        del blocked, weight
+
+    def reject(self, slot: int) -> Rejection | None:
+        del slot
+        if self._refusal is not None:
+            return Rejection(self.name, UNRESOLVABLE, (self._refusal,))
+        keys = self.cluster.pods.keys
+        causes = tuple(f"claim {claim} is in use by pod {keys[pods[0]]}" for claim, _, pods in self._in_use())
+        return Rejection(self.name, UNSCHEDULABLE, (REASON,), causes) if causes else None
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        if self._refusal is not None:
+            yield Refusal(slots, UNRESOLVABLE, (self._refusal,))
+            return
+        used = np.zeros(len(slots), dtype=np.bool_)
+        for _, users, pods in self._in_use():
+            used |= gone.among(users)[slots] < len(pods)
+        yield Refusal(slots[used], UNSCHEDULABLE, (REASON,))
+
+    def helped_by(self, change: Change) -> bool:
+        if isinstance(change, PodLeft | NodeLeft):
+            return not self._blocks()
+        return isinstance(change, VolumesChanged)

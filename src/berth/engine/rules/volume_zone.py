@@ -1,0 +1,88 @@
+"""The zone labels of bound volumes: a node in another zone or region cannot reach them.
+
+Nodes without any zone label can: such a cluster has just one zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray, Slots
+from berth.engine.cluster import Cluster
+from berth.engine.happenings import Change, NodeChanged, VolumesChanged
+from berth.engine.podclass import PodClass
+from berth.engine.rules.base import PROCEED, SKIPPED, UNRESOLVABLE, NodeRule, Refusal, Rejection, Status
+from berth.engine.storage import ZONE_KEYS
+from berth.engine.volumes import binds
+from berth.kube.selectors import EXISTS, IN, Requirement
+
+if TYPE_CHECKING:
+    from berth.engine.absence import Absence
+
+REASON = "node(s) had no available volume zone"
+
+
+class VolumeZone(NodeRule):
+    name = "VolumeZone"
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        volumes = list(cluster.volumes.volumes_of(pod_class))
+        self._zones = [
+            (volume.name, key, values) for _, volume in volumes if volume for key, values in volume.zones
+        ]
+        self.prefilter = PROCEED if self._zones else SKIPPED
+        lost = [
+            f'persistentvolume "{claim.volume_name}" not found' for claim, volume in volumes if not volume
+        ]
+        if lost:
+            self.prefilter = Status(UNRESOLVABLE, (lost[0],))
+        # Nodes are refused once for a volume that is not there.
+        self._refusal = None if not lost or binds(pod_class) else lost[0]
+        self.filters = bool(self._zones) or self._refusal is not None
+
+    @classmethod
+    def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        return cluster.volumes.concerns(pod_class)
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        matches = self.nodes.alive[slots] & (self._refusal is None)
+        zoned = np.zeros_like(matches)
+        for key in ZONE_KEYS:
+            zoned |= self._matching(Requirement(key, EXISTS), slots)
+        for _, key, values in self._zones:
+            within = self._matching(Requirement(key, IN, values), slots)
+            if ZONE_KEYS[key] != key:
+                other = self._matching(Requirement(ZONE_KEYS[key], IN, values), slots)
+                within |= other & ~self._matching(Requirement(key, EXISTS), slots)
+            matches &= within | ~zoned
+        return matches
+
+    def _matching(self, requirement: Requirement, slots: Slots) -> BoolArray:
+        column = self.nodes.column(requirement.key)
+        matching: BoolArray = column.table(requirement)[column.ids[slots]]
+        return matching
+
+    def reject(self, slot: int) -> Rejection | None:
+        if self._refusal is not None:
+            return Rejection(self.name, UNRESOLVABLE, (self._refusal,))
+        labels = self.nodes.labels[slot] or {}
+        if ZONE_KEYS.keys().isdisjoint(labels):
+            return None
+        for volume, key, values in self._zones:
+            found = labels.get(key, labels.get(ZONE_KEYS[key]))
+            if found is None or found not in values:
+                has = f"no label {key}" if found is None else found
+                cause = f"volume {volume} wants {Requirement(key, IN, values)}, the node has {has}"
+                return Rejection(self.name, UNRESOLVABLE, (REASON,), (cause,))
+        return None
+
+    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+        del gone
+        return [Refusal(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or REASON,))]
+
+    def helped_by(self, change: Change) -> bool:
+        return isinstance(change, VolumesChanged) or (isinstance(change, NodeChanged) and change.labels)

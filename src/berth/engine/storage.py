@@ -1,0 +1,221 @@
+"""Claims, volumes and storage classes as far as placement can see them.
+
+Two states of an object that make equal records are the same to the rules, so comparing records says
+whether an update matters; everything that has to be parsed is parsed here, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from berth.kube import objects, quantity
+from berth.kube.objects import ObjectMeta, ResourceList
+from berth.kube.ownership import controller_of
+from berth.kube.selectors import (
+    IN,
+    NodeTerm,
+    NodeTerms,
+    Requirement,
+    Selector,
+    parse_label_selector,
+    parse_node_selector,
+)
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+ONCE_PER_POD = "ReadWriteOncePod"
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_BETA_ZONE, _BETA_REGION = (
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+# The labels that say where a volume can be reached, with what a node may call the same today.
+ZONE_KEYS = {_BETA_ZONE: _ZONE, _BETA_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
+
+ClaimKey = tuple[str, str]  # namespace and name
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim.
+
+    Attributes:
+        bound: To `volume_name`, and the volume's side is done, too.
+        selected_node: Where the volume that is made for the claim has to be reachable.
+        wanted: How much it asks for, in billionths of a byte.
+        owner: UID of the controller, for a claim made for a pod.
+        unseen: No API server has seen it yet, so nothing had the chance to bind it: it is treated
+            as if it waited for its first consumer, whatever its class says.
+    """
+
+    key: ClaimKey
+    uid: str
+    storage_class: str
+    volume_name: str
+    bound: bool
+    selected_node: str | None
+    access_modes: frozenset[str]
+    mode: str
+    wanted: int
+    selector: Selector | None
+    attributes_class: str
+    lost: bool
+    deleting: bool
+    owner: str | None
+    unseen: bool
+
+    @property
+    def name(self) -> str:
+        return self.key[1]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRef:
+    """The claim a volume is meant for; without a UID it is any of that name."""
+
+    key: ClaimKey
+    uid: str = ""
+
+    def means(self, claim: Claim) -> bool:
+        return self.key == claim.key and self.uid in ("", claim.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A PersistentVolume.
+
+    Attributes:
+        nodes: The nodes that can reach it, None for all.
+        zones: Zone labels and the values a node may have for them.
+    """
+
+    name: str
+    labels: dict[str, str]
+    storage_class: str
+    capacity: int
+    access_modes: frozenset[str]
+    mode: str
+    attributes_class: str
+    claim: ClaimRef | None
+    nodes: NodeTerms | None
+    zones: tuple[tuple[str, frozenset[str]], ...]
+    available: bool
+    deleting: bool
+
+    def suits(self, claim: Claim) -> bool:
+        """Whether it is large enough and of the right kind, as even a volume meant for the claim must be."""
+        return (
+            not self.deleting
+            and self.mode == claim.mode
+            and self.attributes_class == claim.attributes_class
+            and self.capacity >= claim.wanted
+        )
+
+    def may_be_chosen(self, claim: Claim) -> bool:
+        """Whether it may be taken for a claim that it was not meant for."""
+        return (
+            self.available
+            and (claim.selector is None or claim.selector.matches(self.labels))
+            and claim.access_modes <= self.access_modes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A StorageClass; `topologies` are the nodes whose volumes it can make, None for all."""
+
+    name: str
+    delayed: bool
+    provisions: bool
+    topologies: NodeTerms | None
+
+
+def claim_from(view: objects.PersistentVolumeClaim, *, unseen: bool = False) -> Claim:
+    meta, spec = view.metadata, view.spec
+    annotations = meta.annotations or {}
+    volume_name = spec.volume_name or ""
+    owner = controller_of(meta)
+    return Claim(
+        key=(meta.namespace or "default", meta.name or ""),
+        uid=meta.uid or "",
+        storage_class=_class_name(meta, spec.storage_class_name),
+        volume_name=volume_name,
+        bound=bool(volume_name) and (unseen or BIND_COMPLETED in annotations),
+        selected_node=annotations.get(SELECTED_NODE),
+        access_modes=frozenset(spec.access_modes or ()),
+        mode=spec.volume_mode or "Filesystem",
+        wanted=_storage(spec.resources.requests if spec.resources else None),
+        selector=None if spec.selector is None else parse_label_selector(spec.selector),
+        attributes_class=spec.volume_attributes_class_name or "",
+        lost=view.status is not None and view.status.phase == "Lost",
+        deleting=meta.deletion_timestamp is not None,
+        owner=None if owner is None else owner.uid or "",
+        unseen=unseen,
+    )
+
+
+def volume_from(view: objects.PersistentVolume) -> Volume:
+    meta, spec = view.metadata, view.spec
+    reference, affinity = spec.claim_ref, spec.node_affinity
+    claim = None
+    if reference is not None:
+        claim = ClaimRef((reference.namespace or "", reference.name or ""), reference.uid or "")
+    return Volume(
+        name=meta.name or "",
+        labels=meta.labels or {},
+        storage_class=_class_name(meta, spec.storage_class_name),
+        capacity=_storage(spec.capacity),
+        access_modes=frozenset(spec.access_modes or ()),
+        mode=spec.volume_mode or "Filesystem",
+        attributes_class=spec.volume_attributes_class_name or "",
+        claim=claim,
+        nodes=parse_node_selector(affinity.required if affinity else None),
+        zones=_zones(meta.labels or {}),
+        available=view.status is not None and view.status.phase == "Available",
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def class_from(view: objects.StorageClass) -> StorageClass:
+    return StorageClass(
+        name=view.metadata.name or "",
+        delayed=view.volume_binding_mode == "WaitForFirstConsumer",
+        provisions=view.provisioner not in (None, "", NO_PROVISIONER),
+        topologies=_topologies(view.allowed_topologies or []),
+    )
+
+
+def _class_name(meta: ObjectMeta, given: str | None) -> str:
+    return (meta.annotations or {}).get(_BETA_CLASS, given or "")
+
+
+def _storage(amounts: ResourceList | None) -> int:
+    """In billionths, of which every amount is a multiple: integers are compared many times faster."""
+    return int(quantity.parse((amounts or {}).get("storage", 0)) * 10**9)
+
+
+def _zones(labels: dict[str, str]) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Several zones stand in one label, separated by two underscores; one that is empty voids the label."""
+    found = []
+    for key in ZONE_KEYS:
+        if key in labels:
+            values = frozenset(value.strip() for value in labels[key].split("__"))
+            if "" not in values:
+                found.append((key, values))
+    return tuple(found)
+
+
+def _topologies(terms: list[objects.TopologySelectorTerm]) -> NodeTerms | None:
+    """No terms allow every node, an empty term none."""
+    if not terms:
+        return None
+    stated = [term.match_label_expressions or [] for term in terms]
+    return NodeTerms(
+        tuple(
+            NodeTerm(tuple(Requirement(e.key or "", IN, frozenset(e.values or ())) for e in expressions))
+            for expressions in stated
+            if expressions
+        )
+    )

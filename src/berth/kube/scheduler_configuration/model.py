@@ -1,0 +1,108 @@
+"""What a configuration says, with every default filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
+
+ScoringStrategyType = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
+Shape = tuple[tuple[int, int], ...]  # (utilization in percent, score from 0 to 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginArguments:
+    """The arguments of all plugins of a profile.
+
+    Attributes:
+        scoring_resources: The resources NodeResourcesFit scores, with their weights.
+        balanced_resources: Those of NodeResourcesBalancedAllocation.
+        min_candidate_nodes_percentage, min_candidate_nodes_absolute: How many nodes preemption
+            looks at before it chooses.
+        bind_timeout_seconds: How long a pod may wait for its volumes.
+    """
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    added_affinity: NodeAffinity | None = None
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: Literal["System", "List"] = "System"
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategyType = "LeastAllocated"
+    scoring_resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
+    scoring_shape: Shape = ()
+    balanced_resources: tuple[str, ...] = ("cpu", "memory")
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+    bind_timeout_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How pods with one scheduler name are placed.
+
+    Attributes:
+        plugins: Extension point -> the plugins that are enabled there.
+        weights: What the plugins that are enabled for scoring count.
+    """
+
+    scheduler_name: str
+    plugins: Mapping[str, frozenset[str]]
+    weights: Mapping[str, int]
+    args: PluginArguments = field(default_factory=PluginArguments)
+    percentage_of_nodes_to_score: int | None = None
+
+    def enables(self, point: str, plugin: str) -> bool:
+        return plugin in self.plugins[point]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElection:
+    """Durations are in seconds."""
+
+    leader_elect: bool = True
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    resource_name: str
+    resource_namespace: str = "kube-system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConnection:
+    """Attributes:
+    kubeconfig: Empty if the file names none.
+    qps: Requests a second; 0 or less means no limit, which is the default here: a limit that
+        the API server does not ask for (kube-scheduler's is 50) would only slow placement down.
+    """
+
+    kubeconfig: str = ""
+    qps: float = 0.0
+    burst: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerConfiguration:
+    """A whole configuration.
+
+    Attributes:
+        percentage_of_nodes_to_score, parallelism: As given; Berth always looks at all nodes, at once.
+        notes: What was given and has no effect, a sentence each.
+    """
+
+    profiles: tuple[Profile, ...]
+    leader_election: LeaderElection
+    client_connection: ClientConnection = field(default_factory=ClientConnection)
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    percentage_of_nodes_to_score: int = 0
+    parallelism: int = 16
+    delay_cache_until_active: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def by_scheduler_name(self) -> dict[str, Profile]:
+        return {profile.scheduler_name: profile for profile in self.profiles}

@@ -1,0 +1,247 @@
+"""Which plugins there are, and which of them a profile enables where.
+
+The order of plugins, which the file may change, makes no difference in Berth: every rule is asked
+about every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from berth.kube.scheduler_configuration.wire import Plugin, Plugins, PluginSet
+
+if TYPE_CHECKING:
+    from berth.kube.validation.errors import Errors, Path
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+MULTI_POINT = "multiPoint"
+EVERY = "*"
+
+# The extension points, with the plugins of v1.36 that extend each.
+POINTS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "preEnqueue": frozenset(
+            {"SchedulingGates", "DefaultPreemption", "DynamicResources", "GangScheduling"}
+        ),
+        "queueSort": frozenset({"PrioritySort"}),
+        "preFilter": frozenset(
+            {
+                "NodeAffinity",
+                "NodePorts",
+                "NodeResourcesFit",
+                "VolumeRestrictions",
+                "NodeVolumeLimits",
+                "VolumeBinding",
+                "VolumeZone",
+                "PodTopologySpread",
+                "InterPodAffinity",
+                "DynamicResources",
+                "NodeDeclaredFeatures",
+            }
+        ),
+        "filter": frozenset(
+            {
+                "NodeUnschedulable",
+                "NodeName",
+                "TaintToleration",
+                "NodeAffinity",
+                "NodePorts",
+                "NodeResourcesFit",
+                "VolumeRestrictions",
+                "NodeVolumeLimits",
+                "VolumeBinding",
+                "VolumeZone",
+                "PodTopologySpread",
+                "InterPodAffinity",
+                "DynamicResources",
+                "NodeDeclaredFeatures",
+            }
+        ),
+        "postFilter": frozenset({"DefaultPreemption", "DynamicResources"}),
+        "preScore": frozenset(
+            {
+                "TaintToleration",
+                "NodeAffinity",
+                "NodeResourcesFit",
+                "VolumeBinding",
+                "PodTopologySpread",
+                "InterPodAffinity",
+                "NodeResourcesBalancedAllocation",
+            }
+        ),
+        "score": frozenset(
+            {
+                "TaintToleration",
+                "NodeAffinity",
+                "NodeResourcesFit",
+                "VolumeBinding",
+                "PodTopologySpread",
+                "InterPodAffinity",
+                "NodeResourcesBalancedAllocation",
+                "ImageLocality",
+                "DynamicResources",
+            }
+        ),
+        "reserve": frozenset({"VolumeBinding", "DynamicResources"}),
+        "permit": frozenset({"GangScheduling"}),
+        "preBind": frozenset({"VolumeBinding", "DynamicResources"}),
+        "bind": frozenset({"DefaultBinder"}),
+        "postBind": frozenset(),
+        "placementGenerate": frozenset({"TopologyPlacementGenerator"}),
+        "placementScore": frozenset({"NodeResourcesFit", "PodGroupPodsCount"}),
+    }
+)
+KNOWN = frozenset().union(*POINTS.values())
+
+# Enabled unless a profile says otherwise, with the weights of those that score.
+DEFAULTS: Mapping[str, int | None] = MappingProxyType(
+    {
+        "SchedulingGates": None,
+        "PrioritySort": None,
+        "NodeUnschedulable": None,
+        "NodeName": None,
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "NodePorts": None,
+        "NodeResourcesFit": 1,
+        "VolumeRestrictions": None,
+        "NodeVolumeLimits": None,
+        "VolumeBinding": None,
+        "VolumeZone": None,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "DynamicResources": 2,
+        "DefaultPreemption": None,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+        "DefaultBinder": None,
+        "NodeDeclaredFeatures": None,
+    }
+)
+
+# Berth has nothing that these could switch.
+WITHOUT_EFFECT = frozenset(
+    {
+        "DynamicResources",
+        "NodeDeclaredFeatures",
+        "NodeVolumeLimits",
+        "PodGroupPodsCount",
+        "TopologyPlacementGenerator",
+    }
+)
+# Removed from Kubernetes; a profile may still say that it does not want them.
+REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+
+# 100 times the sum of all weights must stay far below 2**30, where the engine's scores end.
+_MOST_WEIGHT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """Extension point -> enabled plugins, and the weights of those that score."""
+
+    points: Mapping[str, frozenset[str]]
+    weights: Mapping[str, int]
+
+
+def interface(point: str) -> str:
+    """What upstream calls a plugin of an extension point."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
+
+
+def enabled(plugins: Plugins, name: str, errors: Errors, path: Path) -> Enabled:
+    """What a profile enables; `name` is its scheduler name."""
+    for point in (MULTI_POINT, *POINTS):
+        _check(plugins.at(point), point, errors, (*path, point))
+    everywhere = _multi_point(plugins.at(MULTI_POINT))
+    points = {point: _at(plugins.at(point), point, everywhere) for point in POINTS}
+    if len(points["queueSort"]) != 1:
+        detail = (
+            f'only one queue sort plugin required for profile with scheduler name "{name}", '
+            f"but got {len(points['queueSort'])}: enable PrioritySort"
+        )
+        errors.invalid((*path, "queueSort"), _names(plugins.at("queueSort")), detail)
+    if not points["bind"]:
+        detail = f'at least one bind plugin is needed for profile with scheduler name "{name}": DefaultBinder'
+        errors.invalid((*path, "bind"), _names(plugins.at("bind")), detail)
+    weights = everywhere | {plugin.name or "": plugin.weight for plugin in plugins.at("score").enabled or ()}
+    chosen = {plugin: weights[plugin] or 1 for plugin in weights if plugin in points["score"]}
+    if sum(chosen.values()) > _MOST_WEIGHT:
+        detail = f"total score of Score plugins could overflow: their weights add up to over {_MOST_WEIGHT}"
+        errors.invalid((*path, "score"), sum(chosen.values()), detail)
+    return Enabled(points, chosen)
+
+
+def _names(plugins: PluginSet) -> list[str]:
+    return [plugin.name or "" for plugin in plugins.enabled or ()]
+
+
+def _multi_point(given: PluginSet) -> dict[str, int | None]:
+    """The plugins that are enabled wherever they fit, with their weights."""
+    disabled = {plugin.name for plugin in given.disabled or ()}
+    kept = {
+        name: weight for name, weight in DEFAULTS.items() if EVERY not in disabled and name not in disabled
+    }
+    return kept | {plugin.name or "": plugin.weight for plugin in given.enabled or ()}
+
+
+def _at(given: PluginSet, point: str, everywhere: Mapping[str, int | None]) -> frozenset[str]:
+    explicit = frozenset(plugin.name or "" for plugin in given.enabled or ())
+    disabled = {plugin.name for plugin in given.disabled or ()}
+    if EVERY in disabled:
+        return explicit
+    return explicit | (POINTS[point].intersection(everywhere) - disabled)
+
+
+def mentioned(plugins: Plugins) -> Iterator[str]:
+    """The plugins that a profile enables by name, at any point."""
+    for point in (MULTI_POINT, *POINTS):
+        for plugin in plugins.at(point).enabled or ():
+            yield plugin.name or ""
+
+
+# --- what is wrong ----------------------------------------------------------------------
+
+
+def _check(given: PluginSet, point: str, errors: Errors, path: Path) -> None:
+    seen: set[str] = set()
+    for i, plugin in enumerate(given.enabled or ()):
+        _check_enabled(plugin, point, seen, errors, (*path, "enabled", i))
+        seen.add(plugin.name or "")
+    for i, plugin in enumerate(given.disabled or ()):
+        where, name = (*path, "disabled", i, "name"), plugin.name or ""
+        if not name:
+            errors.required(where, 'write the name of a plugin, or "*" for all')
+        elif name != EVERY and name not in KNOWN and name not in REMOVED:
+            errors.invalid(where, name, _unknown(name, point))
+
+
+def _check_enabled(plugin: Plugin, point: str, seen: set[str], errors: Errors, path: Path) -> None:
+    name, where = plugin.name or "", (*path, "name")
+    if not name:
+        errors.required(where, "write the name of a plugin")
+    elif name in REMOVED:
+        errors.invalid(path, name, removed())
+    elif name not in KNOWN:
+        errors.invalid(where, name, _unknown(name, point))
+    elif point != MULTI_POINT and name not in POINTS[point]:
+        places = ", ".join(place for place, plugins in POINTS.items() if name in plugins)
+        detail = f'plugin "{name}" does not extend {interface(point)} plugin, only {places}'
+        errors.invalid(where, name, detail)
+    elif name in seen:
+        errors.invalid(where, name, f'plugin "{name}" already registered as "{interface(point)}"')
+    if (plugin.weight or 0) < 0:
+        detail = "must not be negative: disable the plugin for score if it is not to count"
+        errors.invalid((*path, "weight"), plugin.weight, detail)
+
+
+def removed() -> str:
+    return f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
+
+
+def _unknown(name: str, point: str) -> str:
+    what = "plugin" if point == MULTI_POINT else interface(point)
+    return f'{what} "{name}" does not exist: Berth has the plugins of kube-scheduler v1.36 and no others'

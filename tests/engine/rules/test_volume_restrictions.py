@@ -1,0 +1,94 @@
+import numpy as np
+
+from berth.engine.absence import Absence, Leavers
+from berth.engine.cluster import Cluster
+from berth.engine.happenings import PodLeft, VolumesChanged
+from berth.engine.plan import plan_for
+from berth.engine.rules.base import UNSCHEDULABLE
+from berth.kube.defaults import created
+from tests.builders import PodBuilder, make_node, make_pod
+from tests.storage import (
+    causes,
+    class_of,
+    cluster_with,
+    feasible,
+    make_claim,
+    make_volume,
+    message,
+    verdict,
+)
+
+A, B = make_node("a"), make_node("b")
+EXCLUSIVE = make_claim("data", volume="pv", modes=["ReadWriteOncePod"])
+SHARED = make_claim("data", volume="pv")
+VOLUME = make_volume("pv", claim="data")
+POD, USER = make_pod("p").mounts("data"), make_pod("user").mounts("data")
+
+
+def run(cluster: Cluster, pod: PodBuilder) -> None:
+    cluster.add_pod(created(pod.build()))
+
+
+def test_a_claim_for_one_pod_is_taken_while_a_pod_uses_it() -> None:
+    """On every node, whatever the pod's plan was made before."""
+    cluster = cluster_with(A, B, EXCLUSIVE, VOLUME)
+    assert feasible(cluster, POD) == ["a", "b"]
+    run(cluster, USER.on("a"))
+    assert feasible(cluster, POD) == []
+    cluster.remove_pod("default/user")
+
+    assert feasible(cluster, POD) == ["a", "b"]
+
+
+def test_the_reason_names_the_pod_and_preemption_may_help() -> None:
+    cluster = cluster_with(A, EXCLUSIVE, VOLUME)
+    run(cluster, USER.on("a"))
+
+    assert message(cluster, POD) == (
+        "1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+        "already in-use by another pod."
+    )
+    assert causes(cluster, POD, "a") == {"VolumeRestrictions": ("claim data is in use by pod default/user",)}
+    assert [r.code for r in verdict(cluster, POD).rejections[0]] == [UNSCHEDULABLE]
+
+
+def test_other_access_modes_and_other_namespaces_do_not_matter() -> None:
+    shared, elsewhere = cluster_with(A, SHARED, VOLUME), cluster_with(A, EXCLUSIVE, VOLUME)
+    run(shared, USER.on("a"))
+    run(elsewhere, USER.namespace("other").on("a"))
+
+    assert feasible(shared, POD) == ["a"]
+    assert feasible(elsewhere, POD) == ["a"]
+
+
+def test_pods_of_unknown_nodes_do_not_count() -> None:
+    cluster = cluster_with(A, EXCLUSIVE, VOLUME)
+    run(cluster, USER.on("gone"))
+
+    assert feasible(cluster, POD) == ["a"]
+
+
+def test_only_the_node_of_the_user_is_free_if_the_user_were_gone() -> None:
+    """Each node is judged as if its own pods had left."""
+    cluster = cluster_with(A, B, EXCLUSIVE, VOLUME)
+    run(cluster, USER.on("b"))
+    plan = plan_for(cluster, class_of(cluster, POD))
+    rule = next(rule for rule in plan.topology_rules if rule.name == "VolumeRestrictions")
+    leavers = Leavers(cluster, np.array([cluster.pods.index["default/user"]], dtype=np.intp))
+    gone = Absence(leavers, np.ones(1, dtype=np.bool_))
+
+    (refusal,) = rule.refusals(np.arange(2, dtype=np.intp), gone)
+    assert [cluster.nodes.names[slot] for slot in refusal.slots] == ["a"]
+
+
+def test_it_helps_when_the_last_user_leaves() -> None:
+    cluster = cluster_with(A, EXCLUSIVE, VOLUME)
+    run(cluster, USER.on("a"))
+    plan = plan_for(cluster, class_of(cluster, POD))
+    rule = next(rule for rule in plan.topology_rules if rule.name == "VolumeRestrictions")
+    left = PodLeft(class_of(cluster, USER), 0)
+
+    assert not rule.helped_by(left)
+    assert rule.helped_by(VolumesChanged())
+    cluster.remove_pod("default/user")
+    assert rule.helped_by(left)
