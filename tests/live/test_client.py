@@ -148,7 +148,7 @@ users: [{name: u, user: {token: secret}}]
         await api.put("nodes", {"metadata": {"name": "n"}})
         async with serving(api) as plain:
             path = tmp_path / "config"
-            path.write_text(config % plain._url)
+            path.write_text(config % plain.url)
             async with await connect(path) as client:
                 assert [item.metadata.name for item in await client.list_all(NODES, Bare)] == ["n"]
                 assert await client._headers() == {"authorization": "Bearer secret"}

@@ -16,8 +16,11 @@ from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
 from berth.controllers.replica_set import ReplicaSetController
 from berth.controllers.views import VIEWS
+from berth.engine.options import Options
 from berth.live.runner import Runner
-from berth.live.scheduling import Scheduling
+from berth.live.scheduler.desk import SchedulerSettings
+from berth.live.scheduler.machine import Scheduler
+from berth.live.scheduler.shell import Shell
 from tests.controllers.script import workload
 from tests.live.fake_api import FakeApi, Fault, serving
 from tests.live.waiting import running, until
@@ -32,10 +35,12 @@ async def control_plane(api: FakeApi, nodes: int = 3) -> AsyncIterator[Runner]:
             DeploymentController(cache),
             ReplicaSetController(cache),
             Kubelets(cache),
-            Scheduling(),
         ]
         runner = Runner(client, machines, VIEWS, first=(cache,))
-        async with running(runner.run()):
+        options = Options()
+        settings = SchedulerSettings(profiles={"": options, "default-scheduler": options})
+        shell = Shell(client, Scheduler(settings))
+        async with running(runner.run()), running(shell.follow()), running(shell.schedule()):
             await asyncio.wait_for(runner.synced(), 10)
             yield runner
 

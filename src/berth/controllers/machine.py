@@ -38,7 +38,8 @@ class Machine:
         raise NotImplementedError
 
     def due(self) -> float | None:
-        return 0.0 if self.recorder.waiting else self.queue.due()
+        events, keys = self.recorder.due(), self.queue.due()
+        return keys if events is None else events if keys is None else min(events, keys)
 
     def reconcile(self, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -48,11 +49,12 @@ class Machine:
                 self.story.tell(now, key, describe(action), action.cause)
             self.queue.started(key, len(made))
             actions += made
-        actions += self.recorder.take()
+        actions += self.recorder.take(now)
         return actions
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if action.key is Recorder.KEY:
+            self.recorder.done(action, outcome)
             return
         key: Any = action.key
         if not outcome.ok:

@@ -6,9 +6,11 @@ answer; repeating, waiting and reconnecting are decided by its callers.
 
 from __future__ import annotations
 
+import logging
+import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -17,16 +19,28 @@ import aiohttp
 import msgspec
 
 from berth.live.errors import ApiError, Status, Unreachable, from_answer, from_status
-from berth.machinery.contract import MERGE, PODS, RawObject, Resource
+from berth.live.ratelimit import Limiter, Urgency
+from berth.machinery.contract import EVENTS, MERGE, PODS, RawObject, Resource
 
 PAGE = 500
+# Servers send a bookmark every minute; a watch that is silent for longer is no longer one.
+SILENCE = 90.0
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 _JSON = "application/json"
 
 
-class ListMeta(msgspec.Struct, rename={"continue_": "continue", "resource_version": "resourceVersion"}):
+_META_NAMES = {
+    "continue_": "continue",
+    "resource_version": "resourceVersion",
+    "remaining": "remainingItemCount",
+}
+
+
+class ListMeta(msgspec.Struct, rename=_META_NAMES):
     resource_version: str = ""
     continue_: str = ""
+    remaining: int | None = None
 
 
 class _List(msgspec.Struct, Generic[_T]):
@@ -46,6 +60,7 @@ class Page(Generic[_T]):
     items: list[_T]
     resource_version: str
     continue_token: str
+    remaining: int = 0  # as many more there are, if the server says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +82,8 @@ EVERYTHING = Selection()
 class Client:
     """A connection to one API server.
 
-    `headers` is called before every request, so that a token that ran out can be renewed.
+    `headers` is called before every request, so that a token that ran out can be renewed.  Requests wait
+    for their turn at the `limiter`, if there is one: events behind everything else, a watch once.
     """
 
     def __init__(
@@ -78,12 +94,14 @@ class Client:
         *,
         timeout: float = 30.0,
         request_options: dict[str, Any] | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         self._session = session
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._headers = headers
         self._timeout = timeout
         self._options = request_options or {}
+        self.limiter = limiter
 
     @classmethod
     def with_token(
@@ -101,6 +119,12 @@ class Client:
             return headers
 
         return cls(session, url, authorization, timeout=timeout)
+
+    def unlimited(self) -> Client:
+        """The same connection for what must not wait, such as the renewal of a lease."""
+        return Client(
+            self._session, self.url, self._headers, timeout=self._timeout, request_options=self._options
+        )
 
     async def close(self) -> None:
         await self._session.close()
@@ -120,7 +144,7 @@ class Client:
         self, resource: Resource, body: RawObject, namespace: str = "", name: str = "", subresource: str = ""
     ) -> bytes:
         path = resource.path(namespace, name, subresource)
-        return await self.request("POST", path, body=body)
+        return await self.request("POST", path, body=body, urgency=_urgency(resource))
 
     async def update(
         self, resource: Resource, body: RawObject, namespace: str = "", subresource: str = ""
@@ -140,7 +164,14 @@ class Client:
         parameters: dict[str, str] | None = None,
     ) -> bytes:
         path = resource.path(namespace, name, subresource)
-        return await self.request("PATCH", path, body=body, content_type=form, parameters=parameters)
+        return await self.request(
+            "PATCH",
+            path,
+            body=body,
+            content_type=form,
+            parameters=parameters,
+            urgency=_urgency(resource),
+        )
 
     async def delete(
         self,
@@ -204,10 +235,12 @@ class Client:
             parameters["continue"] = continue_token
         elif resource_version:
             parameters["resourceVersion"] = resource_version
-        body = await self.request("GET", resource.path(selection.namespace), parameters=parameters)
+        patience = 1.0 if limit else 4.0  # everything at once takes longer than a page
+        path = resource.path(selection.namespace)
+        body = await self.request("GET", path, parameters=parameters, patience=patience)
         decoded = msgspec.json.decode(body, type=_List[view])  # type: ignore[valid-type]
         meta = decoded.metadata
-        return Page(decoded.items or [], meta.resource_version, meta.continue_)
+        return Page(decoded.items or [], meta.resource_version, meta.continue_, meta.remaining or 0)
 
     async def pages(
         self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING, *, limit: int = PAGE
@@ -235,8 +268,13 @@ class Client:
         *,
         resource_version: str,
         seconds: float = 300.0,
-    ) -> AsyncIterator[list[Frame]]:
-        """One connection's frames, as many at a time as arrived together, for up to `seconds`."""
+        silence: float = SILENCE,
+    ) -> AsyncGenerator[list[Frame], None]:
+        """One connection's frames, as many at a time as arrived together, for up to `seconds`.
+
+        Raises:
+            Unreachable: nothing came for `silence` seconds, not even a bookmark.
+        """
         parameters = {
             **selection.parameters(),
             "watch": "true",
@@ -244,9 +282,7 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(seconds)),
         }
-        limits = aiohttp.ClientTimeout(
-            total=None, sock_connect=self._timeout, sock_read=seconds + self._timeout
-        )
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=silence)
         path = resource.path(selection.namespace)
         async with self._open("GET", path, parameters=parameters, limits=limits) as response:
             if response.status >= 300:
@@ -269,12 +305,23 @@ class Client:
         body: RawObject | list[RawObject] | bytes | None = None,
         content_type: str = _JSON,
         parameters: dict[str, str] | None = None,
+        urgency: Urgency = Urgency.URGENT,
+        patience: float = 1.0,
     ) -> bytes:
-        """Make one request; the body of a good answer."""
+        """Make one request; the body of a good answer.
+
+        Its time is the client's times `patience`, without the wait for its turn.
+        """
         data = msgspec.json.encode(body) if isinstance(body, dict | list) else body
-        limits = aiohttp.ClientTimeout(total=self._timeout)
+        limits = aiohttp.ClientTimeout(total=self._timeout * patience)
         async with self._open(
-            method, path, data=data, content_type=content_type, parameters=parameters, limits=limits
+            method,
+            path,
+            data=data,
+            content_type=content_type,
+            parameters=parameters,
+            limits=limits,
+            urgency=urgency,
         ) as response:
             answer = await response.read()
             if response.status >= 300:
@@ -291,14 +338,17 @@ class Client:
         data: bytes | None = None,
         content_type: str = _JSON,
         parameters: dict[str, str] | None = None,
+        urgency: Urgency = Urgency.URGENT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if self.limiter is not None:
+            await self.limiter.acquire(urgency)
         headers = {**await self._headers(), "Accept": _JSON}
         if data is not None:
             headers["Content-Type"] = content_type
         try:
             async with self._session.request(
                 method,
-                self._url + path,
+                self.url + path,
                 data=data,
                 params=parameters,
                 headers=headers,
@@ -310,7 +360,51 @@ class Client:
         except ApiError:
             raise
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
+            raise Unreachable(_why(error)) from error
+
+
+def _why(error: Exception) -> str:
+    """In words for people: aiohttp tells the address of its TLS context, too."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        return f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error.os_error, ssl.SSLError):
+        number, text = error.os_error.errno, error.os_error.strerror
+        return os.strerror(number) if number and number > 0 else text or str(error.os_error)
+    return str(error) or type(error).__name__
+
+
+def _urgency(resource: Resource) -> Urgency:
+    return Urgency.BACKGROUND if resource is EVENTS else Urgency.URGENT
+
+
+def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
+    """A page without the objects that are not what they should be; the others must not suffer."""
+    raw = msgspec.json.decode(body, type=_List[msgspec.Raw])
+    items: list[_T] = []
+    for item in raw.items or ():
+        try:
+            items.append(msgspec.json.decode(item, type=view))
+        except msgspec.ValidationError as error:
+            _log.warning("%s: %s is left out: %s", path, name_of(item), error)
+    return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
+
+
+class _Named(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class Nameplate(msgspec.Struct):
+    """As much of an object as every object has."""
+
+    metadata: _Named
+
+
+def name_of(item: msgspec.Raw) -> str:
+    metadata = msgspec.json.decode(item, type=Nameplate).metadata
+    return f"{metadata.namespace}/{metadata.name}".lstrip("/")
 
 
 def _frame(line: bytes) -> Frame:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.live.client import Client
+from berth.live.ratelimit import Limiter
 
 
 class ConnectionSettingsError(Exception):
@@ -17,24 +18,32 @@ class ConnectionSettingsError(Exception):
 
 
 async def connect(
-    kubeconfig: str | Path | None = None, context: str | None = None, *, patience: float = 30.0
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    *,
+    patience: float = 30.0,
+    limiter: Limiter | None = None,
 ) -> Client:
     """A client for a kubeconfig, by default the user's, or inside a pod without one the pod's own account."""
     from kubernetes_asyncio import config  # noqa: PLC0415
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
     from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
     from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
+    from yaml import YAMLError  # noqa: PLC0415
 
     configuration = Configuration()
     try:
-        if kubeconfig is None and _in_cluster():
+        if kubeconfig is None and in_cluster():
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         else:
             path = None if kubeconfig is None else str(kubeconfig)
             await config.load_kube_config(path, context=context, client_configuration=configuration)
-    except (ConfigException, OSError, ValueError) as error:
-        raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: {error}") from error
-    transport = RESTClientObject(configuration, maxsize=0)
+        transport = RESTClientObject(configuration, maxsize=0)
+    except (ConfigException, OSError, ValueError, YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: {why}") from error
+    except (AttributeError, LookupError, TypeError) as error:  # it reads without looking
+        raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: it is not a kubeconfig") from error
 
     async def headers() -> dict[str, str]:
         settings = await configuration.auth_settings()
@@ -46,9 +55,15 @@ async def connect(
     if transport.proxy:
         options["proxy"] = transport.proxy
     return Client(
-        transport.pool_manager, configuration.host or "", headers, timeout=patience, request_options=options
+        transport.pool_manager,
+        configuration.host or "",
+        headers,
+        timeout=patience,
+        request_options=options,
+        limiter=limiter,
     )
 
 
-def _in_cluster() -> bool:
+def in_cluster() -> bool:
+    """Whether this is a pod with an account of its own."""
     return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").is_file()

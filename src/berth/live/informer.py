@@ -2,27 +2,33 @@
 
 Three nested steps: forever / until the version expires (then list again) / one connection.  The
 consumer is a plain function, called once for every change, in order; after a relist it hears only
-of what differs from what it already knows.  A broken connection is resumed from the last version
-seen, so no change is lost, and a version that was already delivered is not delivered again.
+of what differs from what it already knows.  A broken or silent connection is resumed from the last
+version seen, so no change is lost, and a version that was already delivered is not delivered again.
+What a consumer hears of one uid is that it came, changed any number of times, and went.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from berth.kube.objects import ObjectMeta
 from berth.live.backoff import Backoff
-from berth.live.client import EVERYTHING, PAGE, Client, Frame, Selection
-from berth.live.errors import ApiError, Expired, TooManyRequests, Unreachable
+from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
+from berth.live.errors import ApiError, Expired, NotFound, TooManyRequests, Unreachable
 from berth.machinery.contract import ADDED, DELETED, MODIFIED, Event, Key, Resource
 
 _log = logging.getLogger(__name__)
+
+# How long until a kind that the server does not know is asked for again.
+ABSENT = 5.0
+_SHORT = 1.0  # seconds in which a watch that says nothing should not end
 
 
 class View(Protocol):
@@ -49,6 +55,8 @@ class Informer(Generic[_V]):
         objects: The newest known state of every object.
         synced: Set once the first list was delivered.
         relists: How often everything was listed, for tests and metrics.
+
+    `optional` says that the server may not have the resource at all; that is then like having no objects.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are optional
@@ -61,8 +69,10 @@ class Informer(Generic[_V]):
         selection: Selection = EVERYTHING,
         page: int = PAGE,
         timeout: float = 300.0,
+        silence: float = SILENCE,
         rng: random.Random | None = None,
         backoff: Backoff | None = None,
+        optional: bool = False,
     ) -> None:
         self.resource = resource
         self.objects: dict[Key, _V] = {}
@@ -75,9 +85,11 @@ class Informer(Generic[_V]):
         self._selection = selection
         self._page = page
         self._timeout = timeout
+        self._silence = silence
         self._rng = rng or random.Random()  # noqa: S311 - spreads reconnections, guards nothing
         self._backoff = backoff or Backoff(rng=self._rng)
         self._version = ""
+        self._optional = optional
 
     async def run(self) -> None:
         """Stay in step until cancelled.
@@ -89,22 +101,37 @@ class Informer(Generic[_V]):
             try:
                 await self._list()
                 await self._follow()
+            except NotFound as error:
+                if self._optional:
+                    self._replace({})  # a kind that the server does not have, yet or any more
+                    self.synced.set()
+                    await asyncio.sleep(ABSENT * (1 + self._rng.random()))
+                else:
+                    await self._pause(error)
             except ApiError as error:
                 await self._pause(error)
 
     # --- listing ----------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        found: dict[Key, _V] = {}
-        version = ""
-        async for page in self._client.pages(self.resource, self._view, self._selection, limit=self._page):
-            for item in page.items:
-                found[_key(item)] = item
-            version = page.resource_version or version
+        pages = await self._all_pages()
         self.relists += 1
-        self._version = version
-        self._replace(found)
+        # Pages are of one moment; should they not be, the watch tells what happened since the first.
+        self._version = pages[0].resource_version
+        self._replace({_key(item): item for page in pages for item in page.items})
         self.synced.set()
+
+    async def _all_pages(self) -> list[Page[_V]]:
+        """The collection; if it takes so long that the rest is gone, once more, then in one piece."""
+        for limit in (self._page, self._page):
+            try:
+                return [page async for page in self._pages(limit)]
+            except Expired as error:
+                _log.info("%s: %s; listing from the start", self.resource.name, error)
+        return [page async for page in self._pages(0)]
+
+    def _pages(self, limit: int) -> AsyncIterator[Page[_V]]:
+        return self._client.pages(self.resource, self._view, self._selection, limit=limit)
 
     def _replace(self, found: dict[Key, _V]) -> None:
         for key in [key for key in self.objects if key not in found]:
@@ -122,15 +149,15 @@ class Informer(Generic[_V]):
         """Watch, connection after connection, until the version expires or the server misbehaves."""
         errors = 0
         while True:
-            timeout = self._timeout * (1 + self._rng.random())
+            started = asyncio.get_running_loop().time()
+            delivered = False
             try:
-                async for frames in self._client.watch(
-                    self.resource, self._selection, resource_version=self._version, seconds=timeout
-                ):
-                    errors = 0
-                    self._backoff.reset()
-                    for frame in frames:
-                        self._take(frame)
+                async with contextlib.aclosing(self._connection()) as connection:
+                    async for frames in connection:
+                        for frame in frames:
+                            self._take(frame)
+                        errors, delivered = 0, True
+                        self._backoff.reset()
             except Expired:
                 raise
             except (Unreachable, TooManyRequests) as error:
@@ -141,26 +168,62 @@ class Informer(Generic[_V]):
                     raise  # a list may tell what is wrong
                 await self._pause(error)
             else:
-                await asyncio.sleep(
-                    0.01
-                )  # the server ended it in good order; do not spin if it does so at once
+                errors = 0
+                if not delivered and asyncio.get_running_loop().time() - started < _SHORT:
+                    await self._pause(Unreachable("the watch ended as soon as it had begun"))
+
+    def _connection(self) -> AsyncGenerator[list[Frame], None]:
+        return self._client.watch(
+            self.resource,
+            self._selection,
+            resource_version=self._version,
+            seconds=self._timeout * (1 + self._rng.random()),
+            silence=self._silence,
+        )
 
     def _take(self, frame: Frame) -> None:
         if frame.type == "BOOKMARK":
-            self._version = msgspec.json.decode(frame.object, type=_Bookmark).metadata.resource_version
+            self._advance(msgspec.json.decode(frame.object, type=_Bookmark).metadata.resource_version)
             return
-        item = self._decoder.decode(frame.object)
+        item = self._decoded(frame)
+        if item is None:
+            return
+        version = item.metadata.resource_version or ""
+        self._advance(version)
         key = _key(item)
         known = self.objects.get(key)
-        if frame.type == DELETED:
-            if known is not None:
-                self._drop(key, item)
-        else:
-            if known is not None and known.metadata.uid != item.metadata.uid:
-                self._drop(key, known)
-                known = None
+        if known is not None and _is_before(version, known.metadata.resource_version or ""):
+            return  # a later page of the list knew more already
+        if known is not None and known.metadata.uid != item.metadata.uid:
+            self._drop(key, known)
+            known = None
+        if frame.type != DELETED:
             self._put(key, item, known)
-        self._version = item.metadata.resource_version or self._version
+        elif known is not None:
+            self._drop(key, item)
+
+    def _decoded(self, frame: Frame) -> _V | None:
+        """The object, None if it is not what it should be; it is then as if there were none."""
+        try:
+            return self._decoder.decode(frame.object)
+        except msgspec.ValidationError as error:
+            metadata = msgspec.json.decode(frame.object, type=Nameplate).metadata
+            self._advance(metadata.resource_version)
+            key = (metadata.namespace, metadata.name)
+            _log.warning("%s: %s/%s is left out: %s", self.resource.name, *key, error)
+            known = self.objects.get(key)
+            if known is not None:
+                self._drop(key, known)
+            return None
+
+    def _advance(self, version: str) -> None:
+        """
+        Raises:
+            Expired: the server tells the past: it repeats itself, or its state is an older one.
+        """
+        if _is_before(version, self._version):
+            raise Expired(410, "Expired", f"version {version} came after {self._version}")
+        self._version = version or self._version
 
     def _put(self, key: Key, item: _V, known: _V | None) -> None:
         if known is not None and known.metadata.resource_version == item.metadata.resource_version:
@@ -176,6 +239,11 @@ class Informer(Generic[_V]):
         delay = self._backoff.next(error.retry_after)
         _log.info("%s: %s; trying again in %.1f s", self.resource.name, error, delay)
         await asyncio.sleep(delay)
+
+
+def _is_before(version: str, other: str) -> bool:
+    """Versions of one resource are numbers that grow; of what is none nothing can be said."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
 def _key(item: View) -> Key:

@@ -1,0 +1,103 @@
+"""Keys and certificates: made here for servers that were given none."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LOOPBACK = ("127.0.0.1", "::1")
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound to
+
+
+def self_signed(common: str, names: Iterable[str], now: dt.datetime, days: int = 365) -> tuple[bytes, bytes]:
+    """A certificate for a server that nobody vouches for, and its key, both as PEM."""
+    key = new_key()
+    subject = named(common)
+    certificate = serving(
+        begin(subject, subject, key.public_key(), now, days), alternative_names(names)
+    ).sign(key, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM), pem(key)
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def named(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def begin(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: dt.datetime,
+    days: int,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))  # clocks differ a little
+        .not_valid_after(now + dt.timedelta(days=days))
+    )
+
+
+def serving(builder: x509.CertificateBuilder, names: list[x509.GeneralName]) -> x509.CertificateBuilder:
+    """A certificate that is good for being a server of these names and for nothing else."""
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage(sign_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+    )
+
+
+def usage(*, sign_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=sign_certificates,
+        crl_sign=sign_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def alternative_names(given: Iterable[str]) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = []
+    for text in dict.fromkeys(name for name in given if name not in WILDCARDS):
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(text)))
+        except ValueError:
+            names.append(x509.DNSName(text))
+    return names
+
+
+def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file by one that only its owner can read, never leaving half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    temporary.chmod(0o600)
+    temporary.replace(path)

@@ -1,0 +1,368 @@
+"""One leader at a time, by a Lease that client-go's candidates understand, too.
+
+A candidate trusts no other clock than its own: whoever holds the lease is taken to hold it for as long
+as the lease lasts from the moment its record was last *seen to change*.  Every write carries the version
+of the lease it follows, so of two candidates that try at once one is refused.
+Upstream: client-go/tools/leaderelection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from berth.live.client import Client
+from berth.live.errors import ApiError, Conflict, NotFound
+from berth.live.logs import say
+from berth.machinery.contract import LEASES, RawObject
+from berth.machinery.times import micro_stamp
+
+_log = logging.getLogger(__name__)
+_JITTER = 0.2
+# A standby looks so many times while a leader renews once: only what it sees starts its clock, and the
+# sooner it sees a renewal the sooner it may take over.
+_LOOKS = 4
+
+OnChange = Callable[[str], None]
+
+
+class LeadershipLost(Exception):  # noqa: N818 - named by what is the case
+    """The lease was not renewed in time, or another candidate has it."""
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionSettings:
+    """Which lease, and how patient everyone is; times in seconds.
+
+    Attributes:
+        lease: How long others wait for a leader that is silent.
+        renew_deadline: How long a leader that cannot renew keeps trying.
+        retry: How often it renews; the others look more often.
+    """
+
+    namespace: str = "kube-system"
+    name: str = "berth-scheduler"
+    identity: str = field(default_factory=_identity)
+    lease: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.identity:
+            raise ValueError("the identity of a candidate must not be empty")
+        if not self.lease > self.renew_deadline:
+            raise ValueError("the lease duration must be greater than the renew deadline")
+        if not self.renew_deadline > self.retry * (1 + _JITTER):
+            raise ValueError("the renew deadline must be greater than 1.2 times the retry period")
+        if not self.retry > 0:
+            raise ValueError("the retry period must be greater than zero")
+
+
+class Election:
+    """What one candidate knows of the lease, and what follows from it.
+
+    Times are those of one clock that never goes back; `wall` is what is written for people to read.
+
+    Attributes:
+        leader: Who holds the lease as far as is known, "" if nobody does.
+        renewed: When this candidate last asked for the time it now has.
+    """
+
+    def __init__(self, settings: ElectionSettings) -> None:
+        self.settings = settings
+        self.leader = ""
+        self.renewed = -math.inf
+        self._lease: RawObject | None = None  # as last seen or written
+        self._record: RawObject = {}
+        self._changed = -math.inf
+
+    @property
+    def leads(self) -> bool:
+        return self.leader == self.settings.identity
+
+    def saw(self, lease: RawObject, now: float) -> None:
+        """Take note of the lease as the server has it."""
+        record = lease.get("spec") or {}
+        if self._lease is None or record != self._record:
+            self._changed = now
+        self._note(lease)
+
+    def wrote(self, lease: RawObject, asked: float) -> None:
+        """The server took our claim; its time runs from when we asked, as it is others who count it."""
+        self._changed = asked
+        self._note(lease)
+        if self.leads:
+            self.renewed = asked
+
+    def free_at(self) -> float:
+        """When the lease may be taken, should nothing change."""
+        if not self.leader or self.leads:
+            return -math.inf
+        seconds = self._record.get("leaseDurationSeconds") or 0
+        return self._changed + float(seconds)
+
+    def claim(self, wall: float) -> RawObject:
+        """The lease with us as its holder."""
+        settings, stamp = self.settings, micro_stamp(wall)
+        transitions = self._record.get("leaseTransitions") or 0
+        record = {
+            "holderIdentity": settings.identity,
+            "leaseDurationSeconds": math.ceil(settings.lease),  # whole seconds, rather too many
+            "acquireTime": self._record.get("acquireTime") if self.leads else stamp,
+            "renewTime": stamp,
+            "leaseTransitions": transitions if self.leads or self._lease is None else transitions + 1,
+        }
+        return self._written(record)
+
+    def release(self, wall: float) -> RawObject:
+        """The lease with nobody as its holder, for whoever looks next."""
+        stamp = micro_stamp(wall)
+        record = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": stamp,
+            "renewTime": stamp,
+            "leaseTransitions": self._record.get("leaseTransitions") or 0,
+        }
+        return self._written(record)
+
+    def forget(self) -> None:
+        """The lease is gone from the server."""
+        self._lease, self._record, self.leader = None, {}, ""
+
+    def lost(self) -> None:
+        """We could not renew: who leads is not known."""
+        self.leader = ""
+
+    def failing(self, now: float, tolerance: float = 20.0) -> str | None:
+        """A health check: what is wrong with a leader that neither renews nor steps down."""
+        if self.leads and now - self.renewed > self.settings.lease + tolerance:
+            return f"failed election to renew leadership on lease {self.settings.name}"
+        return None
+
+    def _written(self, record: RawObject) -> RawObject:
+        if self._lease is None:
+            metadata = {"name": self.settings.name, "namespace": self.settings.namespace}
+            return {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": metadata,
+                "spec": record,
+            }
+        return {**self._lease, "spec": {**(self._lease.get("spec") or {}), **record}}
+
+    def _note(self, lease: RawObject) -> None:
+        self._lease = lease
+        self._record = lease.get("spec") or {}
+        self.leader = self._record.get("holderIdentity") or ""
+
+
+async def lead(
+    client: Client,
+    settings: ElectionSettings,
+    work: Callable[[], Awaitable[None]],
+    *,
+    on_change: OnChange | None = None,
+    election: Election | None = None,
+    rng: random.Random | None = None,
+) -> None:
+    """Become the leader, then do the work for as long as we are.
+
+    When cancelled, the work is cancelled and given all the time it needs to finish (the lease is renewed
+    meanwhile); then the lease is released, so that another candidate can start at its next look.
+
+    Args:
+        client: Used beside its limiter: a renewal must not wait behind other requests.
+        settings: Which lease.
+        work: What only the leader may do.
+        on_change: Called with the identity of every new leader, "" for none.
+        election: For the caller that wants to look at it while it runs.
+        rng: Spreads the candidates.
+
+    Raises:
+        LeadershipLost: the work was cancelled because somebody else may lead now.
+    """
+    candidate = _Candidate(client.unlimited(), election or Election(settings), on_change, rng)
+    await candidate.acquire()
+    job = asyncio.ensure_future(work())
+    renewing = asyncio.create_task(candidate.renew(), name="renew lease")
+    both = {job, renewing}
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            job.cancel()
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not job.done():
+            job.cancel()
+            await asyncio.wait({job}, timeout=settings.lease - settings.renew_deadline)
+    finally:
+        job.cancel()
+        lost = await _outcome(renewing)
+    if lost is None:
+        await candidate.release()
+    failure = job.exception() if job.done() and not job.cancelled() else None
+    if cancelled is not None:
+        raise failure or cancelled
+    if lost is not None:
+        raise lost from failure
+    await job
+
+
+async def _outcome(task: asyncio.Task[None]) -> BaseException | None:
+    """Stop a task; why it had ended by itself, if it had."""
+    task.cancel()
+    await asyncio.wait({task})
+    return None if task.cancelled() else task.exception()
+
+
+class _Candidate:
+    """Does what an election says is to be done."""
+
+    def __init__(
+        self, client: Client, election: Election, on_change: OnChange | None, rng: random.Random | None
+    ) -> None:
+        self._client = client
+        self._election = election
+        self._settings = election.settings
+        self._on_change = on_change
+        self._rng = rng or random.Random()  # noqa: S311 - spreads candidates, guards nothing
+        self._told: str | None = None
+        self._writing = False
+        self._lock = f"{self._settings.namespace}/{self._settings.name}"
+
+    async def acquire(self) -> None:
+        say(_log, logging.INFO, "Attempting to acquire leader lease...", lock=self._lock)
+        try:
+            while not await self._tried():
+                now = time.monotonic()
+                pause = self._settings.retry / _LOOKS * (1 + _JITTER * self._rng.random())
+                free = self._election.free_at() - now
+                await asyncio.sleep(min(pause, free + 0.001) if free > 0 else pause)
+        except asyncio.CancelledError:
+            if self._writing:
+                await self.release()  # the claim may have been taken though we did not hear of it
+            raise
+        say(_log, logging.INFO, "Successfully acquired lease", lock=self._lock)
+
+    async def renew(self) -> None:
+        """Keep the lease.
+
+        Raises:
+            LeadershipLost: it cannot be kept.
+        """
+        settings, election = self._settings, self._election
+        while True:
+            await asyncio.sleep(settings.retry)
+            # There is one try even if this process was held up beyond the deadline: nobody may have noticed.
+            deadline = max(election.renewed + settings.renew_deadline, time.monotonic() + settings.retry)
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    while not await self._tried():
+                        if not election.leads:
+                            raise LeadershipLost(f"lease {self._lock} is held by {election.leader!r}")
+                        await asyncio.sleep(settings.retry)
+            except TimeoutError:
+                election.lost()
+                self._tell()
+                raise LeadershipLost(
+                    f"lease {self._lock} was not renewed for {settings.renew_deadline:g} seconds"
+                ) from None
+
+    async def release(self) -> None:
+        """Give the lease back if it is ours; whether that works is not essential."""
+        try:
+            async with asyncio.timeout(self._settings.renew_deadline):
+                while not await self._released():
+                    pass
+        except (ApiError, TimeoutError) as error:
+            say(_log, logging.WARNING, "Failed to release lease", lock=self._lock, err=error)
+        self._tell()
+
+    async def _released(self) -> bool:
+        election = self._election
+        election.saw(await self._get(), time.monotonic())
+        if election.leads:
+            body = election.release(time.time())
+            try:
+                answer = await self._sent(self._client.update, body)
+            except Conflict:
+                return False  # a renewal that was given up came through: look again
+            election.wrote(answer, time.monotonic())
+        return True
+
+    async def _tried(self) -> bool:
+        """Try once to get or keep the lease; whether it is ours now."""
+        try:
+            return await self._try()
+        except ApiError as error:
+            say(_log, logging.INFO, "Failed to get or renew lease", lock=self._lock, err=error)
+            return False
+        finally:
+            self._tell()
+
+    async def _try(self) -> bool:
+        election = self._election
+        if election.leads:
+            # Most likely nothing happened since: one request instead of two.
+            with contextlib.suppress(ApiError):
+                await self._claim(self._client.update)
+                return True
+        try:
+            election.saw(await self._get(), time.monotonic())
+        except NotFound:
+            election.forget()
+            await self._claim(self._client.create)
+            return True
+        if election.free_at() > time.monotonic():
+            return False
+        await self._claim(self._client.update)
+        return True
+
+    async def _claim(self, write: Callable[..., Awaitable[bytes]]) -> None:
+        asked = time.monotonic()
+        body = self._election.claim(time.time())
+        self._election.wrote(await self._sent(write, body), asked)
+
+    async def _sent(self, write: Callable[..., Awaitable[bytes]], body: RawObject) -> RawObject:
+        self._writing = True
+        try:
+            answer = await write(LEASES, body, self._settings.namespace)
+        except ApiError as error:
+            self._writing = error.code == 0  # without an answer it may have been carried out
+            raise
+        self._writing = False
+        return _decoded(answer)
+
+    async def _get(self) -> RawObject:
+        settings = self._settings
+        return _decoded(await self._client.get(LEASES, settings.name, settings.namespace))
+
+    def _tell(self) -> None:
+        leader = self._election.leader
+        if leader != (self._told or ""):
+            self._told = leader
+            say(_log, logging.INFO, "New leader", lock=self._lock, leader=leader)
+            if self._on_change is not None:
+                self._on_change(leader)
+
+
+def _decoded(body: bytes) -> RawObject:
+    decoded: RawObject = msgspec.json.decode(body)
+    return decoded

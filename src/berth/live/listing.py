@@ -1,0 +1,156 @@
+"""What a cluster holds at the moment, listed from its API server as manifests. Nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from berth.kube.manifests import Manifest, listed
+from berth.live.client import PAGE, Client
+from berth.live.errors import ApiError, Expired, Forbidden, NotFound, TooManyRequests, Unreachable
+from berth.machinery.contract import (
+    CLAIMS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Resource,
+)
+
+Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
+
+REQUIRED = (NODES, PODS)
+STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
+_CONTEXT = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES)
+# Needed only by who asks for one of them.
+_WORKLOADS = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS)}
+_PATIENCE, _LONGEST_PAUSE = 5, 30.0  # how often to ask a server that is busy, and seconds in between
+
+
+class ListingError(Exception):
+    """The cluster cannot be read; the message is a sentence for the user."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """Attributes:
+    notes: Which resources are left out, and why.
+    whole_storage: Whether all claims, volumes and storage classes are there.
+    """
+
+    manifests: list[Manifest]
+    notes: list[str] = field(default_factory=list)
+    whole_storage: bool = True
+
+
+async def list_cluster(
+    client: Client, kinds: Iterable[str] = (), progress: Progress | None = None
+) -> Listing:
+    """Everything that matters to scheduling, and the workloads of `kinds`; the oldest pods come first.
+
+    Raises:
+        ListingError: pods or nodes cannot be listed, or the server does not answer.
+        berth.kube.manifests.ManifestError: an object cannot be read.
+    """
+    asked = [_WORKLOADS[kind] for kind in kinds if kind in _WORKLOADS]
+    resources = (*REQUIRED, *_CONTEXT, *STORAGE, *asked)
+    lister = _Lister(client, progress)
+    problem = ""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {resource: group.create_task(lister.items(resource)) for resource in resources}
+    except* ApiError as errors:
+        problem = _first(errors)  # what is raised here would end up in a group, too
+    if problem:
+        raise ListingError(problem)
+    found = {resource: task.result() for resource, task in tasks.items()}
+    whole = all(found[resource] is not None for resource in STORAGE)
+    if not whole:
+        # Claims without their volumes, or the other way round, would look like mistakes of the pods.
+        found.update(dict.fromkeys(STORAGE, None))
+        lister.notes.append("without claims, volumes and storage classes, volumes are not looked at")
+    manifests: list[Manifest] = []
+    for resource, items in found.items():
+        views = listed(items or (), resource.kind, resource.api_version, client.url)
+        manifests += sorted(views, key=_created) if resource is PODS else views
+    return Listing(manifests, lister.notes, whole)
+
+
+def _created(manifest: Manifest) -> str:
+    """Who came first is served first."""
+    view = manifest.object
+    return (view.metadata.creation_timestamp or "") if view is not None else ""
+
+
+class _Lister:
+    def __init__(self, client: Client, progress: Progress | None) -> None:
+        self._client = client
+        self._progress = progress
+        self._counts: dict[Resource, tuple[int, int]] = {}
+        self.notes: list[str] = []
+
+    async def items(self, resource: Resource) -> list[msgspec.Raw] | None:
+        """All of a resource; None if it may be left out and has to be."""
+        try:
+            return await self._all(resource)
+        except Unreachable as error:
+            raise Unreachable(f"{self._client.url} cannot be reached: {error}") from error
+        except (Forbidden, NotFound) as error:
+            if resource in REQUIRED:
+                raise _refused(self._client, resource, error) from error
+            why = "there are none" if isinstance(error, NotFound) else str(error)
+            self.notes.append(f"{resource.name} are left out, since the server does not list them: {why}")
+            return None
+        except ApiError as error:
+            raise _refused(self._client, resource, error) from error
+
+    async def _all(self, resource: Resource) -> list[msgspec.Raw]:
+        found: list[msgspec.Raw] = []
+        token, limit, pauses = "", PAGE, 0
+        while True:
+            try:
+                page = await self._client.page(resource, msgspec.Raw, limit=limit, continue_token=token)
+            except Expired:
+                if not limit:
+                    raise
+                found, token, limit = [], "", 0  # the rest of that moment is gone, so all at once
+                continue
+            except TooManyRequests as error:
+                if pauses == _PATIENCE:
+                    raise
+                pauses += 1
+                await asyncio.sleep(min(error.retry_after or 1.0, _LONGEST_PAUSE))
+                continue
+            found += page.items
+            token = page.continue_token
+            self._count(resource, len(found), page.remaining if token else 0)
+            if not token:
+                return found
+
+    def _count(self, resource: Resource, found: int, remaining: int) -> None:
+        self._counts[resource] = (found, remaining)
+        if self._progress is not None:
+            done = sum(count for count, _ in self._counts.values())
+            self._progress(done, done + sum(rest for _, rest in self._counts.values()))
+
+
+def _refused(client: Client, resource: Resource, error: ApiError) -> ApiError:
+    return ApiError(error.code, error.reason, f"{client.url}: {resource.name} cannot be listed: {error}")
+
+
+def _first(group: BaseExceptionGroup[ApiError]) -> str:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)

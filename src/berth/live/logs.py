@@ -1,0 +1,153 @@
+"""Structured logs: a message that never varies, and keys with values beside it.
+
+Text follows klog, one line an entry; JSON is one object a line.  Names and messages come from other
+people's objects, so whatever could end a line or move the cursor is escaped.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import math
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, TextIO
+
+Form = Literal["text", "json"]
+
+_LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (0, "I"))
+_NAMES = ((logging.CRITICAL, "fatal"), (logging.ERROR, "error"), (logging.WARNING, "warning"), (0, "info"))
+_RESERVED = frozenset({"ts", "level", "caller", "msg", "v", "stacktrace"})
+
+
+def v(verbosity: int) -> int:
+    """The logging level of what is said from a verbosity on: 0 is INFO, 4 is DEBUG."""
+    return logging.INFO - verbosity * 5 // 2 if verbosity <= 4 else max(logging.DEBUG + 4 - verbosity, 1)
+
+
+def say(logger: logging.Logger, level: int, message: str, /, **keys: object) -> None:
+    """Log `message` with what it is about: ``say(log, v(2), "Bound pod", pod="shop/web", node="n1")``."""
+    if logger.isEnabledFor(level):
+        logger.log(level, message, extra={"keys": keys}, stacklevel=2)
+
+
+def set_up(form: Form = "text", verbosity: int = 0, stream: TextIO | None = None) -> None:
+    """Send the logs of this process to a stream, by default stderr; may be repeated.
+
+    Libraries are heard only when they warn.
+    """
+    handler = _Handler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if isinstance(old, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("berth").setLevel(v(verbosity))
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Ours, to be told from those of others."""
+
+
+class TextFormatter(logging.Formatter):
+    """As klog does it: ``I1115 12:00:00.000000       1 file.py:1] "Message" key="value"``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = dt.datetime.fromtimestamp(record.created)  # noqa: DTZ006 - klog tells local time
+        head = (
+            f"{_pick(_LETTERS, record.levelno)}{when:%m%d %H:%M:%S.%f} "
+            f"{os.getpid():7d} {record.filename}:{record.lineno}]"
+        )
+        pairs = "".join(f" {_key(key)}={_value(value)}" for key, value in _keys(record).items())
+        line = f"{head} {quote(record.getMessage())}{pairs}"
+        stack = _stack(self, record)
+        if stack:
+            # Indented, so that no line of it can be taken for an entry.
+            lines = "".join(f"\t{_escaped(part)}\n" for part in stack.splitlines())
+            line += f" stacktrace=<\n{lines} >"
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line; `ts` is in milliseconds, as in the JSON logs of Kubernetes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "ts": round(record.created * 1000, 3),
+            "level": _pick(_NAMES, record.levelno),
+            "caller": f"{record.filename}:{record.lineno}",
+            "msg": record.getMessage(),
+        }
+        for key, value in _keys(record).items():
+            entry[f"{key}_" if key in _RESERVED else key] = _plain(value)
+        stack = _stack(self, record)
+        if stack:
+            entry["stacktrace"] = stack
+        return json.dumps(entry, ensure_ascii=True, default=str, allow_nan=False)
+
+
+def quote(text: str) -> str:
+    """The text in quotation marks, on one line and without surprises for a terminal."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + _escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _SHORT.get(char) or _code(ord(char)) for char in text)
+
+
+def _code(point: int) -> str:
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def _pick(table: tuple[tuple[int, str], ...], level: int) -> str:
+    return next(name for least, name in table if level >= least)
+
+
+def _keys(record: logging.LogRecord) -> Mapping[str, object]:
+    keys = getattr(record, "keys", None)
+    return keys if isinstance(keys, dict) else {}
+
+
+def _key(key: str) -> str:
+    return key if key.isidentifier() else quote(key)
+
+
+def _value(value: object) -> str:
+    plain = _plain(value)
+    if isinstance(plain, str):
+        return quote(plain)
+    return json.dumps(plain, ensure_ascii=True, default=str, allow_nan=False)
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON has
+    """The value as JSON has it; what JSON does not have becomes text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    return str(value) or type(value).__name__
+
+
+def _stack(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    parts = []
+    if record.exc_info and record.exc_info[0] is not None:
+        parts.append(formatter.formatException(record.exc_info))
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return "\n".join(parts)

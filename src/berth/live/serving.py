@@ -1,0 +1,339 @@
+"""What a component shows of itself over HTTPS: health, readiness and metrics.
+
+Runs in the component's own loop and takes little of it.  Beyond loopback, only the health paths are
+open to everyone; for the rest the API server is asked whether the caller may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import ipaddress
+import logging
+import os
+import socket
+import ssl
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from berth import __version__
+from berth.certificates import LOOPBACK, self_signed
+from berth.live.client import Client
+from berth.live.logs import say, v
+from berth.live.reviews import ALLOWED, NOBODY, Reviewer
+
+_log = logging.getLogger(__name__)
+
+Check = Callable[[], str | None]  # what is wrong, None if nothing is
+Checks = Mapping[str, Check]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
+_PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
+_RELOAD = 60.0  # seconds between looks at the certificate files
+_CONNECTIONS = 128
+
+
+class ServingError(Exception):
+    """The endpoint cannot be opened; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingSettings:
+    """Where to listen and how to prove who we are.
+
+    Attributes:
+        port: 0 stands for any that is free.
+        cert_file: With `key_file`; without them a certificate is made that nobody vouches for.
+        always_allow: Paths that need no token; a trailing `*` stands for anything.
+    """
+
+    host: str = LOOPBACK[0]
+    port: int = 0
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    always_allow: tuple[str, ...] = HEALTH_PATHS
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    settings: ServingSettings,
+    checks: Checks,
+    registry: CollectorRegistry,
+    client: Client | None = None,
+    *,
+    live_checks: Checks | None = None,
+) -> AsyncIterator[int]:
+    """Serve as long as the context lasts; gives the port.
+
+    Args:
+        settings: Where and how.
+        checks: What has to hold to be ready.
+        registry: The metrics.
+        client: Asked about tokens; without it nobody beyond loopback sees more than the open paths.
+        live_checks: What has to hold to be alive, too.
+
+    Raises:
+        ServingError: the port is taken, or the certificate cannot be used.
+    """
+    listener = _listen(settings)
+    with contextlib.closing(listener):
+        context = _context(settings)
+        reviewer = None if client is None else Reviewer(client)
+        gate = None if _is_loopback(settings.host) else _Gate(settings, reviewer)
+        config = uvicorn.Config(
+            _build(gate, live_checks or {}, checks, registry),
+            log_config=None,
+            access_log=False,
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        config.load()
+        config.ssl = context
+        server = _Server(config)
+        port = listener.getsockname()[1]  # the server will close the listener
+        tasks = [
+            asyncio.create_task(server.serve(sockets=[listener]), name="serve"),
+            asyncio.create_task(_reload(settings, context), name="reload certificates"),
+        ]
+        try:
+            await server.ready.wait()
+            yield port
+        finally:
+            tasks[1].cancel()
+            server.should_exit = True
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which leaves signals to the component and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        cutting = asyncio.get_running_loop().call_later(_PATIENCE, self._cut)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            cutting.cancel()
+
+    def _cut(self) -> None:
+        """End connections whose clients do not: TLS would wait half a minute for their goodbye."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+def _build(gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry) -> Starlette:
+    health: dict[str, Checks] = {
+        "healthz": {"ping": _ping, **live},
+        "livez": {"ping": _ping, **live},
+        "readyz": {"ping": _ping, **live, **ready},
+    }
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        # Values are read here, where nothing changes meanwhile; writing them out may take its time.
+        content = await asyncio.to_thread(encode, _Collected(registry.collect()))
+        return Response(content, media_type=content_type)
+
+    async def version(_: Request) -> Response:
+        return JSONResponse({"gitVersion": f"v{__version__}", "platform": sys.platform})
+
+    routes = [Route("/metrics", _guarded(gate, metrics)), Route("/version", _guarded(gate, version))]
+    for name, checks in health.items():
+        routes.append(Route(f"/{name}", _guarded(gate, _all(name, checks))))
+        routes += [
+            Route(f"/{name}/{each}", _guarded(gate, _one(check)), name=f"{name}/{each}")
+            for each, check in checks.items()
+        ]
+    return Starlette(routes=routes)
+
+
+class _Collected(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _ping() -> None:
+    return None
+
+
+def _why(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 - a check that breaks has failed
+        return str(error) or type(error).__name__
+
+
+def _all(name: str, checks: Checks) -> Endpoint:
+    """Every check, in the words of Kubernetes' own endpoints."""
+
+    async def answer(request: Request) -> Response:
+        excluded = set(request.query_params.getlist("exclude"))
+        lines, failed = [], {}
+        for each, check in checks.items():
+            if each in excluded:
+                lines.append(f"[+]{each} excluded: ok")
+                continue
+            why = _why(check)
+            if why is None:
+                lines.append(f"[+]{each} ok")
+            else:
+                failed[each] = why
+                lines.append(f"[-]{each} failed: reason withheld")
+        unknown = sorted(excluded - set(checks))
+        if unknown:
+            quoted = ",".join(f'"{each}"' for each in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
+        if failed:
+            say(_log, v(2), "Health check failed", endpoint=name, checks=failed)
+            return _text("\n".join([*lines, f"{name} check failed", ""]), 500)
+        if "verbose" not in request.query_params:
+            return _text("ok")
+        return _text("\n".join([*lines, f"{name} check passed", ""]))
+
+    return answer
+
+
+def _one(check: Check) -> Endpoint:
+    async def answer(_: Request) -> Response:
+        why = _why(check)
+        return _text("ok") if why is None else _text(f"internal server error: {why}\n", 500)
+
+    return answer
+
+
+def _text(content: str, status: int = 200) -> Response:
+    return PlainTextResponse(content, status, {"X-Content-Type-Options": "nosniff"})
+
+
+# --- who may see it -------------------------------------------------------------------------------
+
+
+class _Gate:
+    def __init__(self, settings: ServingSettings, reviewer: Reviewer | None) -> None:
+        self._open = settings.always_allow
+        self._reviewer = reviewer
+
+    async def refusal(self, request: Request) -> Response | None:
+        path = request.url.path
+        if any(path == each or (each[-1:] == "*" and path.startswith(each[:-1])) for each in self._open):
+            return None
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        verdict = NOBODY
+        if self._reviewer is not None and scheme.lower() == "bearer" and token:
+            verdict = await self._reviewer.verdict(token, request.method.lower(), path)
+        return None if verdict is ALLOWED else _text(f"{verdict.message}\n", verdict.status)
+
+
+def _guarded(gate: _Gate | None, endpoint: Endpoint) -> Endpoint:
+    if gate is None:
+        return endpoint
+
+    async def answer(request: Request) -> Response:
+        return await gate.refusal(request) or await endpoint(request)
+
+    return answer
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# --- transport ------------------------------------------------------------------------------------
+
+
+def _listen(settings: ServingSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=128)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ServingError(f"cannot listen on port {settings.port} of {settings.host}: {why}") from None
+
+
+def _context(settings: ServingSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.cert_file is None:
+        names = ("localhost", *LOOPBACK, settings.host, socket.gethostname())
+        certificate, key = self_signed("berth", names, dt.datetime.now(dt.UTC))
+        _load(context, key + certificate)
+        return context
+    try:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ServingError(f"{settings.cert_file}: the certificate cannot be used: {error}") from None
+    return context
+
+
+def _load(context: ssl.SSLContext, pem: bytes) -> None:
+    """OpenSSL reads files only: one in memory where there is such a thing, as disks may be read-only."""
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("certificate"), "wb") as file:
+            file.write(pem)
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "certificate")
+            path.touch(0o600)
+            path.write_bytes(pem)
+            context.load_cert_chain(path)
+
+
+async def _reload(settings: ServingSettings, context: ssl.SSLContext) -> None:
+    """Take up certificates that were renewed on disk; connections that are open keep theirs."""
+    files = [path for path in (settings.cert_file, settings.key_file) if path is not None]
+    seen = _changed(files)
+    while files:
+        await asyncio.sleep(_RELOAD)
+        now = _changed(files)
+        if now == seen:
+            continue
+        try:
+            context.load_cert_chain(files[0], settings.key_file)
+            seen = now
+        except OSError as error:  # half written; the next look will tell
+            say(_log, logging.WARNING, "Cannot reload the certificate", file=files[0], err=error)
+
+
+def _changed(files: list[Path]) -> list[int]:
+    return [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
