@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -73,6 +74,26 @@ spec:
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with up(tmp_path_factory.mktemp("up"), "--nodes", "6", "--zones", "3", "--racks", "2") as running:
         yield running
+
+
+# --- without a scheduler ------------------------------------------------------------------------
+
+
+@needs_kubectl
+def test_pods_may_be_left_to_another_scheduler(tmp_path: Path) -> None:
+    """With --no-scheduler pods wait for a binding from elsewhere, and run once there is one."""
+    with up(tmp_path / "d", "--nodes", "1", "--no-scheduler") as running:
+        running.kubectl("apply", "-f", "-", stdin=WEB)
+        running.until(lambda: len(running.get("pods")["items"]) == 3)
+        pods = running.get("pods")["items"]
+        assert not [pod for pod in pods if pod["spec"].get("nodeName") or pod["status"].get("conditions")]
+
+        name = pods[0]["metadata"]["name"]
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node-0001"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        path = f"/api/v1/namespaces/default/pods/{name}/binding"
+        running.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+        running.until(lambda: running.get("pod", name)["status"]["phase"] == "Running")
 
 
 # --- starting and stopping ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from berth.cli.explanation_report import report
 from berth.cli.inputs import Settings, manifest_options, placed
 from berth.cli.tables import terminal
 from berth.engine.explanation import FITS, RUNS, explain
-from berth.engine.lookup import NotFoundError, find
+from berth.engine.lookup import NotFoundError, find, kind_of
 
 
 @click.command("explain")
@@ -25,10 +25,11 @@ def command(
     """Say why a pod fits where it fits, and what would help if it fits nowhere.
 
     POD is NAME, pod/NAME, or a workload such as deployment/NAME, meaning its next replica. Pods that are
-    before it in the queue are placed first.
+    before it in the queue are placed first. With neither -f nor --kubeconfig the cluster is the one kubectl
+    would talk to; it is only read.
     Exit code 0: the pod runs or fits; 1: it does not; 2: bad input.
     """
-    simulation = placed("placing the other pods", **settings)
+    simulation = placed("placing the other pods", kind_of(pod) or "", **settings)
     try:
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:

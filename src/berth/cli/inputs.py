@@ -1,4 +1,4 @@
-"""What the commands on manifests have in common: their options, and taking the files in."""
+"""What the commands on manifests have in common: their options, and taking in the files or the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.engine.options import Options
 from berth.engine.simulation import Simulation, simulate
-from berth.engine.snapshot import Snapshot, SnapshotError, read
+from berth.engine.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests import ManifestError, load
 
@@ -31,11 +31,16 @@ _INPUT = (
         "--filename",
         "files",
         multiple=True,
-        required=True,
         metavar="FILE",
         type=click.Path(allow_dash=True),
         help="File or folder with manifests, YAML or JSON; - is standard input. May be repeated.",
     ),
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Read a live cluster instead, and change nothing there (without -f: by default the user's).",
+    ),
+    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
     click.option(
         "-o",
         "--output",
@@ -81,6 +86,8 @@ class Settings(TypedDict):
     """What the options give, except for how to show the result."""
 
     files: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
     seed: int | None
     hard_pod_affinity_weight: int
     daemon_namespaces: str
@@ -94,9 +101,18 @@ def manifest_options(command: _F) -> _F:
     return command
 
 
-def placed(words: str, **settings: Unpack[Settings]) -> Simulation:
-    """The pods of the files on their nodes; `words` say what is being done meanwhile."""
-    snapshot = take_in(settings["files"], _options(settings))
+def placed(words: str, *kinds: str, **settings: Unpack[Settings]) -> Simulation:
+    """The pods of the files or the cluster on their nodes; `words` say what is being done meanwhile.
+
+    `kinds` are those of workloads that are needed beside their pods.
+    """
+    options = _options(settings)
+    if not settings["files"]:
+        snapshot = _take_in_cluster(settings["kubeconfig"], settings["context"], kinds, options)
+    elif settings["kubeconfig"] or settings["context"]:
+        raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
+    else:
+        snapshot = take_in(settings["files"], options)
     seed = settings["seed"]
     with progress_bar(words) as progress:
         return simulate(
@@ -127,6 +143,27 @@ def take_in(files: tuple[str, ...], options: Options) -> Snapshot:
             snapshot = read(manifests, options, progress)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
+    return _noted(snapshot)
+
+
+def _take_in_cluster(
+    kubeconfig: str | None, context: str | None, kinds: tuple[str, ...], options: Options
+) -> Snapshot:
+    from berth.cli.cluster_input import list_from  # noqa: PLC0415 - files need no client
+
+    try:
+        with progress_bar("listing") as progress:
+            found = list_from(kubeconfig, context, kinds, progress)
+        origin = Origin(words="in the cluster", controlled=True, whole_storage=found.whole_storage)
+        with progress_bar("taking in") as progress:
+            snapshot = read(found.manifests, options, progress, origin)
+    except (ManifestError, SnapshotError) as error:
+        raise click.ClickException(str(error)) from None
+    snapshot.notes[:0] = found.notes
+    return _noted(snapshot)
+
+
+def _noted(snapshot: Snapshot) -> Snapshot:
     for note in snapshot.notes:
         click.echo(f"note: {note}", err=True)
     return snapshot

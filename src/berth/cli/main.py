@@ -15,6 +15,7 @@ _COMMANDS = {
     "evaluate": ("berth.cli.evaluate", "Judge cases: JSON lines in, JSON lines out."),
     "simulate": ("berth.cli.simulate", "Place the pending pods of manifests onto their nodes."),
     "explain": ("berth.cli.explain", "Say why a pod fits where it fits, and what would help."),
+    "scheduler": ("berth.cli.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
     "up": ("berth.cli.up", "Run a Kubernetes control plane with hollow nodes."),
     "demo": ("berth.cli.demonstration", "Show what Berth does on a small built-in cluster."),
     "completion": ("berth.cli.completion", "Print the completion script for a shell."),

@@ -36,10 +36,11 @@ def command(
     target: str | None,
     **settings: Unpack[Settings],
 ) -> None:
-    """Place the pending pods of manifests onto their nodes.
+    """Place the pending pods of manifests, or of a live cluster, onto their nodes.
 
     Reads what you have: a folder of manifests, the output of
-    'kubectl get nodes,pods,namespaces -A -o json', or both. Workloads get the pods they lack.
+    'kubectl get nodes,pods,namespaces -A -o json', or both. Workloads get the pods they lack. Without -f
+    it reads the cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
     simulation = placed("placing pods", **settings)

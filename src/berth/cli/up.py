@@ -43,6 +43,7 @@ class Wish:
     racks: int
     manifests: list[RawObject]
     demo: bool
+    scheduler: bool = True
 
 
 @click.command("up")
@@ -75,6 +76,12 @@ class Wish:
     help="Where to write the kubeconfig (by default in the data directory).",
 )
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@click.option(
+    "--scheduler/--no-scheduler",
+    default=True,
+    show_default=True,
+    help="Whether to schedule, or leave pods to a scheduler beside it.",
+)
 @click.option("--demo", is_flag=True, help="Fill in a small, telling scenario.")
 @click.pass_context
 def command(  # noqa: PLR0913 - one parameter an option
@@ -89,6 +96,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     node_file: str | None,
     kubeconfig_out: Path | None,
     feature_gates: str,
+    scheduler: bool,
     demo: bool,
 ) -> None:
     """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
@@ -114,7 +122,13 @@ def command(  # noqa: PLR0913 - one parameter an option
                 gates=gates,
             )
             wish = Wish(
-                settings=settings, shape=shape, zones=zones, racks=racks, manifests=manifests, demo=demo
+                settings=settings,
+                shape=shape,
+                zones=zones,
+                racks=racks,
+                manifests=manifests,
+                demo=demo,
+                scheduler=scheduler,
             )
             code = _run(_up(wish))
         except StartError as error:
@@ -206,7 +220,7 @@ async def _until_stopped(wish: Wish, server: ServerProcess, stop: asyncio.Event)
 async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Prepared) -> asyncio.Task[None]:
     await server.ready(client)
     nodes = [*wish.manifests, *await _wanted_nodes(wish, client)]
-    plane = await make_plane(client, nodes, wish.settings.gates)
+    plane = await make_plane(client, nodes, wish.settings.gates, scheduler=wish.scheduler)
     running = asyncio.create_task(_reporting(plane))
     ready = asyncio.create_task(plane.ready(_progress()))
     await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)

@@ -12,25 +12,37 @@ from berth.live.client import Client
 from berth.live.discovery import discover
 from berth.live.growing import Growing
 from berth.live.runner import Runner
-from berth.live.scheduling import Scheduling
+from berth.live.scheduler.desk import SchedulerSettings
+from berth.live.scheduler.machine import Scheduler
+from berth.live.scheduler.shell import Shell
 from berth.machinery.contract import Controller, RawObject, Resource
 
 # Registering thousands of nodes is only as fast as requests are made side by side.
 CONCURRENCY = 32
+# Pods that name no scheduler are ours, too: there is no other.
+SCHEDULER_NAMES = ("default-scheduler", "berth")
 
 
 class Plane:
     """Everything that is a client of the API server."""
 
     def __init__(
-        self, client: Client, resources: Iterable[Resource], nodes: list[RawObject], gates: FeatureGates
+        self,
+        client: Client,
+        resources: Iterable[Resource],
+        nodes: list[RawObject],
+        gates: FeatureGates,
+        *,
+        scheduler: bool = True,
     ) -> None:
         known = list(map(canonical, resources))
         self.plane: ControlPlane = assemble(known, nodes=nodes, gates=gates)
-        self.scheduling = Scheduling(Options(gates=gates))
+        options = Options(gates=gates)
+        settings = SchedulerSettings(profiles=dict.fromkeys(SCHEDULER_NAMES, options))
+        self._scheduler = Shell(client, Scheduler(settings)) if scheduler else None
         self.runner = Runner(
             client,
-            [*self.plane.controllers, self.scheduling],
+            self.plane.controllers,
             {resource: view_of(resource) for resource in known},
             first=(self.plane.cache,),
             concurrency=CONCURRENCY,
@@ -45,6 +57,9 @@ class Plane:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.runner.run())
             group.create_task(self._growing.run())
+            if self._scheduler is not None:
+                group.create_task(self._scheduler.follow())
+                group.create_task(self._scheduler.schedule())
 
     async def ready(self, progress: Callable[[int, int], None]) -> None:
         """Wait until everything is in step and every node is registered."""
@@ -56,5 +71,7 @@ class Plane:
         progress(total, total)
 
 
-async def make_plane(client: Client, nodes: list[RawObject], gates: FeatureGates) -> Plane:
-    return Plane(client, await discover(client), nodes, gates)
+async def make_plane(
+    client: Client, nodes: list[RawObject], gates: FeatureGates, *, scheduler: bool = True
+) -> Plane:
+    return Plane(client, await discover(client), nodes, gates, scheduler=scheduler)

@@ -1,0 +1,220 @@
+"""`berth explain` and `berth simulate` on a live cluster: as on its dump, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from berth.cli import inputs
+from berth.engine.options import Options
+from tests.cli.command import berth
+from tests.cli.control_plane import free_port
+from tests.cli.test_simulate import Terminal
+from tests.server.harness import Client, Json, deployment, pod, running
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(name: str, zone: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone}},
+        "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Two nodes; one pod runs, one is stuck, one waits, and the Deployment's pods were not made."""
+    with running(tmp_path_factory.mktemp("data")) as client:
+        client.made("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        for name, zone in (("n2", "b"), ("n1", "a")):
+            client.made("/api/v1/nodes", node(name, zone))
+        pods = "/api/v1/namespaces/shop/pods"
+        client.made(pods, pod("runs", nodeName="n1", nodeSelector={ZONE: "a"}))
+        client.made(pods, pod("stuck", nodeSelector={"disk": "ssd"}))
+        client.made(pods, pod("claims", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
+        client.made("/apis/apps/v1/namespaces/shop/deployments", deployment("web", replicas=3))
+        yield client
+
+
+@pytest.fixture
+def kubeconfig(server: Client) -> Path:
+    return server.prepared.kubeconfig
+
+
+def test_a_pending_pod(kubeconfig: Path) -> None:
+    """Every node with its reason, and what would help; exit code 1."""
+    outcome = berth("explain", "stuck", "-n", "shop", "--kubeconfig", kubeconfig)
+
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("Pod shop/stuck\n0/2 nodes are available: 2 node(s) didn't match Pod's")
+    assert "nodeSelector wants disk=ssd, the node has no label disk" in outcome.out
+    assert "without the nodeSelector disk=ssd, 2 nodes fit" in outcome.out
+
+
+def test_a_running_pod(kubeconfig: Path) -> None:
+    """It is where it is; its namespace need not be given."""
+    outcome = berth("explain", "runs", "--kubeconfig", kubeconfig)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "shop/runs runs on n1" in outcome.out
+
+
+def test_a_missing_claim_is_a_reason(kubeconfig: Path) -> None:
+    """There is no claim in the cluster at all: that is known, other than from files without any."""
+    outcome = berth("explain", "claims", "--kubeconfig", kubeconfig)
+
+    assert outcome.code == 1
+    assert 'persistentvolumeclaim "c" not found' in outcome.out
+
+
+def test_a_workload_is_listed_when_it_is_asked_for(kubeconfig: Path) -> None:
+    """A Deployment stands for its next replica."""
+    outcome = berth("explain", "deploy/web", "--kubeconfig", kubeconfig)
+
+    assert outcome.code == 0
+    assert outcome.out.startswith("Pod shop/web-")
+
+
+def test_a_pod_that_is_not_there(kubeconfig: Path) -> None:
+    """Near names are listed."""
+    outcome = berth("explain", "stukc", "-n", "shop", "--kubeconfig", kubeconfig)
+
+    assert outcome.code == 2
+    assert outcome.err == "error: pod shop/stukc is not in the cluster; did you mean shop/stuck?\n"
+
+
+def test_simulate_places_what_waits(server: Client, kubeconfig: Path, tmp_path: Path) -> None:
+    """Pods that exist and no others; nothing is changed, and all of it can be saved."""
+    dump = tmp_path / "dump.json"
+    made = server.made("/api/v1/namespaces/shop/pods", pod("waits"))
+    outcome = berth("simulate", "--kubeconfig", kubeconfig, "-o", "json", "--save", dump)
+    document = json.loads(outcome.out)
+    path = "/api/v1/namespaces/shop/pods/waits"
+    after = server.get(path).json
+    server.delete(path, {"gracePeriodSeconds": 0})
+
+    assert [(found["pod"], found["node"]) for found in document["placements"]] == [("waits", "n2")]
+    assert sorted(found["pod"] for found in document["unplaced"]) == ["claims", "stuck"]
+    assert made["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+    assert berth("explain", "stuck", "-n", "shop", "-f", dump).code == 1
+
+
+def test_the_default_is_kubectls(kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """$KUBECONFIG, of which some files may be missing, then the file in the home folder."""
+    home = tmp_path / "home"
+    (home / ".kube").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{kubeconfig}")
+    assert berth("explain", "runs").code == 0
+
+    monkeypatch.delenv("KUBECONFIG")
+    outcome = berth("explain", "runs")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and")
+
+    (home / ".kube" / "config").write_bytes(kubeconfig.read_bytes())
+    assert berth("explain", "runs").code == 0
+
+
+def test_the_context_counts(kubeconfig: Path) -> None:
+    """One that is not there is refused by name."""
+    outcome = berth("explain", "runs", "--kubeconfig", kubeconfig, "--context", "elsewhere")
+
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "elsewhere" in outcome.err
+
+
+def test_files_or_a_cluster(kubeconfig: Path) -> None:
+    """Not both."""
+    outcome = berth("explain", "runs", "-f", "x.yaml", "--kubeconfig", kubeconfig)
+
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: -f reads files and --kubeconfig a cluster; give one of them\n")
+
+
+@pytest.mark.parametrize("content", ["a: [", "[]", "clusters: 1", "clusters: [{}]", "", "current-context: c"])
+def test_a_kubeconfig_that_is_none(content: str, tmp_path: Path) -> None:
+    """One sentence that names the file."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    outcome = berth("explain", "p", "--kubeconfig", path)
+
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith(f"error: {path}: ")
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
+    """It says so."""
+    outcome = berth("simulate", "--kubeconfig", tmp_path / "none")
+
+    assert (2, f"error: {tmp_path / 'none'}: no such file\n") == (outcome.code, outcome.err)
+
+
+def changed(kubeconfig: Path, target: Path, **cluster: Any) -> Path:
+    """A kubeconfig with another cluster."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["clusters"][0]["cluster"] = cluster
+    target.write_text(yaml.safe_dump(config))
+    return target
+
+
+def test_a_server_that_cannot_be_reached(kubeconfig: Path, tmp_path: Path) -> None:
+    """One sentence with the address and the cause."""
+    url = f"https://127.0.0.1:{free_port()}"
+    outcome = berth("explain", "p", "--kubeconfig", changed(kubeconfig, tmp_path / "config", server=url))
+
+    assert (2, f"error: {url} cannot be reached: Connection refused\n") == (outcome.code, outcome.err)
+
+
+def test_a_server_that_is_not_trusted(server: Client, tmp_path: Path) -> None:
+    """Without the CA its certificate is not believed."""
+    url = server.prepared.url
+    config = changed(server.prepared.kubeconfig, tmp_path / "config", server=url)
+    outcome = berth("explain", "p", "--kubeconfig", config)
+
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert outcome.err.startswith(f"error: {url} cannot be reached: its certificate is not trusted: ")
+
+
+def test_a_token_that_is_not_accepted(kubeconfig: Path, tmp_path: Path) -> None:
+    """Nothing can be listed, which is said once."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": "wrong"}
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(config))
+    outcome = berth("explain", "p", "--kubeconfig", path)
+
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "cannot be listed: Unauthorized" in outcome.err
+
+
+def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, a cluster that takes long to list shows how far it is."""
+    shown = Terminal()
+    monkeypatch.setattr(inputs, "_SHOW_AFTER", 0.0)
+    monkeypatch.setattr(inputs, "_SHOW_EVERY", 0.0)
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    inputs._take_in_cluster(str(kubeconfig), None, (), Options())
+
+    assert "listing" in shown.getvalue()
+
+
+def test_files_need_no_client() -> None:
+    """`explain -f` does not import what only a live cluster needs."""
+    program = (
+        "import sys; from berth.cli.main import run; run(['explain', 'p', '-f', 'none.yaml']); "
+        "sys.exit(bool({'aiohttp', 'kubernetes_asyncio', 'berth.live'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (0, b"error: none.yaml: no such file or folder\n")

@@ -1,0 +1,196 @@
+"""Groups of pods: all get a node, or none does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.machinery.contract import LABELLED_POD_GROUPS, POD_GROUPS, PODS, Action, Bind, Outcome
+from tests.live.scheduler.story import ZONE, Story, anti, near
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+def gang(story: Story, name: str, minimum: int) -> None:
+    policy = {"gang": {"minCount": minimum}}
+    story.create(POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}})
+
+
+def member(story: Story, name: str, group: str = "ring", **spec: Any) -> None:
+    story.pod(name, schedulingGroup={"podGroupName": group}, **spec)
+
+
+def test_a_group_is_placed_as_a_whole() -> None:
+    story = Story()
+    story.nodes("n1", "n2")
+    gang(story, "ring", 3)
+    for name in ("a", "b"):
+        member(story, name)
+    story.settle()
+    assert story.bindings == []
+    assert story.condition("a") == ("Unschedulable", "waiting for pods of group default/ring: 2 of 3 exist")
+    member(story, "c")
+    story.settle()
+    assert len(story.bindings) == 3
+
+
+def test_a_group_that_cannot_fit_holds_nothing() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 3)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    assert story.bindings == []
+    story.pod("alone", cpu="4")
+    story.settle()
+    assert story.node_of("alone") == "n1"
+    reason, message = story.condition("a") or ("", "")
+    assert reason == "Unschedulable"
+    assert message.startswith("pod group default/ring needs 3 of 3 pods placed together: 0/1 nodes")
+
+
+def test_a_group_is_tried_again_when_there_is_room() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 3)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    story.nodes("n2")
+    story.advance(2)
+    assert len(story.bindings) == 3
+
+
+def test_pods_wait_for_the_group_to_be_created() -> None:
+    story = Story()
+    story.nodes("n1")
+    member(story, "a")
+    story.settle()
+    assert story.condition("a") == ("Unschedulable", "waiting for pod group default/ring to be created")
+    gang(story, "ring", 1)
+    story.settle()
+    assert story.node_of("a") == "n1"
+
+
+def test_a_basic_group_places_its_pods_one_by_one() -> None:
+    story = Story()
+    story.nodes("n1")
+    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    story.create(POD_GROUPS, {"metadata": {"name": "ring"}, "spec": spec})
+    member(story, "a", cpu="4")
+    member(story, "b", cpu="4")
+    story.settle()
+    assert [name for name, _ in story.bindings] == ["a"]
+
+
+def test_the_label_and_its_custom_resource_do_the_same() -> None:
+    story = Story()
+    story.nodes("n1")
+    story.create(LABELLED_POD_GROUPS, {"metadata": {"name": "ring"}, "spec": {"minMember": 2}})
+    story.pod("a", labels={LABEL: "ring"})
+    story.settle()
+    assert story.bindings == []
+    story.pod("b", labels={LABEL: "ring"})
+    story.settle()
+    assert story.landing == {"a": "n1", "b": "n1"}
+
+
+def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    assert len(story.bindings) == 2
+    story.nodes("n2")
+    story.advance(2)
+    assert len(story.bindings) == 3
+
+
+def test_a_group_that_must_be_together_starts_together() -> None:
+    """No pod of it runs yet, so each would be missing the others."""
+    story = Story()
+    story.zoned(n1="a", n2="a", n3="b", n4="b")
+    gang(story, "ring", 4)
+    for name in ("w", "x"):
+        member(story, name, cpu="3", labels={"app": "left"}, affinity=near("right"))
+    for name in ("y", "z"):
+        member(story, name, cpu="1", labels={"app": "right"}, affinity=near("right"))
+    story.settle()
+    zones = {"n1": "a", "n2": "a", "n3": "b", "n4": "b"}
+    assert len(story.bindings) == 4
+    assert len({zones[node] for _, node in story.bindings}) == 1
+
+
+def test_the_first_pod_does_not_lead_the_group_into_a_domain_that_is_too_small() -> None:
+    """The emptiest node is in a zone with room for one; the group goes where all fit."""
+    story = Story()
+    story.zoned(lonely="a", n1="b", n2="b", n3="b")
+    for node in ("n1", "n2", "n3"):
+        story.running(f"filler-{node}", node)
+    gang(story, "ring", 3)
+    for name in ("x", "y", "z"):
+        member(story, name, cpu="3", labels={"app": "ring"}, affinity=near("ring", ZONE))
+    story.settle()
+    assert sorted(node for _, node in story.bindings) == ["n1", "n2", "n3"]
+
+
+def test_members_that_exclude_each_other_need_a_node_each() -> None:
+    story = Story()
+    story.nodes("n1", "n2")
+    gang(story, "ring", 3)
+    for name in ("x", "y", "z"):
+        member(story, name, labels={"app": "ring"}, affinity=anti("ring"))
+    story.settle()
+    assert story.bindings == []
+    story.nodes("n3")
+    story.advance(2)
+    assert sorted(node for _, node in story.bindings) == ["n1", "n2", "n3"]
+
+
+def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    failed: list[str] = []
+
+    def refuse(action: Action) -> Outcome | None:
+        if isinstance(action, Bind) and action.name == "b" and not failed:
+            failed.append(action.name)
+            return Outcome(at=story.now, code=429, message="busy")
+        return None
+
+    story.refuse = refuse
+    member(story, "a")
+    member(story, "b")
+    story.advance(5)
+    assert story.landing == {"a": "n1", "b": "n1"}
+
+
+def test_a_group_that_loses_a_pod_waits_for_another() -> None:
+    story = Story()
+    gang(story, "ring", 2)
+    member(story, "a")
+    member(story, "b")
+    story.settle()
+    story.leave("b")
+    story.nodes("n1")
+    story.advance(5)
+    assert story.bindings == []
+    member(story, "c")
+    story.advance(5)
+    assert story.landing == {"a": "n1", "c": "n1"}
+
+
+def test_a_gated_member_does_not_count() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    member(story, "a")
+    member(story, "b", schedulingGates=[{"name": "g"}])
+    story.settle()
+    assert story.bindings == []
+    story.change(PODS, "b", {"spec": {"schedulingGates": None}})
+    story.settle()
+    assert len(story.bindings) == 2

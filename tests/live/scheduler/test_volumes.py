@@ -1,0 +1,176 @@
+"""Pods whose claims wait for a node: the claim is told, and the pod is bound when the claim is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.machinery.contract import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
+from tests.live.scheduler.story import HOST, Story
+
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+def storage_class(story: Story, name: str = "fast", provisioner: str = "csi.example.com") -> None:
+    mode = "WaitForFirstConsumer"
+    story.create(
+        STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+    )
+
+
+def claim(story: Story, name: str = "data", storage: str = "fast") -> None:
+    spec = {
+        "storageClassName": storage,
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    story.create(CLAIMS, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Pending"}})
+
+
+def volume(story: Story, name: str, node: str, storage: str = "fast") -> None:
+    on_node = {"key": HOST, "operator": "In", "values": [node]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}}
+    spec = {
+        "storageClassName": storage,
+        "capacity": {"storage": "2Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "nodeAffinity": affinity,
+    }
+    story.create(VOLUMES, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}})
+
+
+def bind_claim(story: Story, name: str, volume_name: str) -> None:
+    """What a provisioner and the volume controller do."""
+    uid = story.get(CLAIMS, name)["metadata"]["uid"]
+    reference = {"namespace": "default", "name": name, "uid": uid}
+    story.change(VOLUMES, volume_name, {"spec": {"claimRef": reference}, "status": {"phase": "Bound"}})
+    done = {"pv.kubernetes.io/bind-completed": "yes"}
+    change: dict[str, Any] = {
+        "metadata": {"annotations": done},
+        "spec": {"volumeName": volume_name},
+        "status": {"phase": "Bound"},
+    }
+    story.change(CLAIMS, name, change)
+
+
+def mounts(name: str = "data") -> list[dict[str, Any]]:
+    return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+
+
+def selected_node(story: Story, name: str = "data") -> str | None:
+    node: str | None = story.get(CLAIMS, name)["metadata"].get("annotations", {}).get(SELECTED)
+    return node
+
+
+def test_a_bound_volume_decides_the_node() -> None:
+    story = Story()
+    story.nodes("n1", "n2")
+    storage_class(story)
+    claim(story)
+    volume(story, "pv", "n2")
+    bind_claim(story, "data", "pv")
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert story.landing == {"p": "n2"}
+
+
+def test_a_missing_claim_is_a_reason() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    story.pod("p", volumes=mounts("nowhere"))
+    story.settle()
+    assert 'persistentvolumeclaim "nowhere" not found' in (story.condition("p") or ("", ""))[1]
+    claim(story, "nowhere")
+    story.advance(2)
+    assert selected_node(story, "nowhere") == "n1"
+
+
+def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.advance(30)
+    assert selected_node(story) == "n1"
+    assert story.bindings == []
+    volume(story, "pv", "n1")
+    bind_claim(story, "data", "pv")
+    story.settle()
+    assert story.landing == {"p": "n1"}
+
+
+def test_a_pod_that_waits_for_its_volume_counts_on_its_node() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", cpu="3", volumes=mounts())
+    story.settle()
+    story.pod("q", cpu="3")
+    story.settle()
+    assert story.bindings == []
+
+
+def test_a_provisioner_that_gives_up_makes_the_pod_be_placed_anew() -> None:
+    """It takes the node's name off the claim."""
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert selected_node(story) == "n1"
+    story.nodes("n2")
+    story.change(CLAIMS, "data", {"metadata": {"annotations": {SELECTED: None}}})
+    story.settle()
+    assert story.bindings == []
+    story.advance(2)
+    assert selected_node(story) in ("n1", "n2")
+
+
+def test_waiting_for_a_volume_has_an_end() -> None:
+    story = Story(volume_timeout=60.0)
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.advance(61)
+    assert story.events("FailedScheduling")[-1].startswith("binding rejected: binding volumes: timed out")
+
+
+def test_a_volume_that_is_there_is_promised_to_the_claim() -> None:
+    """Nobody provisions for this class: the volume is told whom it belongs to."""
+    story = Story()
+    story.nodes("n1", "n2")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    claim(story, "data", "local")
+    volume(story, "pv", "n2", "local")
+    story.pod("p", volumes=mounts())
+    story.settle()
+    reference = story.get(VOLUMES, "pv")["spec"]["claimRef"]
+    assert (reference["namespace"], reference["name"]) == ("default", "data")
+    assert reference["uid"] == story.get(CLAIMS, "data")["metadata"]["uid"]
+    bind_claim(story, "data", "pv")
+    story.settle()
+    assert story.landing == {"p": "n2"}
+
+
+def test_a_deleted_pod_gives_its_volume_back() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    claim(story, "one", "local")
+    claim(story, "two", "local")
+    volume(story, "pv", "n1", "local")
+    story.pod("p", volumes=mounts("one"))
+    story.settle()
+    story.pod("q", volumes=mounts("two"))
+    story.settle()
+    assert "claimRef" in story.get(VOLUMES, "pv")["spec"]
+    assert story.condition("q") is not None
+    story.leave("p")
+    story.change(VOLUMES, "pv", {"spec": {"claimRef": None}})
+    story.advance(10)
+    assert story.get(VOLUMES, "pv")["spec"]["claimRef"]["name"] == "two"
+    assert story.names(PODS) == ["q"]
