@@ -1,0 +1,93 @@
+"""What `deploy/` puts into a cluster, rendered by kubectl and helm where they are."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+KUSTOMIZE = ROOT / "deploy" / "kustomize"
+CHART = ROOT / "deploy" / "helm" / "berth-scheduler"
+BASE, ONLY = KUSTOMIZE / "base", KUSTOMIZE / "overlays" / "only-scheduler"
+KUBECTL, HELM = shutil.which("kubectl"), shutil.which("helm")
+NAMESPACE = "berth-system"
+
+Object = dict[str, Any]
+_CLUSTER_SCOPED = frozenset({"Namespace", "ClusterRole", "ClusterRoleBinding"})
+
+
+def kustomized(folder: Path = BASE) -> list[Object]:
+    """The objects of a kustomization."""
+    if KUBECTL is not None:
+        return _output(KUBECTL, "kustomize", str(folder))
+    return _read_kustomization(folder)
+
+
+def charted(*options: str, release: str = "berth-scheduler") -> list[Object]:
+    """The objects of the chart; there has to be a helm."""
+    return _output(HELM or "helm", "template", release, str(CHART), "--namespace", NAMESPACE, *options)
+
+
+def _output(*command: str) -> list[Object]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def _read_kustomization(folder: Path) -> list[Object]:
+    """As much of kustomize as the files here use."""
+    about = load(folder / "kustomization.yaml")
+    found: dict[tuple[str, str], Object] = {}
+    for name in about["resources"]:
+        path = folder / name
+        read = (
+            _read_kustomization(path)
+            if path.is_dir()
+            else list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        )
+        found.update({(each["kind"], each["metadata"]["name"]): each for each in read})
+    for each in found.values():
+        if each["kind"] not in _CLUSTER_SCOPED:
+            each["metadata"]["namespace"] = about["namespace"]
+        for pairs in about.get("labels", ()):
+            each["metadata"]["labels"] = {**each["metadata"].get("labels", {}), **pairs["pairs"]}
+        if each["kind"] == "Deployment":
+            for image in about.get("images", ()):
+                each["spec"]["template"]["spec"]["containers"][0]["image"] = (
+                    f"{image['name']}:{image['newTag']}"
+                )
+    for wanted in about.get("configMapGenerator", ()):
+        data = {name: (folder / name).read_text(encoding="utf-8") for name in wanted["files"]}
+        metadata = {"name": wanted["name"], "namespace": about["namespace"]}
+        found["ConfigMap", wanted["name"]] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": data,
+        }
+    return list(found.values())
+
+
+def one(objects: list[Object], kind: str) -> Object:
+    """The only object of a kind."""
+    (found,) = [each for each in objects if each["kind"] == kind]
+    return found
+
+
+def role(objects: list[Object], kind: str) -> list[Object]:
+    """The rules of the scheduler's own role."""
+    (found,) = [
+        each
+        for each in objects
+        if each["kind"] == kind and not each["metadata"]["name"].endswith("metrics-reader")
+    ]
+    rules: list[Object] = found["rules"]
+    return rules
