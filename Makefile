@@ -10,15 +10,17 @@ PIP_OPTIONS := --quiet --quiet --disable-pip-version-check --no-warn-script-loca
 # Tests are processes of their own: one a core keeps a small machine busy and responsive.
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: up test check lint format types layers unit bench clean help
+.PHONY: up test test-cluster check lint format types layers unit bench bench-live clean help
 
 help:
-	@echo "make up      set up and run a control plane on this machine"
-	@echo "make test    set up and run every check and test"
-	@echo "make check   lint, types and layers only"
-	@echo "make bench   print the benchmark table, write bench-results.json"
-	@echo "make format  let ruff rewrite the sources"
-	@echo "make clean   remove everything make created"
+	@echo "make up            set up and run a control plane on this machine"
+	@echo "make test          set up and run every check and test"
+	@echo "make test-cluster  run the scheduler's scenarios on the kube-apiserver and etcd in KUBEBUILDER_ASSETS"
+	@echo "make check         lint, types and layers only"
+	@echo "make bench         print the benchmark table, write bench-results.json"
+	@echo "make bench-live    measure berth scheduler on an API server; BENCH=\"basic --nodes 500\" does less"
+	@echo "make format        let ruff rewrite the sources"
+	@echo "make clean         remove everything make created"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -47,8 +49,17 @@ layers: $(STAMP)
 unit: $(STAMP)
 	@$(BIN)/pytest -n $(JOBS)
 
+# The folder is named as setup-envtest names it; etcd may be on PATH instead.
+test-cluster: $(STAMP)
+	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
+	  echo "test-cluster is skipped: KUBEBUILDER_ASSETS does not name a folder with kube-apiserver and etcd."; \
+	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/scheduler; fi
+
 bench: $(STAMP)
 	@$(BIN)/python -m bench
+
+bench-live: $(STAMP)
+	@$(BIN)/python -m bench live $(BENCH)
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix .

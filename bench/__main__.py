@@ -1,4 +1,7 @@
-"""`python -m bench [engine|growth|load|tools …]`: print the table, write bench-results.json."""
+"""`python -m bench [engine|growth|load|tools …]`: print the table, write bench-results.json.
+
+`python -m bench live` has options of its own and is not part of the rest: it takes many minutes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, load, plane, server, tools
+from bench import engine, live, load, plane, server, tools
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")
@@ -31,6 +34,8 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["live"]:
+        return live.main(names[1:])
     unknown = set(names) - set(PARTS)
     if unknown:
         print(

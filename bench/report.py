@@ -16,7 +16,8 @@ class Figure:
     """A measured value.
 
     Attributes:
-        yardstick: Microseconds of one gather over `nodes` nodes in the same run, None where it plays no part.
+        yardstick: Microseconds of what it is judged beside in the same run (a gather over `nodes` nodes, a
+            bare request, a binding), None where it plays no part.
         limit: What the value should reach (`better` higher) or stay below (lower), None for information.
     """
 
@@ -61,6 +62,14 @@ def print_table(figures: list[Figure]) -> None:
 
 def write_json(figures: list[Figure], path: Path) -> None:
     path.write_text(json.dumps([asdict(f) for f in figures], indent=2) + "\n", encoding="utf-8")
+
+
+def merge_json(figures: list[Figure], path: Path) -> None:
+    """Replace the figures of these names, and keep the others that are there."""
+    names = {f.name for f in figures}
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    kept = [entry for entry in known if entry["name"] not in names]
+    path.write_text(json.dumps([*kept, *map(asdict, figures)], indent=2) + "\n", encoding="utf-8")
 
 
 def _short(value: float) -> str:

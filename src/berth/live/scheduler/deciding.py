@@ -148,7 +148,7 @@ class Deciding:
     def _place_group(self, group: Group) -> None:
         desk = self._desk
         members = [w for w in group.waiting.values() if not w.pod.spec.scheduling_gates]
-        members.sort(key=lambda w: (-w.priority, w.since))
+        members.sort(key=lambda w: (-w.priority, w.created))
         for waiting in members:
             desk.waiting.take(waiting)
         obstacle = group.obstacle(len(members))

@@ -92,7 +92,7 @@ class Metrics:
     def placed(self, waiting: Waiting, now: float) -> None:
         attempts = waiting.attempts + 1
         label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-        self.sli_seconds.labels(label).observe(max(now - waiting.since, 0.0))
+        self.sli_seconds.labels(label).observe(max(now - (waiting.since or now), 0.0))
         self.attempts_per_pod.observe(attempts)
 
     def sample(self, plan: Plan, profile: str) -> None:

@@ -52,7 +52,7 @@ class Waiting:
     key: Key
     pod: Pod
     pod_class: PodClass | None
-    since: float
+    since: float | None = None
     group: GroupKey | None = None
     state: State = State.GATED
     attempts: int = 0
@@ -124,6 +124,8 @@ class WaitingPods:
         if until > now:
             self.back_off(waiting, until)
             return
+        if waiting.since is None:
+            waiting.since = now
         self._leave(waiting)
         self._become(waiting, State.ACTIVE)
         heapq.heappush(self._active, (-waiting.priority, waiting.created, waiting.ticket, waiting.key))
