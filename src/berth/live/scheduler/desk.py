@@ -15,13 +15,13 @@ from berth.live.scheduler import metrics as measured
 from berth.live.scheduler.assumptions import Assumed, Assumptions
 from berth.live.scheduler.groups import Groups
 from berth.live.scheduler.metrics import Metrics
-from berth.live.scheduler.mirror import Mirror
 from berth.live.scheduler.nominations import Nominations
 from berth.live.scheduler.reports import FAILED, Reports, Statements
 from berth.live.scheduler.volumes import VolumeWork
 from berth.live.scheduler.waiting import Backoff, State, Waiting, WaitingPods
 from berth.machinery.contract import Action
 from berth.machinery.story import Story
+from berth.mirror import Mirror
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
 IN_FLIGHT = 48

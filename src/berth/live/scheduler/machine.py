@@ -17,7 +17,6 @@ from berth.live.scheduler.assumptions import Phase
 from berth.live.scheduler.deciding import Deciding
 from berth.live.scheduler.desk import Desk, SchedulerSettings
 from berth.live.scheduler.metrics import Metrics, QueueCollector
-from berth.live.scheduler.mirror import Mirror
 from berth.live.scheduler.outcomes import Outcomes
 from berth.live.scheduler.waiting import Waiting
 from berth.machinery.contract import (
@@ -32,6 +31,7 @@ from berth.machinery.contract import (
     Outcome,
     Resource,
 )
+from berth.mirror import Mirror
 
 
 class Scheduler:

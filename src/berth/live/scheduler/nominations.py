@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from berth.engine.cluster import pod_name
 from berth.engine.podclass import PodClass
 from berth.kube.objects import Pod
-from berth.live.scheduler.mirror import Mirror
 from berth.machinery.contract import Key
+from berth.mirror import Mirror
 
 
 @dataclass(frozen=True, slots=True)

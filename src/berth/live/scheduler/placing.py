@@ -12,9 +12,9 @@ from berth.engine.podclass import PodClass
 from berth.engine.rules.spread_constraints import HARD
 from berth.engine.summary import NO_NODES, refusal
 from berth.kube.annotations import AnnotationError
-from berth.live.scheduler.mirror import Mirror
 from berth.live.scheduler.nominations import Nominations
 from berth.live.scheduler.waiting import Waiting
+from berth.mirror import Mirror
 
 # So many places for the first pod of a group are tried before it is said not to fit.
 _DOMAINS_TRIED = 64

@@ -9,11 +9,11 @@ from berth.engine.podclass import PodClass
 from berth.engine.preemption import TERMINATING, Budget, Preemption, preempt
 from berth.kube.objects import Pod, PodDisruptionBudget
 from berth.kube.selectors import Selector, parse_label_selector
-from berth.live.scheduler.mirror import Mirror
 from berth.live.scheduler.nominations import Nominations
 from berth.live.scheduler.waiting import Waiting
 from berth.machinery.contract import DELETED, PODS, STRATEGIC, Delete, Event, Key, Patch
 from berth.machinery.times import seconds, stamp
+from berth.mirror import Mirror
 
 # The cause of the requests to victims.
 PREEMPTION = "preemption"

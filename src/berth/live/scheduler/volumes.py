@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from berth.engine.cluster import pod_name
 from berth.engine.podclass import PodClass
-from berth.live.scheduler.mirror import Mirror
 from berth.live.scheduler.placing import Choice
 from berth.live.scheduler.waiting import Waiting
 from berth.machinery.contract import CLAIMS, VOLUMES, Action, Key, Patch
+from berth.mirror import Mirror
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 # Says that the volume may be let go again: its claim was not chosen by a person.
