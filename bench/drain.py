@@ -1,0 +1,179 @@
+"""One contender against one backlog: start it, watch the bindings, and see what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from bench.session import Session
+from bench.workloads import Workload, make_node, pod_manifest
+from berth.engine.cluster import Cluster, pod_name
+from berth.engine.violations import violations
+from berth.kube.defaults import created, default_node
+from berth.kube.objects import Node, Pod
+
+NEW, RUN = "new", "run"
+BACKLOG = f"/api/v1/namespaces/{NEW}/pods"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STOP_TIMEOUT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    nodes: int
+    running: int
+    pending: int
+
+
+@dataclass(slots=True)
+class Drain:
+    """What became of a backlog.
+
+    Attributes:
+        times: When each binding was seen.
+        broken: Hard rules that running pods break afterwards.
+        events: Scheduled events written for the backlog.
+    """
+
+    started: float
+    times: list[float] = field(default_factory=list)
+    memory_mib: float = 0.0
+    cpu_seconds: float = 0.0
+    broken: int = 0
+    events: int = 0
+
+    @property
+    def rate(self) -> float:
+        return len(self.times) / max(self.times[-1] - self.times[0], 1e-9) if self.times else 0.0
+
+    @property
+    def first(self) -> float:
+        return self.times[0] - self.started if self.times else float("inf")
+
+
+# --- the world ------------------------------------------------------------------------------------
+
+
+async def fill(session: Session, workload: Workload, size: Size) -> None:
+    """Namespaces, nodes and running pods."""
+    for name in (NEW, RUN):
+        await session.post("/api/v1/namespaces", msgspec.json.encode({"metadata": {"name": name}}))
+    nodes = (msgspec.json.encode(make_node(i, workload.zones)) for i in range(size.nodes))
+    await session.post_all(("/api/v1/nodes", body) for body in nodes)
+
+    def running(number: int) -> bytes:
+        pod = _pod(f"run-{number}", RUN, workload.running(number), "none")
+        pod["spec"]["nodeName"] = f"node-{number * workload.stride % size.nodes:06d}"
+        return msgspec.json.encode(pod)
+
+    await session.post_all((f"/api/v1/namespaces/{RUN}/pods", running(i)) for i in range(size.running))
+
+
+async def pile_up(session: Session, workload: Workload, pending: int, scheduler: str) -> None:
+    """The backlog, for one scheduler; what an earlier one placed goes first."""
+    await session.delete_all(BACKLOG)
+    pods = (_pod(f"new-{i}", NEW, workload.pending(i), scheduler) for i in range(pending))
+    await session.post_all((BACKLOG, msgspec.json.encode(pod)) for pod in pods)
+
+
+def _pod(
+    name: str, namespace: str, shape: tuple[dict[str, str], dict[str, Any]], scheduler: str
+) -> dict[str, Any]:
+    pod = pod_manifest(name, namespace, shape)
+    pod["spec"] |= {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
+    return pod
+
+
+# --- the drain ------------------------------------------------------------------------------------
+
+
+async def drain(
+    session: Session, pending: int, command: list[str], log: Path, *, patience: float, writes_events: bool
+) -> Drain:
+    """Run a command until it has bound the whole backlog, or for as long as there is patience."""
+    version = (await session.get(BACKLOG, limit="1"))["metadata"]["resourceVersion"]
+    parameters = {"watch": "1", "resourceVersion": version}
+    async with session.session.get(session.url + BACKLOG, params=parameters) as watch:
+        with _started(command, log) as process:
+            result = Drain(time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await _watch_bindings(watch.content, pending, result)
+            _usage(process.pid, result)
+            result.events = await _count_events(session, len(result.times)) if writes_events else 0
+    return result
+
+
+async def _watch_bindings(lines: aiohttp.StreamReader, pending: int, result: Drain) -> None:
+    seen: set[str] = set()
+    while len(seen) < pending and (line := await lines.readline()):
+        if b'"nodeName":"' not in line:
+            continue
+        frame = msgspec.json.decode(line)
+        name = frame["object"]["metadata"]["name"]
+        if frame["type"] == "MODIFIED" and frame["object"]["spec"].get("nodeName") and name not in seen:
+            seen.add(name)
+            result.times.append(time.monotonic())
+
+
+async def _count_events(session: Session, wanted: int, patience: float = 20.0) -> int:
+    """Events come after the bindings; wait for them a little."""
+    deadline = time.monotonic() + patience
+    while True:
+        items = await session.items(f"/api/v1/namespaces/{NEW}/events")
+        pods = {item["involvedObject"]["uid"] for item in items if item.get("reason") == "Scheduled"}
+        alive = {item["metadata"]["uid"] for item in await session.items(BACKLOG)}
+        if len(pods & alive) >= wanted or time.monotonic() > deadline:
+            return len(pods & alive)
+        await asyncio.sleep(0.5)
+
+
+@contextmanager
+def _started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _usage(pid: int, result: Drain) -> None:
+    with contextlib.suppress(OSError, IndexError):  # the bind loop ends by itself
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        result.memory_mib = int(status.split("VmHWM:")[1].split()[0]) / 1024
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+        )
+        result.cpu_seconds = (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+async def broken_rules(session: Session) -> int:
+    """How many hard rules the backlog's pods break where they are, room on the nodes among them."""
+    cluster = Cluster()
+    for item in await session.items("/api/v1/nodes"):
+        cluster.add_node(default_node(msgspec.convert(item, Node)))
+    pods = [created(msgspec.convert(item, Pod)) for item in await session.items("/api/v1/pods")]
+    placed = [pod for pod in pods if pod.spec.node_name]
+    for pod in placed:
+        cluster.add_pod(pod)
+    new = [pod_name(pod) for pod in placed if pod.metadata.namespace == NEW]
+    return sum(len(violations(cluster, name)) for name in new)

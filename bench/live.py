@@ -1,0 +1,154 @@
+"""`python -m bench live`: draining a backlog on an API server, beside a loop that binds without a thought.
+
+For each workload one server is filled with nodes and running pods and, for every contender in turn,
+with a backlog.  The rate is bound pods a second from the first to the last binding as a watch sees
+them; how long it took from the process's start to the first binding is given apart.  The server is the
+embedded one, or the kube-apiserver of $KUBEBUILDER_ASSETS; a kube-scheduler found there is measured, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from bench.drain import NEW, Drain, Size, broken_rules, drain, fill, pile_up
+from bench.report import Figure, merge_json, print_table
+from bench.session import open_session
+from bench.workloads import WORKLOADS, Workload, plain
+from tests.scheduler.backends import Backend, assets_folder, running
+
+NAMES = (
+    "basic",
+    "node-affinity",
+    "pod-affinity",
+    "pod-anti-affinity",
+    "preferred-pod-affinity",
+    "preferred-pod-anti-affinity",
+    "spread",
+    "preferred-spread",
+    "mixed",
+)
+LOOP, BERTH, KUBE = "bind loop", "berth", "kube-scheduler"
+OUTPUT = Path("bench-results.json")
+_SHARE, _FIRST_SECONDS, _MEMORY_MIB = 0.5, 3.0, 400.0
+
+
+def workloads() -> dict[str, Workload]:
+    """Those of the engine, with running pods on the first nodes and, beside the mixed ones, plain."""
+    found = {workload.name: replace(workload, stride=1) for workload in WORKLOADS}
+    found["mixed"] = replace(found["mixed"], running=plain)
+    return found
+
+
+def contenders(backend: Backend) -> dict[str, tuple[str, list[str]]]:
+    """Name -> the scheduler's name in pods, and the command to start it."""
+    python, kubeconfig = sys.executable, f"--kubeconfig={backend.kubeconfig}"
+    token, ca = str(backend.settings.data_dir / "token"), str(backend.prepared.ca_file)
+    quiet = ["--leader-elect=false", "--secure-port=0"]
+    found = {
+        LOOP: ("nobody", [python, "-m", "bench.bindloop", backend.url, token, ca, NEW]),
+        BERTH: ("berth", [python, "-m", "berth", "scheduler", kubeconfig, *quiet]),
+    }
+    assets = assets_folder()
+    if assets is not None and (assets / KUBE).exists():
+        fast = ["--kube-api-qps=5000", "--kube-api-burst=5000"]
+        found[KUBE] = ("default-scheduler", [str(assets / KUBE), kubeconfig, *quiet, *fast])
+    return found
+
+
+async def compete(backend: Backend, workload: Workload, size: Size, patience: float) -> dict[str, Drain]:
+    results: dict[str, Drain] = {}
+    async with open_session(backend.url, backend.prepared.token, backend.prepared.ca_file) as session:
+        await fill(session, workload, size)
+        for name, (scheduler, command) in contenders(backend).items():
+            await pile_up(session, workload, size.pending, scheduler)
+            log = backend.folder / f"{name.replace(' ', '-')}.log"
+            result = await drain(
+                session, size.pending, command, log, patience=patience, writes_events=name != LOOP
+            )
+            result.broken = 0 if name == LOOP else await broken_rules(session)
+            results[name] = result
+            if len(result.times) < size.pending:
+                said = log.read_text(encoding="utf-8", errors="replace")[-600:]
+                print(
+                    f"{workload.name}: {name} bound {len(result.times)} of {size.pending}: {said}",
+                    file=sys.stderr,
+                )
+    return results
+
+
+def figures(workload: str, size: Size, results: dict[str, Drain]) -> Iterable[Figure]:
+    loop = results[LOOP].rate
+    yardstick = 1e6 / loop if loop else None
+
+    def figure(
+        name: str, value: float, unit: str, limit: float | None = None, *, higher: bool = False
+    ) -> Figure:
+        better: Literal["higher", "lower"] = "higher" if higher else "lower"
+        return Figure(
+            f"live {workload}, {name}", size.nodes, size.running, value, unit, yardstick, limit, better
+        )
+
+    yield figure(LOOP, loop, "pods/s", higher=True)
+    for name, result in results.items():
+        if name == LOOP:
+            continue
+        ours = name == BERTH
+        yield figure(name, result.rate, "pods/s", higher=True)
+        yield figure(f"{name} / {LOOP}", result.rate / loop, "ratio", _SHARE if ours else None, higher=True)
+        yield figure(f"{name}, start to first binding", result.first, "s", _FIRST_SECONDS if ours else None)
+        yield figure(f"{name}, memory", result.memory_mib, "MiB", _MEMORY_MIB if ours else None)
+        yield figure(f"{name}, CPU", result.cpu_seconds, "s")
+        yield figure(f"{name}, broken rules", result.broken, "rules", 0)
+        yield figure(f"{name}, events", result.events, "events", size.pending if ours else None, higher=True)
+    if KUBE in results:
+        faster = results[BERTH].rate / max(results[KUBE].rate, 1e-9)
+        yield figure(f"{BERTH} / {KUBE}", faster, "ratio", 1.0, higher=True)
+
+
+def arguments(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench live", description="Drain backlogs on an API server."
+    )
+    parser.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)} (all by default)"
+    )
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--running", type=int, default=2_000)
+    parser.add_argument("--pending", type=int, default=2_000)
+    parser.add_argument(
+        "--patience", type=float, default=300.0, help="seconds a contender gets for a backlog"
+    )
+    parser.add_argument("--embedded", action="store_true", help="use the embedded server whatever there is")
+    parsed = parser.parse_args(given)
+    unknown = set(parsed.workloads) - set(NAMES)
+    if unknown:
+        parser.error(f"unknown workload {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    return parsed
+
+
+def main(given: list[str]) -> int:
+    wanted = arguments(given)
+    size = Size(wanted.nodes, wanted.running, wanted.pending)
+    real = assets_folder() is not None and not wanted.embedded
+    by_name = workloads()
+    found: list[Figure] = []
+    for name in wanted.workloads or NAMES:
+        with running(real=real) as backend:
+            results = asyncio.run(compete(backend, by_name[name], size, wanted.patience))
+        found += figures(name, size, results)
+        rates = ", ".join(f"{contender} {result.rate:,.0f}" for contender, result in results.items())
+        print(f"{name}: {rates} pods/s", file=sys.stderr, flush=True)
+    server = "kube-apiserver and etcd" if real else "the embedded API server"
+    print(f"\n{server}, {os.cpu_count()} cores; the yardstick is one binding of the bind loop\n")
+    print_table(found)
+    merge_json(found, OUTPUT)
+    missed = [one.name for one in found if one.met is False]
+    print(f"\n{len(found)} figures in {OUTPUT}" + (f"; limits missed: {', '.join(missed)}" if missed else ""))
+    return 1 if missed else 0
