@@ -27,6 +27,35 @@ def self_signed(common: str, names: Iterable[str], now: dt.datetime, days: int =
     return certificate.public_bytes(serialization.Encoding.PEM), pem(key)
 
 
+Authority = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
+
+
+def new_authority(common: str, now: dt.datetime, days: int) -> Authority:
+    """The key and certificate of one that vouches for servers, and for no further authorities."""
+    key = new_key()
+    name = named(common)
+    certificate = (
+        begin(name, name, key.public_key(), now, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage(sign_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate
+
+
+def issue(
+    authority: Authority, common: str, names: list[x509.GeneralName], now: dt.datetime, days: int
+) -> tuple[bytes, bytes]:
+    """A certificate for a server that the authority vouches for, and its key, both as PEM."""
+    key = new_key()
+    ca_key, ca_certificate = authority
+    builder = begin(named(common), ca_certificate.subject, key.public_key(), now, days)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    certificate = serving(builder, names).add_extension(issuer, critical=False).sign(ca_key, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM), pem(key)
+
+
 def new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 

@@ -16,6 +16,7 @@ _COMMANDS = {
     "simulate": ("berth.cli.simulate", "Place the pending pods of manifests onto their nodes."),
     "explain": ("berth.cli.explain", "Say why a pod fits where it fits, and what would help."),
     "scheduler": ("berth.cli.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
+    "webhook": ("berth.cli.webhook", "Check pods before an API server stores them."),
     "up": ("berth.cli.up", "Run a Kubernetes control plane with hollow nodes."),
     "demo": ("berth.cli.demonstration", "Show what Berth does on a small built-in cluster."),
     "completion": ("berth.cli.completion", "Print the completion script for a shell."),

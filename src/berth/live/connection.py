@@ -6,8 +6,12 @@ transport. It is imported here only, when needed: its generated models take most
 
 from __future__ import annotations
 
+import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
 
 from berth.live.client import Client
 from berth.live.ratelimit import Limiter
@@ -52,16 +56,34 @@ async def connect(
     options: dict[str, Any] = {}
     if transport.server_hostname:
         options["server_hostname"] = transport.server_hostname
-    if transport.proxy:
-        options["proxy"] = transport.proxy
+    host = configuration.host or ""
+    if proxy := transport.proxy or _proxy_from_environment(host):
+        options["proxy"] = proxy
     return Client(
-        transport.pool_manager,
-        configuration.host or "",
+        _session(transport.pool_manager),
+        host,
         headers,
         timeout=patience,
         request_options=options,
         limiter=limiter,
     )
+
+
+def _session(made: aiohttp.ClientSession) -> aiohttp.ClientSession:
+    """The same connections, without looking into the environment at every request.
+
+    That takes a good part of a request's time, in a thread of its own; once is enough.
+    """
+    session = aiohttp.ClientSession(connector=made.connector, read_bufsize=2**21, trust_env=False)
+    made.detach()
+    return session
+
+
+def _proxy_from_environment(url: str) -> str | None:
+    parts = urlsplit(url)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
 
 def in_cluster() -> bool:

@@ -110,6 +110,8 @@ class Informer(Generic[_V]):
                     await self._pause(error)
             except ApiError as error:
                 await self._pause(error)
+            except msgspec.DecodeError as error:
+                await self._pause(Unreachable(f"the server sent something unreadable: {error}"))
 
     # --- listing ----------------------------------------------------------------------------------
 

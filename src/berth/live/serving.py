@@ -16,7 +16,7 @@ import socket
 import ssl
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
 _RELOAD = 60.0  # seconds between looks at the certificate files
-_CONNECTIONS = 128
 
 
 class ServingError(Exception):
@@ -59,6 +58,7 @@ class ServingSettings:
         port: 0 stands for any that is free.
         cert_file: With `key_file`; without them a certificate is made that nobody vouches for.
         always_allow: Paths that need no token; a trailing `*` stands for anything.
+        connections: How many at once; further ones are told that we are busy.
     """
 
     host: str = LOOPBACK[0]
@@ -66,6 +66,7 @@ class ServingSettings:
     cert_file: Path | None = None
     key_file: Path | None = None
     always_allow: tuple[str, ...] = HEALTH_PATHS
+    connections: int = 128
 
 
 @contextlib.asynccontextmanager
@@ -76,6 +77,7 @@ async def serve(
     client: Client | None = None,
     *,
     live_checks: Checks | None = None,
+    routes: Sequence[Route] = (),
 ) -> AsyncIterator[int]:
     """Serve as long as the context lasts; gives the port.
 
@@ -85,6 +87,7 @@ async def serve(
         registry: The metrics.
         client: Asked about tokens; without it nobody beyond loopback sees more than the open paths.
         live_checks: What has to hold to be alive, too.
+        routes: What the component serves besides; open to everyone.
 
     Raises:
         ServingError: the port is taken, or the certificate cannot be used.
@@ -95,14 +98,14 @@ async def serve(
         reviewer = None if client is None else Reviewer(client)
         gate = None if _is_loopback(settings.host) else _Gate(settings, reviewer)
         config = uvicorn.Config(
-            _build(gate, live_checks or {}, checks, registry),
+            _build(gate, live_checks or {}, checks, registry, routes),
             log_config=None,
             access_log=False,
             ws="none",
             lifespan="off",
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=_CONNECTIONS,
+            limit_concurrency=settings.connections,
             timeout_graceful_shutdown=_GRACE,
         )
         config.load()
@@ -153,7 +156,9 @@ class _Server(uvicorn.Server):
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def _build(gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry) -> Starlette:
+def _build(
+    gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorRegistry, others: Sequence[Route]
+) -> Starlette:
     health: dict[str, Checks] = {
         "healthz": {"ping": _ping, **live},
         "livez": {"ping": _ping, **live},
@@ -176,7 +181,7 @@ def _build(gate: _Gate | None, live: Checks, ready: Checks, registry: CollectorR
             Route(f"/{name}/{each}", _guarded(gate, _one(check)), name=f"{name}/{each}")
             for each, check in checks.items()
         ]
-    return Starlette(routes=routes)
+    return Starlette(routes=[*routes, *others])
 
 
 class _Collected(Collector):

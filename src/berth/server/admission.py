@@ -1,7 +1,7 @@
 """What is decided about an object between decoding and validation, by policies that are on by default.
 
-The anti-affinity limit is the pod-affinity seed's: a required rule against pods of all namespaces
-with a domain larger than a node would let one pod keep everyone else out of a zone.
+The anti-affinity limit is that of :mod:`berth.kube.anti_affinity`: a required rule against pods of all
+namespaces with a domain larger than a node would let one pod keep everyone else out of a zone.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError, annotated_affinity
-from berth.kube.objects import Affinity, Pod, PodAffinityTerm, RawObject
+from berth.kube.anti_affinity import excesses
+from berth.kube.objects import Affinity, Pod, RawObject
 from berth.server import errors
 from berth.server.catalog import Endpoint
 from berth.server.core import Core
 from berth.server.store import decode
 
-HOSTNAME = "kubernetes.io/hostname"
-_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -27,41 +25,19 @@ def check_anti_affinity(pod: Pod) -> None:
     Raises:
         ApiError: there is such a rule (403).
     """
-    for path, term in _required_terms(pod):
-        selector = term.namespace_selector
-        everywhere = selector is not None and not selector.match_labels and not selector.match_expressions
-        if everywhere and term.topology_key != HOSTNAME:
-            raise errors.forbidden("pods", "", pod.metadata.name or "", _limit(path, term))
+    for path, affinity in _affinities(pod):
+        for where, detail in excesses(affinity, path):
+            raise errors.forbidden("pods", "", pod.metadata.name or "", f"{where}: {detail}")
 
 
-def _limit(path: str, term: PodAffinityTerm) -> str:
-    return (
-        f"{path}: required anti-affinity against pods of all namespaces (namespaceSelector: {{}}) "
-        f'must have topologyKey "{HOSTNAME}", not "{term.topology_key}": '
-        "it would keep every other workload out of the whole domain"
-    )
-
-
-def _required_terms(pod: Pod) -> Iterator[tuple[str, PodAffinityTerm]]:
-    yield from _terms_of(pod.spec.affinity, "spec.affinity")
+def _affinities(pod: Pod) -> Iterator[tuple[str, Affinity | None]]:
+    yield "spec.affinity", pod.spec.affinity
     if AFFINITY_ANNOTATION in (pod.metadata.annotations or ()):
         try:
             annotated = annotated_affinity(pod)
         except AnnotationError:
             return  # validation names what cannot be read
-        yield from _terms_of(annotated, f"metadata.annotations[{AFFINITY_ANNOTATION}]")
-
-
-def _terms_of(affinity: Affinity | None, path: str) -> Iterator[tuple[str, PodAffinityTerm]]:
-    anti = affinity.pod_anti_affinity if affinity is not None else None
-    if anti is None:
-        return
-    for name, terms in (
-        (_LASTING, anti.required_during_scheduling_required_during_execution),
-        (_REQUIRED, anti.required_during_scheduling_ignored_during_execution),
-    ):
-        for i, term in enumerate(terms or ()):
-            yield f"{path}.podAntiAffinity.{name}[{i}]", term
+        yield f"metadata.annotations[{AFFINITY_ANNOTATION}]", annotated
 
 
 # --- priority -------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from berth import certificates
-from berth.certificates import LOOPBACK, WILDCARDS, write_private
+from berth.certificates import LOOPBACK, WILDCARDS, Authority, write_private
 from berth.server.settings import Prepared, ServerSettings
 
 CLUSTER = "berth"
@@ -86,31 +86,20 @@ def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
 
 # --- certificates ---------------------------------------------------------------------------------
 
-_Authority = tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
-
-
-def _authority(pki: Path, now: dt.datetime) -> _Authority:
+def _authority(pki: Path, now: dt.datetime) -> Authority:
     key_file, cert_file = pki / "ca.key", pki / "ca.crt"
     if key_file.exists() and cert_file.exists():
         key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
         certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
         if isinstance(key, ec.EllipticCurvePrivateKey) and certificate.not_valid_after_utc > now:
             return key, certificate
-    key = certificates.new_key()
-    name = certificates.named("berth-ca")
-    certificate = (
-        certificates.begin(name, name, key.public_key(), now, _CA_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(certificates.usage(sign_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    key, certificate = certificates.new_authority("berth-ca", now, _CA_DAYS)
     write_private(key_file, certificates.pem(key))
     write_private(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
     return key, certificate
 
 
-def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, authority: _Authority) -> None:
+def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, authority: Authority) -> None:
     key_file, cert_file = pki / "server.key", pki / "server.crt"
     names = _alternative_names(settings)
     if key_file.exists() and cert_file.exists():
@@ -118,18 +107,9 @@ def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, a
         lasts = current.not_valid_after_utc > now + dt.timedelta(days=_RENEW_DAYS)
         if lasts and _names_of(current) >= set(names) and _issued_by(current, authority[1]):
             return
-    key = certificates.new_key()
-    ca_key, ca_cert = authority
-    name = certificates.named("berth-apiserver")
-    builder = certificates.begin(name, ca_cert.subject, key.public_key(), now, _SERVER_DAYS)
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    certificate = (
-        certificates.serving(builder, names)
-        .add_extension(issuer, critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    write_private(key_file, certificates.pem(key))
-    write_private(cert_file, certificate.public_bytes(serialization.Encoding.PEM))
+    certificate, key = certificates.issue(authority, "berth-apiserver", names, now, _SERVER_DAYS)
+    write_private(key_file, key)
+    write_private(cert_file, certificate)
 
 
 def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

@@ -49,6 +49,24 @@ class Rejection:
     causes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a pod on a node: what a `Rejection` sums up, and more of them.
+
+    Attributes:
+        path: Where the rule stands in the pod, None if it does not.
+        execution: The rule must hold while the pod runs, not only when it is placed.
+        of_peer: It is the rule of another pod, which does not want this one near; `path` is there.
+    """
+
+    rule: str
+    reason: str
+    cause: str
+    path: str | None = None
+    execution: bool = False
+    of_peer: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Refusal:
     """The nodes, possibly none, that a rule refuses for the same reasons: a `Rejection` of each."""
@@ -77,9 +95,11 @@ class Rule:
     Attributes:
         prefilter: Whether the rule filters this pod at all; None if it has no such step.
         prescore: Whether it scores this pod; None if it has no such step.
+        path: Where what the rule judges by stands in a pod.
     """
 
     name: ClassVar[str]
+    path: ClassVar[str | None] = None
     filters: bool = True
     scores: bool = False
     prefilter: Status | None = None
@@ -103,6 +123,13 @@ class Rule:
     def reject(self, slot: int) -> Rejection | None:
         """Why the node at `slot` is refused, None if it is not."""
         raise NotImplementedError
+
+    def findings(self, slot: int) -> Iterable[Finding]:
+        """Everything that is wrong with the node at `slot`; nothing if it is not refused."""
+        rejection = self.reject(slot)
+        if rejection is not None:
+            for cause in rejection.causes or rejection.reasons:
+                yield Finding(self.name, rejection.reasons[0], cause, self.path)
 
     def helped_by(self, change: Change) -> bool:
         """Whether a node that was refused may be feasible after a change; see `berth.engine.hints`.

@@ -37,6 +37,7 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    Finding,
     Refusal,
     Rejection,
     Status,
@@ -330,13 +331,25 @@ class InterPodAffinity(TopologyRule):
     # --- explain ----------------------------------------------------------------
 
     def reject(self, slot: int) -> Rejection | None:
-        if self._required and (causes := tuple(self._missing_peers(slot))):
+        if self._required and (causes := tuple(cause for _, cause in self._missing_peers(slot))):
             return Rejection(self.name, UNRESOLVABLE, (REASON_AFFINITY,), causes)
-        if causes := tuple(self._conflicts(slot)):
+        if causes := tuple(cause for _, cause in self._conflicts(slot)):
             return Rejection(self.name, UNSCHEDULABLE, (REASON_ANTI_AFFINITY,), causes)
         if causes := tuple(self._objections(slot)):
             return Rejection(self.name, UNSCHEDULABLE, (REASON_EXISTING,), causes)
         return None
+
+    def findings(self, slot: int) -> Iterable[Finding]:
+        for found, reason in (
+            (self._missing_peers(slot), REASON_AFFINITY),
+            (self._conflicts(slot), REASON_ANTI_AFFINITY),
+        ):
+            for owned, cause in found:
+                yield Finding(self.name, reason, cause, owned.path, owned.execution)
+        for key in self._existing_counts:
+            for (path, execution), owners in self._objectors(key).items():
+                if objection := self._objection(slot, key, owners):
+                    yield Finding(self.name, REASON_EXISTING, objection, path, execution, of_peer=True)
 
     def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
         if self._required:
@@ -367,22 +380,22 @@ class InterPodAffinity(TopologyRule):
             missing |= self.nodes.column(key).ids[slots] == 0
         return missing
 
-    def _missing_peers(self, slot: int) -> Iterable[str]:
+    def _missing_peers(self, slot: int) -> Iterable[tuple[OwnedTerm, str]]:
         first = self.is_first
         for _, owned in self._required:
             column = self.nodes.column(owned.topology_key)
             domain = column.ids[slot]
             if not domain:
-                yield f"the node has no label {owned.topology_key}"
+                yield owned, f"the node has no label {owned.topology_key}"
             elif not first and self._affinity_counts[owned.topology_key].counts[domain] <= 0:
                 where = f"{owned.topology_key}={column.values[domain]}"
                 if len(self._required) == 1:
-                    yield f"no pod matching {owned.term.selector} in {where}"
+                    yield owned, f"no pod matching {owned.term.selector} in {where}"
                 else:
                     terms = " and ".join(dict.fromkeys(str(o.term.selector) for _, o in self._required))
-                    yield f"no single pod matching {terms} in {where}"
+                    yield owned, f"no single pod matching {terms} in {where}"
 
-    def _conflicts(self, slot: int) -> Iterable[str]:
+    def _conflicts(self, slot: int) -> Iterable[tuple[OwnedTerm, str]]:
         for term, owned in self._anti:
             column = self.nodes.column(owned.topology_key)
             counter = self._anti_counts.get(owned.topology_key)
@@ -392,22 +405,31 @@ class InterPodAffinity(TopologyRule):
             classes = [c for c in counter.classes if c.label_set in term.selected]
             if peers := self._name_peers(classes, owned.topology_key, domain):
                 where = f"{owned.topology_key}={column.values[domain]}"
-                yield f"{peers} in {where} matches {owned.term.selector}"
+                yield owned, f"{peers} in {where} matches {owned.term.selector}"
 
     def _objections(self, slot: int) -> Iterable[str]:
+        for key in self._existing_counts:
+            owners = {owner: None for found in self._objectors(key).values() for owner in found}
+            if cause := self._objection(slot, key, list(owners)):
+                yield cause
+
+    def _objectors(self, key: str) -> dict[tuple[str, bool], list[PodClass]]:
+        """The classes whose pods do not want this one in their domain, by where they say so."""
         ours = self.pod_class.label_set
-        for key, counter in self._existing_counts.items():
-            column = self.nodes.column(key)
-            domain = column.ids[slot]
-            if not domain or counter.counts[domain] <= 0:
-                continue
-            owners = [
-                c
-                for c in counter.classes
-                if any(o.topology_key == key and ours in o.term.selected for o in c.required_anti_affinity)
-            ]
-            peers = self._name_peers(owners, key, domain)
-            yield f"{peers} in {key}={column.values[domain]} has anti-affinity to this pod"
+        found: dict[tuple[str, bool], list[PodClass]] = {}
+        for pod_class in self._existing_counts[key].classes:
+            for owned in pod_class.required_anti_affinity:
+                if owned.topology_key == key and ours in owned.term.selected:
+                    found.setdefault((owned.path, owned.execution), []).append(pod_class)
+        return found
+
+    def _objection(self, slot: int, key: str, owners: list[PodClass]) -> str | None:
+        column = self.nodes.column(key)
+        domain = column.ids[slot]
+        if not domain or self._existing_counts[key].counts[domain] <= 0:
+            return None
+        peers = self._name_peers(owners, key, domain)
+        return f"{peers} in {key}={column.values[domain]} has anti-affinity to this pod" if peers else None
 
     def _name_peers(self, classes: list[PodClass], key: str, domain: int) -> str:
         found = self.cluster.pods_in_domain(classes, key, domain, limit=_PEERS_SHOWN + 1)

@@ -21,6 +21,7 @@ from berth.engine.rules.base import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
+    Finding,
     NodeRule,
     Rejection,
     Status,
@@ -164,22 +165,30 @@ class NodeAffinity(NodeRule):
         return scale_to_max(raw)
 
     def reject(self, slot: int) -> Rejection | None:
+        found = list(self.findings(slot))
+        if not found:
+            return None
+        reason = found[0].reason
+        # Upstream looks at the pod's own rules only if the profile's hold.
+        causes = [found[0]] if reason == REASON_ENFORCED else found
+        return Rejection(self.name, UNRESOLVABLE, (reason,), tuple(finding.cause for finding in causes))
+
+    def findings(self, slot: int) -> Iterable[Finding]:
         at = np.array([slot], dtype=np.intp)
         for enforced in self._enforced:
             if not match_terms(self.nodes, enforced, at)[0]:
-                return Rejection(
-                    self.name, UNRESOLVABLE, (REASON_ENFORCED,), (f"addedAffinity wants {enforced}",)
-                )
-        causes = tuple(self._unmet(slot))
-        return Rejection(self.name, UNRESOLVABLE, (REASON_POD,), causes) if causes else None
+                yield Finding(self.name, REASON_ENFORCED, f"addedAffinity wants {enforced}")
+        yield from self._unmet(slot)
 
-    def _unmet(self, slot: int) -> Iterable[str]:
+    def _unmet(self, slot: int) -> Iterable[Finding]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         selector = self.pod_class.node_selector
         if selector is not None:
             for requirement in sorted(selector.requirements, key=str):
                 if not requirement.matches(labels):
-                    yield f"nodeSelector wants {requirement}, the node has {_found(labels, requirement.key)}"
+                    key = requirement.key
+                    cause = f"nodeSelector wants {requirement}, the node has {_found(labels, key)}"
+                    yield Finding(self.name, REASON_POD, cause, f"spec.nodeSelector[{key}]")
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
@@ -187,7 +196,8 @@ class NodeAffinity(NodeRule):
                 f"{r}, the node has {_found(labels, r.key)}" for r in _first_unmet(required.selector, labels)
             ]
             detail = wanted[0] if len(wanted) == 1 else str(required.selector)
-            yield f"{required.path.rpartition('.')[2]} wants {detail}"
+            cause = f"{required.path.rpartition('.')[2]} wants {detail}"
+            yield Finding(self.name, REASON_POD, cause, required.path, required.execution)
 
 
 def _first_unmet(selector: NodeTerms, labels: dict[str, str]) -> list[Requirement]:

@@ -19,6 +19,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 class NodePorts(NodeRule):
     name = "NodePorts"
+    path = "spec.containers[*].ports[*].hostPort"
     static = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:

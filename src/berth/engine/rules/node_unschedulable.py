@@ -18,6 +18,7 @@ _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 class NodeUnschedulable(NodeRule):
     name = "NodeUnschedulable"
+    path = "spec.tolerations"
 
     @cached_property
     def _tolerated(self) -> bool:

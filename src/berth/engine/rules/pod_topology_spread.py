@@ -32,6 +32,7 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    Finding,
     Refusal,
     Rejection,
     TopologyRule,
@@ -241,13 +242,18 @@ class PodTopologySpread(TopologyRule):
     # --- explain ----------------------------------------------------------------
 
     def reject(self, slot: int) -> Rejection | None:
+        for found in self.findings(slot):
+            code = UNRESOLVABLE if found.reason == REASON_NO_LABEL else UNSCHEDULABLE
+            return Rejection(self.name, code, (found.reason,), (found.cause,))
+        return None
+
+    def findings(self, slot: int) -> Iterable[Finding]:
         for spread in self.hard:
-            key = spread.constraint.topology_key
+            key, path = spread.constraint.topology_key, spread.constraint.path
             domain = int(spread.column.ids[slot])
             if not domain:
-                return Rejection(
-                    self.name, UNRESOLVABLE, (REASON_NO_LABEL,), (f"the node has no label {key}",)
-                )
+                yield Finding(self.name, REASON_NO_LABEL, f"the node has no label {key}", path)
+                continue
             have = int(spread.counter.counts[domain])
             if have > spread.most_allowed:
                 skew = have + spread.matches_self - spread.minimum
@@ -255,8 +261,7 @@ class PodTopologySpread(TopologyRule):
                     f"{key}={spread.column.values[domain]} has {have} matching pod(s), the emptiest domain "
                     f"{spread.minimum}: skew would be {skew}, maxSkew is {spread.constraint.max_skew}"
                 )
-                return Rejection(self.name, UNSCHEDULABLE, (REASON_SKEW,), (cause,))
-        return None
+                yield Finding(self.name, REASON_SKEW, cause, path)
 
     def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
         for spread in self.hard:

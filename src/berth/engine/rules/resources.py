@@ -21,12 +21,14 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    Finding,
     NodeRule,
     Refusal,
     Rejection,
 )
 
 TOO_MANY_PODS = "Too many pods"
+_REQUESTS = "spec.containers[*].resources.requests"
 _LOAD_ROWS = [CPU_ROW, MEMORY_ROW]
 
 
@@ -138,6 +140,14 @@ class NodeResourcesFit(NodeRule):
             if row != PODS_ROW and amount > allocatable:
                 code = UNRESOLVABLE
         return Rejection(self.name, code, tuple(reasons), tuple(causes))
+
+    def findings(self, slot: int) -> Iterable[Finding]:
+        rejection = self.reject(slot)
+        if rejection is not None:
+            for reason, cause in zip(rejection.reasons, rejection.causes, strict=True):
+                resource = cause.partition(":")[0]
+                path = None if reason == TOO_MANY_PODS else f"{_REQUESTS}[{resource}]"
+                yield Finding(self.name, reason, cause, path)
 
     def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
         # One bit for each resource that is short, and one for a pod larger than the node.

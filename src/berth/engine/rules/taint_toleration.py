@@ -8,11 +8,12 @@ import numpy as np
 
 from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
 from berth.engine.happenings import Change, NodeChanged
-from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Rejection, scale_to_max
+from berth.engine.rules.base import PROCEED, UNRESOLVABLE, Finding, NodeRule, Rejection, scale_to_max
 from berth.kube.objects import Taint, Toleration
 
 REASON = "node(s) had untolerated taint(s)"
-HARD_EFFECTS = ("NoSchedule", "NoExecute")
+NO_EXECUTE = "NoExecute"
+HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
 SOFT_EFFECT = "PreferNoSchedule"
 
 
@@ -33,7 +34,11 @@ def _tolerates_one(toleration: Toleration, taint: Taint) -> bool:
 
 def first_untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Taint | None:
     """The first taint that keeps the pod away."""
-    return next((t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t)), None)
+    return next(iter(untolerated(tolerations, taints)), None)
+
+
+def untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Iterable[Taint]:
+    return (t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t))
 
 
 def describe(taint: Taint) -> str:
@@ -43,6 +48,7 @@ def describe(taint: Taint) -> str:
 
 class TaintToleration(NodeRule):
     name = "TaintToleration"
+    path = "spec.tolerations"
     scores = True
     scaling = True
     prescore = PROCEED
@@ -83,4 +89,14 @@ class TaintToleration(NodeRule):
         taint = first_untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]])
         if taint is None:
             return None
-        return Rejection(self.name, UNRESOLVABLE, (REASON,), (f"taint {describe(taint)} is not tolerated",))
+        return Rejection(self.name, UNRESOLVABLE, (REASON,), (_cause(taint),))
+
+    def findings(self, slot: int) -> Iterable[Finding]:
+        taints = self.nodes.taints
+        for taint in untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]]):
+            execution = taint.effect == NO_EXECUTE
+            yield Finding(self.name, REASON, _cause(taint), self.path, execution)
+
+
+def _cause(taint: Taint) -> str:
+    return f"taint {describe(taint)} is not tolerated"

@@ -40,6 +40,7 @@ _FEW = 4
 
 class VolumeBinding(NodeRule):
     name = BINDING_RULE
+    path = "spec.volumes"
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)

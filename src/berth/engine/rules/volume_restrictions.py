@@ -34,6 +34,7 @@ REASON = (
 
 class VolumeRestrictions(TopologyRule):
     name = "VolumeRestrictions"
+    path = "spec.volumes"
     helpers = (PodLeft, NodeLeft, VolumesChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
