@@ -126,10 +126,12 @@ class Scheduler:
         desk = self.desk
         if desk.ready or (desk.mirror.changed and desk.waiting.any_stuck):
             return 0.0
-        times = [desk.assumed.due(), desk.reports.recorder.due(), desk.statements.due()]
+        times = [desk.reports.recorder.due(), desk.statements.due()]
         times += [when for when, _ in desk.retries]
-        if desk.assumed.in_flight < desk.settings.in_flight and not self.draining:
-            times.append(desk.waiting.due())
+        if not self.draining:
+            times.append(desk.assumed.due())
+            if desk.assumed.in_flight < desk.settings.in_flight:
+                times.append(desk.waiting.due())
         return min((when for when in times if when is not None), default=None)
 
     def reconcile(self, now: float) -> list[Action]:

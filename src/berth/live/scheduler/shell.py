@@ -122,7 +122,7 @@ class Shell:
             await asyncio.sleep(_YIELD)
 
     def _busy(self) -> bool:
-        return bool(self._scheduler.in_flight or self._sending or self._background or self._urgent.qsize())
+        return bool(self._sending or self._background or self._urgent.qsize())
 
     # --- acting -------------------------------------------------------------------------------------
 
