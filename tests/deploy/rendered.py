@@ -17,7 +17,9 @@ KUBECTL, HELM = shutil.which("kubectl"), shutil.which("helm")
 NAMESPACE = "berth-system"
 
 Object = dict[str, Any]
-_CLUSTER_SCOPED = frozenset({"Namespace", "ClusterRole", "ClusterRoleBinding"})
+_CLUSTER_SCOPED = frozenset(
+    {"Namespace", "ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration"}
+)
 
 
 def kustomized(folder: Path = BASE) -> list[Object]:

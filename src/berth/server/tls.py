@@ -86,6 +86,7 @@ def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
 
 # --- certificates ---------------------------------------------------------------------------------
 
+
 def _authority(pki: Path, now: dt.datetime) -> Authority:
     key_file, cert_file = pki / "ca.key", pki / "ca.crt"
     if key_file.exists() and cert_file.exists():

@@ -60,3 +60,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- join "," $gates -}}
 {{- end -}}
+
+{{- define "berth.webhook.fullname" -}}
+{{- printf "%s-webhook" (include "berth.fullname" . | trunc 55 | trimSuffix "-") -}}
+{{- end -}}
+
+{{- define "berth.webhook.selector" -}}
+app.kubernetes.io/name: {{ printf "%s-webhook" (default .Chart.Name .Values.nameOverride) }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "berth.webhook.labels" -}}
+{{ include "berth.webhook.selector" . }}
+app.kubernetes.io/component: webhook
+app.kubernetes.io/part-of: berth
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "berth.webhook.secret" -}}
+{{- default (printf "%s-tls" (include "berth.webhook.fullname" .)) .Values.webhook.secretName -}}
+{{- end -}}

@@ -1,0 +1,67 @@
+"""The limit on required anti-affinity: how much of a cluster one pod may keep others out of.
+
+The pod-affinity design limits rules against pods of *all* namespaces to single nodes.  Kubernetes' own
+admission plugin, LimitPodHardAntiAffinityTopology, limits every rule; that is the stricter choice here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from berth.kube.objects import Affinity, PodAffinityTerm
+
+HOSTNAME = "kubernetes.io/hostname"
+_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_EVERYWHERE = "required anti-affinity against pods of all namespaces (namespaceSelector: {})"
+_WHY = "it would keep every other workload out of the whole domain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AntiAffinityLimit:
+    """Attributes:
+    topology_keys: Those that a required rule may have.
+    every_rule: Whether rules against pods of some namespaces are limited, too.
+    """
+
+    topology_keys: tuple[str, ...] = (HOSTNAME,)
+    every_rule: bool = False
+
+
+DEFAULT_LIMIT = AntiAffinityLimit()
+
+
+def excesses(
+    affinity: Affinity | None, path: str, limit: AntiAffinityLimit = DEFAULT_LIMIT
+) -> Iterator[tuple[str, str]]:
+    """Where required anti-affinity goes beyond the limit: the path of the rule, and what to do about it."""
+    for where, term in _required(affinity, path):
+        if term.topology_key in limit.topology_keys:
+            continue
+        if _everywhere(term):
+            yield where, f"{_EVERYWHERE} must have {_wanted(term, limit)}: {_WHY}"
+        elif limit.every_rule:
+            yield where, f"required anti-affinity must have {_wanted(term, limit)}"
+
+
+def _wanted(term: PodAffinityTerm, limit: AntiAffinityLimit) -> str:
+    keys = " or ".join(f'"{key}"' for key in limit.topology_keys)
+    return f'topologyKey {keys}, not "{term.topology_key or ""}"'
+
+
+def _everywhere(term: PodAffinityTerm) -> bool:
+    selector = term.namespace_selector
+    return selector is not None and not selector.match_labels and not selector.match_expressions
+
+
+def _required(affinity: Affinity | None, path: str) -> Iterator[tuple[str, PodAffinityTerm]]:
+    anti = affinity.pod_anti_affinity if affinity is not None else None
+    if anti is None:
+        return
+    for name, terms in (
+        (_LASTING, anti.required_during_scheduling_required_during_execution),
+        (_REQUIRED, anti.required_during_scheduling_ignored_during_execution),
+    ):
+        for i, term in enumerate(terms or ()):
+            yield f"{path}.podAntiAffinity.{name}[{i}]", term

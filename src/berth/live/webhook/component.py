@@ -1,0 +1,161 @@
+"""`berth webhook` as a whole: an HTTPS server that answers AdmissionReviews.
+
+It asks nobody anything, so it needs no rights in the cluster.  Whatever is wrong with a request, or with us,
+is an HTTP error, and the webhook's failurePolicy says what becomes of the object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from berth.live.logs import say, v
+from berth.live.serving import ServingSettings, serve
+from berth.live.webhook import wire
+from berth.live.webhook.judging import PODS, Policy, judge
+
+_log = logging.getLogger(__name__)
+
+PATH = "/validate"
+_JSON = "application/json"
+# An API server takes 3 MiB; a review has the object twice.
+_LARGEST = 8 << 20
+_LARGE = 64 << 10  # from here on reading may take longer than others should wait
+_PATIENCE = 10.0  # seconds for a request to arrive; API servers wait no longer for the answer by default
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    serving: ServingSettings
+    policy: Policy = field(default_factory=Policy)
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.requests = Counter(
+            "berth_webhook_requests",
+            "Reviews answered, by the kind of the object and whether it was allowed.",
+            ("allowed", "kind"),
+            registry=registry,
+        )
+        self.errors = Counter(
+            "berth_webhook_errors",
+            "Requests without an answer, by the HTTP status given instead.",
+            ("code",),
+            registry=registry,
+        )
+        self.duration = Histogram(
+            "berth_webhook_request_duration_seconds",
+            "From the request's head to its answer.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+
+
+class _Refusal(Exception):  # noqa: N818 - not an error of ours
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Webhook:
+    """Answers reviews by a policy."""
+
+    def __init__(self, policy: Policy, metrics: Metrics) -> None:
+        self._policy = policy
+        self._metrics = metrics
+
+    async def validate(self, request: Request) -> Response:
+        start = time.perf_counter()
+        try:
+            content = await self._answer(request)
+        except _Refusal as refusal:
+            self._metrics.errors.labels(str(refusal.status)).inc()
+            say(_log, v(2), "Bad request", status=refusal.status, err=str(refusal))
+            return PlainTextResponse(f"{refusal}\n", refusal.status)
+        except ClientDisconnect:
+            self._metrics.errors.labels("499").inc()  # nobody will see it
+            return PlainTextResponse("", 400)
+        except Exception:  # noqa: BLE001 - the failure policy decides, and the log says where
+            self._metrics.errors.labels("500").inc()
+            _log.exception("Cannot judge a request")
+            return PlainTextResponse("internal error\n", 500)
+        self._metrics.duration.observe(time.perf_counter() - start)
+        return Response(content, media_type=_JSON)
+
+    async def _answer(self, request: Request) -> bytes:
+        given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if given != _JSON:
+            raise _Refusal(415, f"expected {_JSON}, got {given or 'no content type'}")
+        body = await _body(request)
+        try:
+            if len(body) < _LARGE:
+                return self._judged(body)
+            return await asyncio.to_thread(self._judged, body)
+        except wire.Malformed as error:
+            raise _Refusal(400, str(error)) from None
+
+    def _judged(self, body: bytes) -> bytes:
+        request = wire.read(body)
+        judgement = judge(request, self._policy)
+        allowed = not judgement.errors
+        kind = request.kind.kind if (request.kind.group, request.kind.kind) in PODS else "other"
+        self._metrics.requests.labels(str(allowed).lower(), kind).inc()
+        say(
+            _log,
+            v(4) if allowed else v(2),
+            "Allowed" if allowed else "Refused",
+            kind=kind,
+            namespace=request.namespace,
+            name=request.name,
+            operation=request.operation,
+            errors=[error.field for error in judgement.errors],
+        )
+        return wire.answer(request, judgement.errors, judgement.warnings)
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _LARGEST:
+                    raise _Refusal(413, f"a review may have {_LARGEST} bytes at most")
+    except TimeoutError:
+        raise _Refusal(408, f"the request did not arrive within {_PATIENCE:.0f} s") from None
+    return bytes(body)
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: WebhookSettings) -> AsyncIterator[int]:
+    """Answer reviews as long as the context lasts; gives the port."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    webhook = Webhook(settings.policy, Metrics(registry))
+    routes = [Route(PATH, webhook.validate, methods=["POST"])]
+    async with serve(settings.serving, {}, registry, routes=routes) as port:
+        say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port, path=PATH)
+        yield port
+
+
+async def run(settings: WebhookSettings) -> None:
+    """Answer reviews until cancelled.
+
+    Raises:
+        berth.live.serving.ServingError: the port is taken, or the certificate cannot be used.
+    """
+    async with serving(settings):
+        await asyncio.Event().wait()

@@ -1,0 +1,191 @@
+"""Whether an object may be stored: its affinity annotation, and the anti-affinity limit.
+
+The API server has validated ``spec.affinity`` itself, so of that only the limit is looked at.  What an update
+leaves as it was is not looked at again: an old pod must be able to lose its finalizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from berth.kube.annotations import (
+    AFFINITY_ANNOTATION,
+    AnnotationError,
+    annotated_affinity,
+    effective_affinity,
+)
+from berth.kube.anti_affinity import DEFAULT_LIMIT, AntiAffinityLimit, excesses
+from berth.kube.decoding import DecodeError, convert, without_nulls
+from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, RawObject
+from berth.kube.validation.affinity import check_affinity
+from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
+from berth.live.webhook.wire import Malformed, Request
+
+_TEMPLATE: Path = ("spec", "template")
+# Where the pod is, in the kinds that have one.
+PODS: Mapping[tuple[str, str], Path] = {
+    ("", "Pod"): (),
+    ("", "ReplicationController"): _TEMPLATE,
+    ("apps", "DaemonSet"): _TEMPLATE,
+    ("apps", "Deployment"): _TEMPLATE,
+    ("apps", "ReplicaSet"): _TEMPLATE,
+    ("apps", "StatefulSet"): _TEMPLATE,
+    ("batch", "Job"): _TEMPLATE,
+    ("batch", "CronJob"): ("spec", "jobTemplate", *_TEMPLATE),
+}
+_ANNOTATION: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
+_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_PODS = "without a labelSelector it matches no pod"
+_NO_NODES = "an empty term matches no node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What is asked of objects beside a valid annotation.
+
+    Attributes:
+        limit: None for no limit.
+        exempt: Namespaces without one.
+    """
+
+    limit: AntiAffinityLimit | None = DEFAULT_LIMIT
+    exempt: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """No errors: it may be stored.  Warnings are for things that are legal and likely wrong."""
+
+    errors: Errors = field(default_factory=Errors)
+    warnings: list[str] = field(default_factory=list)
+
+
+def judge(request: Request, policy: Policy) -> Judgement:
+    """Look at what a request creates or changes.
+
+    Raises:
+        Malformed: there is no object, or it is not of its kind.
+    """
+    judgement = Judgement()
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+        return judgement
+    path = PODS.get((request.kind.group, request.kind.kind))
+    if path is None:
+        judgement.warnings.append(f"berth knows no pods in a {request.kind.kind}: nothing was checked")
+        return judgement
+    if request.new is None:
+        raise Malformed(f"{request.operation} without an object")
+    limit = None if request.namespace in policy.exempt else policy.limit
+    new, old = _pod(request.new, path), _pod(request.old or {}, path)
+    if _annotation(new) not in (None, _annotation(old)):
+        _check_annotation(new, path, limit, judgement)
+    if new.spec.affinity != old.spec.affinity:
+        _check_limit(new.spec.affinity, (*path, "spec", "affinity"), limit, judgement.errors)
+    if path and _misplaced(request.new) and not _misplaced(request.old or {}):
+        judgement.warnings.append(
+            f"{render(_ANNOTATION)}: has no effect on the {request.kind.kind} itself, only on its pods: "
+            f"put it into {render((*path, 'metadata', 'annotations'))}"
+        )
+    return judgement
+
+
+def _pod(raw: RawObject, path: Path) -> Pod:
+    """What matters of the pod in an object; whatever else it has may be newer than we are."""
+    template = _inside(raw, *path)
+    annotations = _inside(template, "metadata", "annotations")
+    known = {name: text for name, text in annotations.items() if name == AFFINITY_ANNOTATION}
+    labels = _inside(template, "metadata", "labels")
+    affinity = _inside(template, "spec").get("affinity")
+    parts = {"metadata": {"labels": labels, "annotations": known}, "spec": {"affinity": affinity}}
+    try:
+        return convert(without_nulls(parts), Pod)
+    except DecodeError as error:
+        raise Malformed(f"the object's {render(path) or 'pod'}: {error}") from None
+
+
+def _inside(raw: RawObject, *path: str | int) -> RawObject:
+    for name in path:
+        found = raw.get(str(name))
+        if found is None:
+            return {}
+        if not isinstance(found, dict):
+            raise Malformed(f"the object's {name}: expected a mapping")
+        raw = found
+    return raw
+
+
+def _annotation(pod: Pod) -> str | None:
+    return (pod.metadata.annotations or {}).get(AFFINITY_ANNOTATION)
+
+
+def _misplaced(raw: RawObject) -> bool:
+    return AFFINITY_ANNOTATION in _inside(raw, "metadata", "annotations")
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def _check_annotation(pod: Pod, path: Path, limit: AntiAffinityLimit | None, judgement: Judgement) -> None:
+    errors, where = judgement.errors, (*path, *_ANNOTATION)
+    try:
+        affinity = annotated_affinity(pod) or Affinity()
+        effective_affinity(pod)  # with the spec's, it can be too much
+    except AnnotationError as error:
+        errors.append(FieldError(_below(path, error.field), error.type, error.detail, error.value))
+        return
+    check_affinity(affinity, errors, where)
+    _check_limit(affinity, where, limit, errors)
+    if not errors:
+        judgement.warnings.extend(_remarks(affinity, render(where)))
+
+
+def _below(path: Path, rendered: str) -> str:
+    return f"{render(path)}.{rendered}" if path else rendered
+
+
+def _check_limit(
+    affinity: Affinity | None, path: Path, limit: AntiAffinityLimit | None, errors: Errors
+) -> None:
+    if limit is not None:
+        found = excesses(affinity, render(path), limit)
+        errors.extend(FieldError(where, FORBIDDEN, detail) for where, detail in found)
+
+
+# --- what is remarked -----------------------------------------------------------------------------
+
+
+def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
+    """Rules that can be written and never mean anything."""
+    node, together, apart = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    if node is None and together is None and apart is None:
+        yield f"{path}: has no rules"
+    if node is not None:
+        lasting = node.required_during_scheduling_required_during_execution
+        required = node.required_during_scheduling_ignored_during_execution
+        yield from _empty_terms(lasting, f"{path}.nodeAffinity.{_LASTING}")
+        yield from _empty_terms(required, f"{path}.nodeAffinity.{_REQUIRED}")
+    yield from _unselective(together, f"{path}.podAffinity")
+    yield from _unselective(apart, f"{path}.podAntiAffinity")
+
+
+def _empty_terms(selector: NodeSelector | None, path: str) -> Iterator[str]:
+    for i, term in enumerate((selector.node_selector_terms if selector else None) or ()):
+        if term is None or not (term.match_expressions or term.match_fields):
+            yield f"{path}.nodeSelectorTerms[{i}]: {_NO_NODES}"
+
+
+def _unselective(rules: PodAffinity | None, path: str) -> Iterator[str]:
+    if rules is None:
+        return
+    weighted = rules.preferred_during_scheduling_ignored_during_execution or ()
+    for name, terms in (
+        (_LASTING, rules.required_during_scheduling_required_during_execution or ()),
+        (_REQUIRED, rules.required_during_scheduling_ignored_during_execution or ()),
+        (_PREFERRED, [each.pod_affinity_term or PodAffinityTerm() for each in weighted]),
+    ):
+        for i, term in enumerate(terms):
+            if term.label_selector is None:
+                yield f"{path}.{name}[{i}]: {_NO_PODS}"

@@ -1,0 +1,232 @@
+"""What the webhook refuses, what it remarks upon, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from berth.kube.anti_affinity import AntiAffinityLimit
+from berth.live.webhook import wire
+from berth.live.webhook.judging import PODS, Judgement, Policy, judge
+from tests.live.webhook.reviews import (
+    HOSTNAME,
+    LASTING,
+    PREFERRED,
+    REQUIRED,
+    ZONE,
+    Json,
+    apart,
+    pod,
+    review,
+    term,
+)
+
+ANNOTATION = "metadata.annotations[berth.dev/affinity]"
+UNKNOWN_OPERATOR: Json = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
+EVERYWHERE: Json = {"namespaceSelector": {}}
+GOOD = apart(term(), rule=LASTING)
+BAD = apart(term(""), rule=LASTING)
+
+
+def judged(question: Json, policy: Policy | None = None) -> Judgement:
+    return judge(wire.read(json.dumps(question).encode()), policy or Policy())
+
+
+def refused(question: Json, policy: Policy | None = None) -> list[str]:
+    """The fields that are refused, each once."""
+    return list(dict.fromkeys(error.field for error in judged(question, policy).errors))
+
+
+def within(kind: str, group: str, template: Json) -> Json:
+    """A workload with this template, where its kind has it."""
+    inner: Any = template
+    for name in reversed(PODS[group, kind]):
+        inner = {name: inner}
+    return {"metadata": {"name": "web"}, **inner}
+
+
+# --- the annotation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "told"),
+    [
+        ("{", "", "is neither JSON nor YAML"),
+        ("[]", "", "expected a mapping, got a list"),
+        ("a: 1\n---\nb: 2", "", "must hold exactly one affinity object"),
+        ('{"podAfinity": {}}', ".podAfinity", "unknown field"),
+        (json.dumps({"podAffinity": {LASTING: {}}}), f".podAffinity.{LASTING}", "expected a list"),
+        (json.dumps(BAD), f".podAntiAffinity.{LASTING}[0].topologyKey", "can not be empty"),
+        (
+            json.dumps({"podAffinity": {PREFERRED: [{"weight": 101, "podAffinityTerm": term()}]}}),
+            f".podAffinity.{PREFERRED}[0].weight",
+            "must be in the range 1-100",
+        ),
+        (
+            json.dumps({"nodeAffinity": {LASTING: {"nodeSelectorTerms": [UNKNOWN_OPERATOR]}}}),
+            f".nodeAffinity.{LASTING}.nodeSelectorTerms[0].matchExpressions[0].operator",
+            "not a valid selector operator",
+        ),
+    ],
+)
+def test_an_annotation_must_be_an_affinity(text: str, field: str, told: str) -> None:
+    """The same conditions as those of spec.affinity; the error names the place inside the annotation."""
+    errors = judged(review(pod(text))).errors
+    assert {error.field for error in errors} == {f"{ANNOTATION}{field}"}
+    assert told in "\n".join(map(str, errors))
+
+
+def test_a_good_annotation_passes() -> None:
+    """In JSON and YAML; and so does a pod without one, or with other annotations only."""
+    yaml = f"podAntiAffinity:\n  {LASTING}:\n  - topologyKey: {ZONE}\n    labelSelector: {{}}\n"
+    fine: list[Json] = [pod(GOOD), pod(yaml), pod(), {"metadata": {}, "spec": {}}, {"metadata": None}]
+    for each in fine:
+        assert judged(review(each)) == Judgement()
+
+
+def test_label_keys_are_checked_as_they_will_be_merged() -> None:
+    """A key that the pod's labels resolve and the selector mentions is there twice."""
+    clash = apart(term(matchLabelKeys=["app"]), rule=LASTING)
+    assert refused(review(pod(clash, labels={"app": "web"})))
+    assert not refused(review(pod(clash, labels={"tier": "x"})))
+
+
+def test_both_together_can_be_too_much() -> None:
+    """Required node selectors multiply with those of the spec."""
+    terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(101)]
+    rules = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    assert refused(review(pod(rules, rules))) == [f"{ANNOTATION}.nodeAffinity"]
+    assert not refused(review(pod(rules)))
+
+
+@pytest.mark.parametrize(("group", "kind"), PODS, ids=str)
+def test_every_kind_with_pods_is_looked_at(group: str, kind: str) -> None:
+    """The error's path begins where the template is."""
+    path = ".".join(map(str, PODS[group, kind]))
+    prefix = f"{path}." if path else ""
+    named: Json = {"kind": kind, "group": group}
+    bad = within(kind, group, pod(BAD, apart(term(**EVERYWHERE))))
+    assert refused(review(bad, **named)) == [
+        f"{prefix}{ANNOTATION}.podAntiAffinity.{LASTING}[0].topologyKey",
+        f"{prefix}spec.affinity.podAntiAffinity.{REQUIRED}[0]",
+    ]
+    unreadable = within(kind, group, pod("{"))
+    assert refused(review(unreadable, **named)) == [f"{prefix}{ANNOTATION}"]
+    assert judged(review(within(kind, group, pod(GOOD)), **named)) == Judgement()
+
+
+def test_a_workload_may_have_no_template() -> None:
+    question = review({"metadata": {}, "spec": {"template": None}}, kind="ReplicationController")
+    assert judged(question) == Judgement()
+
+
+# --- the limit ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [LASTING, REQUIRED])
+def test_the_limit_holds_for_spec_and_annotation(rule: str) -> None:
+    """And for what is required at scheduling as for what is required throughout."""
+    beyond = apart(term(HOSTNAME, **EVERYWHERE), term(ZONE, **EVERYWHERE), rule=rule)
+    where = f"podAntiAffinity.{rule}[1]"
+    assert refused(review(pod(beyond))) == [f"{ANNOTATION}.{where}"]
+    assert refused(review(pod(affinity=beyond))) == [f"spec.affinity.{where}"]
+
+
+def test_the_limit_can_be_set() -> None:
+    """Off, for every rule, other keys, not for a namespace."""
+    beyond, usual = pod(apart(term(ZONE, **EVERYWHERE))), pod(affinity=apart(term(ZONE)))
+    strict = AntiAffinityLimit(every_rule=True)
+    wide = AntiAffinityLimit(topology_keys=(ZONE,))
+    assert refused(review(beyond)) == [f"{ANNOTATION}.podAntiAffinity.{REQUIRED}[0]"]
+    assert not refused(review(usual))
+    assert refused(review(usual), Policy(limit=strict)) == [f"spec.affinity.podAntiAffinity.{REQUIRED}[0]"]
+    for policy in (Policy(limit=None), Policy(limit=wide), Policy(limit=strict, exempt=frozenset({"shop"}))):
+        assert not refused(review(beyond), policy)
+    assert refused(review(beyond), Policy(exempt=frozenset({"other"})))
+    assert refused(review(pod(BAD)), Policy(limit=None, exempt=frozenset({"shop"})))
+
+
+# --- what changes ---------------------------------------------------------------------------------
+
+
+def test_an_update_is_judged_by_what_it_changes() -> None:
+    """What was stored before can be kept, and repaired; annotation and spec each on their own."""
+    beyond = apart(term(**EVERYWHERE))
+    old = pod(BAD, beyond)
+    assert not refused(review(pod(BAD, beyond, labels={"seen": "yes"}, finalizers=None), old))
+    assert not refused(review(pod(GOOD, beyond), old))
+    assert not refused(review(pod(BAD), old))
+    assert not refused(review(pod(), old))
+    assert refused(review(pod("{", beyond), old)) == [ANNOTATION]
+    assert refused(review(pod(BAD, apart(term("rack", **EVERYWHERE))), old)) == [
+        f"spec.affinity.podAntiAffinity.{REQUIRED}[0]"
+    ]
+    assert refused(review(old, pod()))
+
+
+def test_other_requests_are_let_through() -> None:
+    """Deletion, subresources; and kinds that we know nothing of, with a warning."""
+    assert judged(review(None, pod(BAD), operation="DELETE")) == Judgement()
+    assert judged(review(None, operation="CONNECT")) == Judgement()
+    assert judged(review(pod(BAD), pod(), subResource="status")) == Judgement()
+    unknown = judged(review(pod(BAD), kind="Rollout", group="argoproj.io"))
+    assert unknown.errors == []
+    assert unknown.warnings == ["berth knows no pods in a Rollout: nothing was checked"]
+    assert judged(review(pod(BAD), kind="Pod", group="metrics.k8s.io")).warnings
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "warning"),
+    [
+        ({}, ": has no rules"),
+        (
+            {"nodeAffinity": {LASTING: {"nodeSelectorTerms": [{}]}}},
+            f".nodeAffinity.{LASTING}.nodeSelectorTerms[0]: an empty term matches no node",
+        ),
+        (
+            {"podAffinity": {LASTING: [{"topologyKey": ZONE}]}},
+            f".podAffinity.{LASTING}[0]: without a labelSelector it matches no pod",
+        ),
+        (
+            {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": ZONE}}]}},
+            f".podAntiAffinity.{PREFERRED}[0]: without a labelSelector it matches no pod",
+        ),
+    ],
+)
+def test_rules_that_never_mean_anything_are_remarked_upon(rules: Json, warning: str) -> None:
+    """They are stored: the API has nothing against them."""
+    assert judged(review(pod(rules))) == Judgement(warnings=[f"{ANNOTATION}{warning}"])
+
+
+def test_an_annotation_in_the_wrong_place_is_remarked_upon() -> None:
+    """On the workload instead of its pods; once, not at every update."""
+    named: Json = {"kind": "Deployment", "group": "apps"}
+    wrong = {**within("Deployment", "apps", pod()), "metadata": pod(GOOD)["metadata"]}
+    found = judged(review(wrong, **named))
+    assert (found.errors, len(found.warnings)) == ([], 1)
+    assert found.warnings[0].endswith("put it into spec.template.metadata.annotations")
+    assert judged(review(wrong, wrong, **named)) == Judgement()
+
+
+# --- what is no object ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        None,
+        {"metadata": []},
+        {"metadata": {"annotations": {"berth.dev/affinity": 1}}},
+        {"metadata": {"labels": {"a": {}}}},
+        {"spec": {"affinity": []}},
+        {"spec": "x"},
+    ],
+)
+def test_what_is_not_of_its_kind_is_malformed(new: Json | None) -> None:
+    with pytest.raises(wire.Malformed):
+        judged(review(new))
