@@ -75,14 +75,13 @@ CERTAIN: dict[str, dict[str, str | None]] = {
 def test_kubectl_creates_an_example(scheduled: World, file: str) -> None:
     """The file as it is, but for the scheduler's name, is all a user has to hand over."""
     documents = [one for one in yaml.safe_load_all((EXAMPLES / file).read_text()) if one]
-    items = [item for one in documents for item in one.get("items", [one])]
-    for item in items:
+    for item in (item for one in documents for item in one.get("items", [one])):
         if item["kind"] == "Pod":
             item["spec"]["schedulerName"] = scheduled.scheduler_name
     command = [KUBECTL or "", "--kubeconfig", str(scheduled.backend.kubeconfig), "create", "-f", "-"]
     done = subprocess.run(  # noqa: S603
         [*command, "--namespace", scheduled.namespace],
-        input=yaml.safe_dump_all(items),
+        input=yaml.safe_dump_all(documents),
         capture_output=True,
         text=True,
         timeout=120,

@@ -96,6 +96,54 @@ def test_validation(kubectl: Kubectl) -> None:
 
 
 @needs_kubectl
+def test_lists(kubectl: Kubectl) -> None:
+    """A document of kind List is checked by kubectl itself, item by item, with the OpenAPI v2 document."""
+    running = pod("a")
+    running["spec"]["containers"][0]["resources"] = {"requests": {"cpu": 1, "memory": "1Gi"}}
+    made = kubectl("create", "-f-", stdin=listed(running, config_map("b", k="1"), deployment()))
+    assert made.splitlines() == ["pod/a created", "configmap/b created", "deployment.apps/web created"]
+    assert kubectl("apply", "-f-", stdin=listed(config_map("c"))) == "configmap/c created\n"
+    wrong = kubectl("create", "-f-", stdin=listed(pod("d", nonsense=1)), fails=True)
+    assert 'ValidationError(Pod.spec): unknown field "nonsense" in io.k8s.api.core.v1.PodSpec' in wrong
+
+
+@needs_kubectl
+def test_lists_of_custom_objects(kubectl: Kubectl) -> None:
+    """Their schemas are in the document as soon as their definition is there."""
+    number = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+    fields = {
+        "size": {"type": "integer", "minimum": 0},
+        "note": {"type": "string", "nullable": True},
+        "port": number,
+        "rest": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"q": number}},
+    }
+    spec = {"type": "object", "required": ["size"], "properties": fields}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.org"},
+        "spec": {"group": "example.org", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    kubectl("apply", "-f-", stdin=listed(config_map("a")))  # whatever kubectl keeps is too old afterwards
+    kubectl("apply", "-f-", stdin=listed(crd))
+    gadget: Json = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    legal = {"size": 0, "note": None, "port": "http", "rest": {"q": 1, "more": {"than": "that"}}}
+    assert "created" in kubectl("create", "-f-", stdin=listed({**gadget, "spec": legal}))
+    assert kubectl.json("get", "gadget", "g")["spec"] == legal
+    wrong = kubectl("apply", "-f-", stdin=listed({**gadget, "spec": {"sise": 1}}), fails=True)
+    assert 'unknown field "sise"' in wrong
+    assert 'missing required field "size"' in wrong
+    kubectl("delete", "crd", "gadgets.example.org")
+
+
+def listed(*items: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+@needs_kubectl
 def test_pods(kubectl: Kubectl) -> None:
     assert kubectl("run", "a", "--image=nginx") == "pod/a created\n"
     assert kubectl("label", "pod", "a", "tier=front") == "pod/a labeled\n"

@@ -6,12 +6,13 @@ from urllib.parse import parse_qs
 
 from berth.server import discovery, errors
 from berth.server.core import Core
-from berth.server.openapi import OpenApi
+from berth.server.openapi import OpenApi, gnostic
 from berth.server.replies import Reply, of_object
 from berth.server.requests import Request
 from berth.server.store import encode
 
 _V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
 _CHECKS = ("ping", "log", "store")
 
 
@@ -38,7 +39,7 @@ class Documents:
             return of_object({"paths": self._paths()})
         self._refresh()
         if path.startswith("/openapi/"):
-            return self._openapi_document(path)
+            return self._openapi_document(request, path)
         return self._discovery(request, path)
 
     def _refresh(self) -> None:
@@ -92,7 +93,7 @@ class Documents:
             self._made[key] = (body, discovery.etag(body))
         body, tag = self._made[key]
         headers = {"ETag": tag, "Vary": "Accept"} if aggregated else {}
-        if aggregated and request.headers.get(b"if-none-match", b"").decode("latin-1") == tag:
+        if aggregated and _is_held(request, tag):
             return Reply(304, b"", b"application/json", headers)
         content_type = b"application/json"
         if aggregated:
@@ -123,16 +124,28 @@ class Documents:
 
     # --- OpenAPI
 
-    def _openapi_document(self, path: str) -> Reply:
+    def _openapi_document(self, request: Request, path: str) -> Reply:
         if path == "/openapi/v3":
             return of_object(self._openapi.index())
         if path == "/openapi/v2":
-            return Reply(200, self._openapi.v2())
+            return self._openapi_v2(request)
         name = path.removeprefix("/openapi/v3/")
         document = self._openapi.document(name)
         if not path.startswith("/openapi/v3/") or document is None:
             raise errors.unknown_path()
         return Reply(200, document)
+
+    def _openapi_v2(self, request: Request) -> Reply:
+        form = _openapi_form(request.headers.get(b"accept", b"").decode("latin-1"))
+        key = ("/openapi/v2", form)
+        if key not in self._made:
+            body = self._openapi.v2_protobuf() if form else self._openapi.v2()
+            self._made[key] = (body, discovery.etag(body))
+        body, tag = self._made[key]
+        headers = {"ETag": tag, "Vary": "Accept"}
+        if _is_held(request, tag):
+            return Reply(304, b"", headers=headers)
+        return Reply(200, body, form.encode(), headers) if form else Reply(200, body, headers=headers)
 
 
 def _asked_version(accept: str) -> str:
@@ -141,3 +154,35 @@ def _asked_version(accept: str) -> str:
         if options.get("as") == ["APIGroupDiscoveryList"] and options.get("v", [""])[0] in ("v2", "v2beta1"):
             return options["v"][0]
     return "v2"
+
+
+def _is_held(request: Request, tag: str) -> bool:
+    """Whether the client has the body with this tag already."""
+    given = request.headers.get(b"if-none-match", b"").decode("latin-1").split(",")
+    return any(one.strip().removeprefix("W/") in ("*", tag) for one in given)
+
+
+def _openapi_form(accept: str) -> str:
+    """The protobuf type to answer with, empty for JSON: what an Accept header puts first.
+
+    Raises:
+        ApiError: it asks for neither.
+    """
+    wanted: list[tuple[float, str]] = []
+    for clause in (accept or "*/*").split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        options = dict(part.split("=", 1) for part in parameters if "=" in part)
+        wanted.append((_quality(options.get("q", "1")), media.lower()))
+    for quality, media in sorted(wanted, key=lambda one: -one[0]):
+        if quality > 0 and media in gnostic.MEDIA_TYPES:
+            return gnostic.MEDIA_TYPE
+        if quality > 0 and media in _JSON_TYPES:
+            return ""
+    raise errors.not_acceptable(gnostic.MEDIA_TYPE)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -159,8 +159,9 @@ def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-def not_acceptable() -> ApiError:
-    message = "only the following media types are accepted: application/json, application/yaml"
+def not_acceptable(*more: str) -> ApiError:
+    listed = ", ".join(("application/json", "application/yaml", *more))
+    message = f"only the following media types are accepted: {listed}"
     return ApiError(406, "NotAcceptable", message)
 
 

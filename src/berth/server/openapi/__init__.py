@@ -1,5 +1,6 @@
 """The API described in OpenAPI: what ``kubectl explain``, validation and code generators read."""
 
+from berth.server.openapi import gnostic
 from berth.server.openapi.documents import OpenApi
 
-__all__ = ["OpenApi"]
+__all__ = ["OpenApi", "gnostic"]

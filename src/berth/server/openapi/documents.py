@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from berth.server.discovery import VERSION
+from berth.server.openapi import gnostic
 from berth.server.openapi.paths import parameters, paths
 from berth.server.openapi.schemas import Components
 from berth.server.openapi.swagger import to_swagger
@@ -34,6 +35,7 @@ class OpenApi:
         self._hashes: dict[str, str] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
         self._v2: bytes | None = None
+        self._v2_protobuf: bytes | None = None
         self.update(resources)
 
     def update(self, resources: Iterable[Resource]) -> None:
@@ -45,7 +47,7 @@ class OpenApi:
         self._hashes = {path: self._digest(found) for path, found in groups.items()}
         current = set(self._hashes.items())
         self._documents = {key: held for key, held in self._documents.items() if key in current}
-        self._v2 = None
+        self._v2 = self._v2_protobuf = None
 
     def _digest(self, resources: list[Resource]) -> str:
         digest = hashlib.sha512(VERSION.encode())
@@ -84,6 +86,12 @@ class OpenApi:
             everything = [resource for found in self._groups.values() for resource in found]
             self._v2 = msgspec.json.encode(to_swagger(self._write(everything)))
         return self._v2
+
+    def v2_protobuf(self) -> bytes:
+        """The same in protobuf, as :data:`gnostic.MEDIA_TYPE`."""
+        if self._v2_protobuf is None:
+            self._v2_protobuf = gnostic.encode(msgspec.json.decode(self.v2()))
+        return self._v2_protobuf
 
     def _write(self, resources: list[Resource]) -> dict[str, Any]:
         components = Components()

@@ -65,13 +65,47 @@ def _schema(schema: Any) -> Any:  # noqa: ANN401 -- a schema, or true where one 
     if "$ref" in schema:
         return {"$ref": schema["$ref"].replace(_SCHEMAS, _DEFINITIONS)}
     written = {name: _keyword(name, held) for name, held in schema.items() if name not in _V3_ONLY}
-    if "oneOf" in schema and "type" not in schema:
+    if "oneOf" in schema and "type" not in schema and not _is_open(schema):
         written["type"] = "string"
+    _loosen(schema, written)
     inner = written.get("allOf")
     if isinstance(inner, list) and len(inner) == 1 and "$ref" in inner[0]:
         del written["allOf"]
         written["$ref"] = inner[0]["$ref"]
     return written
+
+
+_OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    return any(schema.get(mark) for mark in _OPEN)
+
+
+def _loosen(schema: dict[str, Any], written: dict[str, Any]) -> None:
+    """Take away what kubectl would hold against a legal object or cannot read.
+
+    It knows neither null nor unknown fields, and no arrays of anything (kube-apiserver's
+    ``ToStructuralOpenAPIV2`` does the same to custom resources).
+    """
+    nullable, unknown = schema.get("nullable"), schema.get(_OPEN[0])
+    if nullable or unknown:
+        written.pop("items", None)
+        written.pop("properties", None)
+    if nullable or (unknown and written.get("type") == "object"):
+        written.pop("type", None)
+    if written.get("type") == "array" and "items" not in written:
+        del written["type"]
+    properties = schema.get("properties") or {}
+    if "required" in written and properties:
+        required = [name for name in written["required"] if not _is_nullable(properties.get(name))]
+        written["required"] = required
+        if not required:
+            del written["required"]
+
+
+def _is_nullable(schema: Any) -> bool:  # noqa: ANN401
+    return isinstance(schema, dict) and bool(schema.get("nullable"))
 
 
 def _keyword(name: str, held: Any) -> Any:  # noqa: ANN401
