@@ -59,6 +59,7 @@ class Cluster:
         node_changes: Nodes that came, went or changed themselves.
         plans: The classes whose rules are compiled, the one placed longest ago first.
         shared_usage: What plans with equal requests share, while one of them lives.
+        enduring: The classes with a rule that must hold while their pods run.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Cluster:
         self.node_changes = ChangeLog()
         self.plans: OrderedDict[PodClass, Plan] = OrderedDict()
         self.shared_usage: WeakValueDictionary[Hashable, Usage] = WeakValueDictionary()
+        self.enduring: dict[PodClass, None] = {}
         self._classes: list[PodClass | None] = [None]
         self._free_numbers: list[int] = []
         self._class_of: dict[bytes, PodClass] = {}
@@ -368,6 +370,8 @@ class Cluster:
         else:
             self._classes[number] = pod_class
         self._class_of[key] = pod_class
+        if pod_class.endures:
+            self.enduring[pod_class] = None
         self.volumes.class_joins(pod_class)
         return pod_class
 
@@ -409,6 +413,7 @@ class Cluster:
 
     def _forget(self, pod_class: PodClass) -> None:
         del self._class_of[pod_class.key]
+        self.enduring.pop(pod_class, None)
         self.volumes.class_leaves(pod_class)
         self._classes[pod_class.number] = None
         self._free_numbers.append(pod_class.number)

@@ -198,6 +198,19 @@ class PodClass:
         yield from self.required_anti_affinity
         yield from self.preferred
 
+    @property
+    def endures(self) -> bool:
+        """Whether some rule must hold while such pods run, too."""
+        rules = self.affinity.node_affinity if self.affinity else None
+        if rules and rules.required_during_scheduling_required_during_execution is not None:
+            return True
+        return bool(self.lasting_terms)
+
+    @cached_property
+    def lasting_terms(self) -> tuple[OwnedTerm, ...]:
+        """The required terms about other pods that must hold while the pod runs, too."""
+        return tuple(o for o in (*self.required_affinity, *self.required_anti_affinity) if o.execution)
+
     @cached_property
     def node_selector(self) -> Selector | None:
         return selector_from_labels(self.spec.node_selector) if self.spec.node_selector else None

@@ -101,17 +101,24 @@ def domains(simulation: Simulation, namespace: str | None = None) -> list[ZoneDo
 
 def spreads(simulation: Simulation) -> list[Spread]:
     """Every constraint that pods of the snapshot state, once a workload."""
-    cluster = simulation.snapshot.cluster
+    return spreads_of(simulation.snapshot.cluster, simulation.snapshot.pods)
+
+
+def spreads_of(cluster: Cluster, entries: Iterable[Entry]) -> list[Spread]:
+    """The same for some pods."""
     found: dict[tuple[str, str, str, Constraint], Spread] = {}
     seen: set[tuple[PodClass, str]] = set()
-    for entry in simulation.snapshot.pods:
+    counts: dict[PodClass, list[_Counted]] = {}
+    for entry in entries:
         if not entry.pod.spec.topology_spread_constraints or entry.gates:
             continue
         pod_class, owner = cluster.class_of(entry.pod), entry.owner or f"Pod/{entry.name}"
         if (pod_class, owner) in seen or not pod_class.spread_constraints:
             continue
         seen.add((pod_class, owner))
-        for counted in _counted(cluster, pod_class):
+        if pod_class not in counts:
+            counts[pod_class] = list(_counted(cluster, pod_class))
+        for counted in counts[pod_class]:
             key = (entry.namespace, owner, counted.when, counted.constraint)
             if key not in found:
                 found[key] = _spread(entry.namespace, owner, counted)
@@ -165,15 +172,9 @@ def _by_domain(
 ) -> dict[str, int]:
     """Domain -> count, for domains with an eligible node, in order of their names."""
     column = cluster.nodes.column(key)
-    slots: Iterable[int] = np.flatnonzero(eligible).tolist()
-    totals: dict[str, int] = {}
-    for slot in slots:
-        domain = int(column.ids[slot])
-        name = column.values[domain]
-        if name is None:
-            continue
-        if per_node is None:
-            totals[name] = int(counts[domain])
-        else:
-            totals[name] = totals.get(name, 0) + int(per_node[slot])
+    slots = np.flatnonzero(eligible)
+    found = column.ids[slots]
+    by_domain = counts if per_node is None else np.bincount(found, weights=per_node[slots])
+    names = {domain: column.values[domain] for domain in np.unique(found).tolist()}
+    totals = {name: int(by_domain[domain]) for domain, name in names.items() if name is not None}
     return dict(sorted(totals.items()))

@@ -404,10 +404,13 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     min_available: IntOrString | None = None
     max_unavailable: IntOrString | None = None
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
     disruptions_allowed: Int32 | None = None
+    current_healthy: Int32 | None = None
+    desired_healthy: Int32 | None = None
     disrupted_pods: dict[str, str] | None = None
 
 

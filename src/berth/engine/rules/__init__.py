@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from berth.engine.rules.base import NodeRule, TopologyRule
+from typing import TYPE_CHECKING
+
+from berth.engine.rules.base import NodeRule, Rule, TopologyRule
 from berth.engine.rules.image_locality import ImageLocality
 from berth.engine.rules.inter_pod_affinity import InterPodAffinity
 from berth.engine.rules.node_affinity import NodeAffinity
@@ -15,6 +17,10 @@ from berth.engine.rules.taint_toleration import TaintToleration
 from berth.engine.rules.volume_binding import VolumeBinding
 from berth.engine.rules.volume_restrictions import VolumeRestrictions
 from berth.engine.rules.volume_zone import VolumeZone
+
+if TYPE_CHECKING:
+    from berth.engine.cluster import Cluster
+    from berth.engine.podclass import PodClass
 
 NODE_RULES: tuple[type[NodeRule], ...] = (
     NodeUnschedulable,
@@ -45,3 +51,19 @@ RULE_ORDER = (
     "NodeResourcesBalancedAllocation",
     "ImageLocality",
 )
+
+
+def filtering_rules(cluster: Cluster, pod_class: PodClass) -> list[Rule]:
+    """The rules that can refuse a node to such a pod, compiled for just that: a plan without scores.
+
+    Whoever asked for them releases the topology rules in the end.
+    """
+    options = pod_class.options
+    idle = options.disabled | options.not_filtering
+    rules: list[Rule] = [
+        rule(cluster, pod_class)
+        for rule in (*NODE_RULES, *TOPOLOGY_RULES)
+        if rule.name not in idle and rule.concerns(cluster, pod_class) and rule.may_refuse(cluster, pod_class)
+    ]
+    rules.sort(key=lambda rule: RULE_ORDER.index(rule.name))
+    return rules

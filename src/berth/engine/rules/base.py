@@ -116,6 +116,12 @@ class Rule:
         del cluster, pod_class
         return True
 
+    @classmethod
+    def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        """False if it can be told without compiling the rule that it refuses such pods no node."""
+        del cluster, pod_class
+        return cls.filters is not False
+
     def stop_filtering(self) -> None:
         """Only score from now on."""
         self.filters, self.prefilter = False, None

@@ -8,7 +8,7 @@ pod costs the same however many run.  See the pod-affinity design document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from weakref import WeakSet
 
 import numpy as np
@@ -28,8 +28,9 @@ from berth.engine.happenings import (
     PodCame,
     PodLeft,
 )
-from berth.engine.matching import Term
+from berth.engine.matching import LabelSet, MatchIndex, Term
 from berth.engine.nodes import PODS_ROW
+from berth.engine.options import Options
 from berth.engine.podclass import OwnedTerm, PodClass
 from berth.engine.rules.base import (
     MAX_SCORE,
@@ -55,6 +56,26 @@ _LOOKED_UP = 4096
 _Counters = dict[str, Counter]
 
 
+def reads_everywhere(owned: OwnedTerm, options: Options) -> bool:
+    """Whether upstream lets a term of the pod it judges cover all namespaces; see `Options`."""
+    selector = owned.term.namespace_selector
+    return not options.exact_namespace_selectors and selector is not None and selector.matches({})
+
+
+def as_incoming(index: MatchIndex, owned: OwnedTerm, options: Options) -> Term:
+    """A term as upstream reads it for the pod it judges."""
+    return index.term(owned.term.selector, None) if reads_everywhere(owned, options) else owned.term
+
+
+def wanted_by(required: Collection[tuple[Term, OwnedTerm]], theirs: LabelSet) -> bool:
+    """Whether such pods are peers: one pod must match all terms."""
+    return bool(required) and all(theirs in term.selected for term, _ in required)
+
+
+def avoided_by(term: Term, theirs: LabelSet, options: Options) -> bool:
+    return theirs in term.selected and theirs.namespace not in options.daemon_namespaces
+
+
 class InterPodAffinity(TopologyRule):
     name = "InterPodAffinity"
     helpers = (PodLeft, PodCame, NodeCame, NodeChanged, NodeLeft, NamespaceChanged)
@@ -78,16 +99,17 @@ class InterPodAffinity(TopologyRule):
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
 
+    @classmethod
+    def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        del cluster
+        if pod_class.required_affinity or pod_class.required_anti_affinity:
+            return True
+        return any(
+            owner.required_anti_affinity for term in pod_class.label_set.terms for owner in term.owners
+        )
+
     def _incoming(self, owned: Iterable[OwnedTerm]) -> list[tuple[Term, OwnedTerm]]:
-        """The terms as upstream reads them for the incoming pod (see `exact_namespace_selectors`)."""
-        exact = self.pod_class.options.exact_namespace_selectors
-        index = self.cluster.index
-        terms = []
-        for o in owned:
-            selector = o.term.namespace_selector
-            everywhere = not exact and selector is not None and selector.matches({})
-            terms.append((index.term(o.term.selector, None) if everywhere else o.term, o))
-        return terms
+        return [(as_incoming(self.cluster.index, o, self.pod_class.options), o) for o in owned]
 
     # --- counting ---------------------------------------------------------------
 
@@ -135,16 +157,14 @@ class InterPodAffinity(TopologyRule):
             return
         self._considered.add(pod_class)
         theirs, ours = pod_class.label_set, self.pod_class.label_set
-        daemons = self.pod_class.options.daemon_namespaces
-        if self._required and all(theirs in term.selected for term, _ in self._required):
-            # One pod must match all terms; it then counts for the topology of each.
+        options = self.pod_class.options
+        if wanted_by(self._required, theirs):
             for _, owned in self._required:
                 self._counter(self._affinity_counts, owned.topology_key).weigh(pod_class, 1)
-        if theirs.namespace not in daemons:
-            for term, owned in self._anti:
-                if theirs in term.selected:
-                    self._counter(self._anti_counts, owned.topology_key).weigh(pod_class, 1)
-        if ours.namespace not in daemons:
+        for term, owned in self._anti:
+            if avoided_by(term, theirs, options):
+                self._counter(self._anti_counts, owned.topology_key).weigh(pod_class, 1)
+        if ours.namespace not in options.daemon_namespaces:
             for owned in pod_class.required_anti_affinity:
                 if ours in owned.term.selected:
                     self._counter(self._existing_counts, owned.topology_key).weigh(pod_class, 1)
@@ -385,15 +405,9 @@ class InterPodAffinity(TopologyRule):
         for _, owned in self._required:
             column = self.nodes.column(owned.topology_key)
             domain = column.ids[slot]
-            if not domain:
-                yield owned, f"the node has no label {owned.topology_key}"
-            elif not first and self._affinity_counts[owned.topology_key].counts[domain] <= 0:
-                where = f"{owned.topology_key}={column.values[domain]}"
-                if len(self._required) == 1:
-                    yield owned, f"no pod matching {owned.term.selector} in {where}"
-                else:
-                    terms = " and ".join(dict.fromkeys(str(o.term.selector) for _, o in self._required))
-                    yield owned, f"no single pod matching {terms} in {where}"
+            counts = self._affinity_counts[owned.topology_key].counts
+            if not domain or (not first and counts[domain] <= 0):
+                yield owned, no_peer(self._required, owned.topology_key, column.values[domain])
 
     def _conflicts(self, slot: int) -> Iterable[tuple[OwnedTerm, str]]:
         for term, owned in self._anti:
@@ -432,10 +446,22 @@ class InterPodAffinity(TopologyRule):
         return f"{peers} in {key}={column.values[domain]} has anti-affinity to this pod" if peers else None
 
     def _name_peers(self, classes: list[PodClass], key: str, domain: int) -> str:
-        found = self.cluster.pods_in_domain(classes, key, domain, limit=_PEERS_SHOWN + 1)
-        shown = ", ".join(found[:_PEERS_SHOWN])
-        more = " and others" if len(found) > _PEERS_SHOWN else ""
-        return f"pod {shown}{more}" if found else ""
+        return name_pods(self.cluster.pods_in_domain(classes, key, domain, limit=_PEERS_SHOWN + 1))
+
+
+def no_peer(required: Collection[tuple[Term, OwnedTerm]], key: str, value: str | None) -> str:
+    """Why the required terms do not hold in a domain; the domain None is that of nodes without the label."""
+    if value is None:
+        return f"the node has no label {key}"
+    terms = " and ".join(dict.fromkeys(str(owned.term.selector) for _, owned in required))
+    return f"no {'pod' if len(required) == 1 else 'single pod'} matching {terms} in {key}={value}"
+
+
+def name_pods(found: Sequence[str]) -> str:
+    """The first of these pods."""
+    shown = ", ".join(found[:_PEERS_SHOWN])
+    more = " and others" if len(found) > _PEERS_SHOWN else ""
+    return f"pod {shown}{more}" if found else ""
 
 
 def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:

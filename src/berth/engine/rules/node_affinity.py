@@ -92,6 +92,15 @@ def has_required(pod_class: PodClass, labels: Mapping[str, str], name: str) -> b
     )
 
 
+def why_unmet(selector: NodeTerms, labels: Mapping[str, str]) -> str:
+    """What a node that has these labels lacks, label by label."""
+    if len(selector.terms) == 1 and (unmet := [r for r in selector.terms[0].labels if not r.matches(labels)]):
+        return "; ".join(f"{r}, the node has {_found(labels, r.key)}" for r in unmet)
+    keys = dict.fromkeys(r.key for term in selector.terms for r in term.labels)
+    found = ", ".join(_found(labels, key) for key in keys)
+    return f"{selector}, the node has {found}" if found else str(selector)
+
+
 class NodeAffinity(NodeRule):
     name = "NodeAffinity"
     scaling = True
@@ -206,7 +215,7 @@ def _first_unmet(selector: NodeTerms, labels: dict[str, str]) -> list[Requiremen
     return unmet if len(selector.terms) == 1 else []
 
 
-def _found(labels: dict[str, str], key: str) -> str:
+def _found(labels: Mapping[str, str], key: str) -> str:
     return f"{key}={labels[key]}" if key in labels else f"no label {key}"
 
 

@@ -79,6 +79,12 @@ class PodTopologySpread(TopologyRule):
         self._considered: WeakSet[PodClass] = WeakSet()
         self._watch()
 
+    @classmethod
+    def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        del cluster
+        constraints = pod_class.spread_constraints or pod_class.options.spread_defaults
+        return any(constraint.when_unsatisfiable == HARD for constraint in constraints)
+
     def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
         defaults = self.pod_class.options.spread_defaults
         if not defaults:

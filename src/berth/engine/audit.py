@@ -1,0 +1,217 @@
+"""What is wrong with the pods that run: the rules they break now, uneven spreading, and who would be evicted.
+
+A pod breaks a rule if the rule would refuse its own node, were the pod placed there now (see
+`berth.engine.violations`).  Pods of one class on one node are alike, so the rules are asked about a
+class and all its nodes at once, with one such pod imagined gone from each; only where one is refused,
+the pods are looked at one by one.  Pods that are being deleted are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.absence import Absence, Leavers
+from berth.engine.budgets import DisruptionBudget, Ledger, budgets_of
+from berth.engine.cluster import is_terminating
+from berth.engine.execution import NODE, Breach, all_breaches, departures, landing
+from berth.engine.rules import RULE_ORDER, filtering_rules
+from berth.engine.rules.base import Finding, NodeRule, Rule, TopologyRule
+from berth.engine.rules.spread_constraints import HARD
+from berth.engine.topology import Spread, spreads_of
+from berth.kube.validation.metadata import MIRROR_POD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from berth.engine.arrays import IndexArray
+    from berth.engine.cluster import Cluster
+    from berth.engine.podclass import PodClass
+    from berth.engine.simulation import Progress
+    from berth.engine.snapshot import Entry, Snapshot
+
+# These keep newcomers away and say nothing about the pods that were there before.
+_FOR_NEWCOMERS = frozenset({"NodeUnschedulable", "TaintToleration"})
+_SPREAD_RULE = "PodTopologySpread"
+# A running pod is where it is, whatever node it asked for by name, and the last two refuse none.
+AUDITED_RULES = tuple(
+    name
+    for name in RULE_ORDER
+    if name not in ("NodeName", "NodeResourcesBalancedAllocation", "ImageLocality")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a running pod breaks where it runs."""
+
+    entry: Entry
+    node: str
+    finding: Finding
+
+    @property
+    def hard(self) -> bool:
+        """False for a cordon or a NoSchedule taint, which running pods need not mind."""
+        return self.finding.execution or self.finding.rule not in _FOR_NEWCOMERS
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that the controllers would evict.
+
+    Attributes:
+        breaches: What its going heals: rules of its own, or of others.
+        lands_on: Where its replacement would go, None if it fits nowhere.
+        stopped_by: The budgets that do not allow it now.
+    """
+
+    entry: Entry
+    node: str
+    breaches: tuple[Breach, ...]
+    lands_on: str | None
+    stopped_by: tuple[DisruptionBudget, ...]
+
+
+@dataclass(slots=True)
+class Audit:
+    """Attributes:
+    violations: In the order of the pods, then of the rules.
+    spreads: Every constraint that running pods state.
+    evictions: In the order in which they would be made, as far as budgets allow.
+    """
+
+    snapshot: Snapshot
+    violations: list[Violation] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    budgets: list[DisruptionBudget] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether every hard rule holds."""
+        uneven = any(spread.when_unsatisfiable == HARD and not spread.ok for spread in self.spreads)
+        return not uneven and not any(violation.hard for violation in self.violations)
+
+    def only(self, namespace: str | None = None, rules: Iterable[str] = ()) -> Audit:
+        """The part about one namespace, and about some rules; without rules, about all."""
+        rules = frozenset(rules) or frozenset(AUDITED_RULES)
+
+        def wanted(found: str) -> bool:
+            return namespace in (None, found)
+
+        return Audit(
+            self.snapshot,
+            [v for v in self.violations if wanted(v.entry.namespace) and v.finding.rule in rules],
+            [s for s in self.spreads if wanted(s.namespace)] if _SPREAD_RULE in rules else [],
+            [
+                eviction
+                for eviction in self.evictions
+                if wanted(eviction.entry.namespace) and not rules.isdisjoint(_rules_of(eviction))
+            ],
+            [b for b in self.budgets if wanted(b.namespace)],
+        )
+
+
+def _rules_of(eviction: Eviction) -> set[str]:
+    return {"NodeAffinity" if breach.kind == NODE else "InterPodAffinity" for breach in eviction.breaches}
+
+
+def audit(snapshot: Snapshot, progress: Progress | None = None) -> Audit:
+    """Judge the running pods of a snapshot; `progress` is told how many were, and of how many."""
+    cluster = snapshot.cluster
+    living = [entry for entry in snapshot.running if _counts(cluster, entry)]
+    budgets = budgets_of(snapshot)
+    return Audit(
+        snapshot,
+        list(_violations(cluster, living, progress)),
+        spreads_of(cluster, living),
+        _evictions(cluster, living, budgets),
+        budgets,
+    )
+
+
+def _counts(cluster: Cluster, entry: Entry) -> bool:
+    return not is_terminating(entry.pod) and (entry.pod.spec.node_name or "") in cluster.nodes.slot_of
+
+
+# --- who breaks what ----------------------------------------------------------------------
+
+
+def _violations(cluster: Cluster, entries: list[Entry], progress: Progress | None) -> Iterator[Violation]:
+    groups: dict[PodClass, dict[int, list[str]]] = {}
+    for entry in entries:
+        known = cluster.find_pod(entry.key)
+        if known is not None:
+            slot = cluster.nodes.slot_of[known[1]]
+            groups.setdefault(known[0], {}).setdefault(slot, []).append(entry.key)
+    findings: dict[str, list[Finding]] = {}
+    done = 0
+    for pod_class, members in groups.items():
+        findings.update(_of_class(cluster, pod_class, members))
+        done += sum(map(len, members.values()))
+        if progress is not None:
+            progress(done, len(entries))
+    for entry in entries:
+        for finding in findings.get(entry.key, ()):
+            yield Violation(entry, entry.pod.spec.node_name or "", finding)
+
+
+def _of_class(
+    cluster: Cluster, pod_class: PodClass, members: dict[int, list[str]]
+) -> Iterator[tuple[str, list[Finding]]]:
+    """What the pods of a class break; `members` are their keys by the slots they run on."""
+    rules = filtering_rules(cluster, pod_class)
+    # Taking the pod of a class of its own (a DaemonSet's) out is faster than imagining it gone.
+    doubted = _refused(cluster, rules, members) if len(members) > 1 else dict.fromkeys(members, rules)
+    for slot, refusing in doubted.items():
+        # What the node object alone decides is the same for all pods of the class.
+        shared = {rule.name: list(rule.findings(slot)) for rule in refusing if _is_static(rule)}
+        for key in members[slot]:
+            if len(shared) == len(refusing):
+                yield key, [finding for found in shared.values() for finding in found]
+                continue
+            with cluster.without(key):
+                found = [shared[r.name] if _is_static(r) else list(r.findings(slot)) for r in refusing]
+            yield key, [finding for part in found for finding in part]
+    for rule in rules:
+        if isinstance(rule, TopologyRule):
+            rule.release()
+
+
+def _refused(cluster: Cluster, rules: list[Rule], members: dict[int, list[str]]) -> dict[int, list[Rule]]:
+    """The slots on which the pods of a class break rules."""
+    slots: IndexArray = np.fromiter(members, dtype=np.intp, count=len(members))
+    pods: IndexArray = np.array([cluster.pods.index[keys[0]] for keys in members.values()], dtype=np.intp)
+    gone = Absence(Leavers(cluster, pods), np.ones(len(pods), dtype=np.bool_))
+    found: dict[int, list[Rule]] = {}
+    for rule in rules:
+        refused = {slot for refusal in rule.refusals(slots, gone) for slot in refusal.slots.tolist()}
+        for slot in sorted(refused):
+            found.setdefault(slot, []).append(rule)
+    return found
+
+
+def _is_static(rule: Rule) -> bool:
+    return isinstance(rule, NodeRule) and rule.static
+
+
+# --- who would go -------------------------------------------------------------------------
+
+
+def _evictions(cluster: Cluster, entries: list[Entry], budgets: list[DisruptionBudget]) -> list[Eviction]:
+    # A mirror pod is a kubelet's own: evicting it would not make it go.
+    by_key = {e.key: e for e in entries if MIRROR_POD not in (e.pod.metadata.annotations or {})}
+    leaving = departures(cluster, [breach for breach in all_breaches(cluster) if breach.pod in by_key])
+    targets = landing(cluster, leaving)
+    ledger = Ledger(budgets)
+    found = []
+    # Those whose replacements fit nowhere go last.
+    for departure in sorted(leaving, key=lambda departure: targets.get(departure.pod) is None):
+        entry = by_key.get(departure.pod)
+        if entry is not None:
+            node = entry.pod.spec.node_name or ""
+            stopped_by = ledger.evict(entry)
+            found.append(Eviction(entry, node, departure.breaches, targets.get(entry.key), stopped_by))
+    return found

@@ -1,0 +1,130 @@
+"""The execution-time terms of inter-pod affinity, asked about pods that run.
+
+What a term selects, who is spared and when a pod may be the first of its group is as
+`berth.engine.rules.inter_pod_affinity` has it; only the terms that hold at scheduling time alone are
+left out.  All pods of a class are judged together, each as if it were not counted itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray
+from berth.engine.cluster import Cluster
+from berth.engine.columns import LabelColumn
+from berth.engine.matching import LabelSet, Term
+from berth.engine.podclass import OwnedTerm, PodClass
+from berth.engine.rules.inter_pod_affinity import as_incoming, avoided_by, reads_everywhere, wanted_by
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """How one term stands with the pods that were asked about, one entry a pod.
+
+    Attributes:
+        owned: The term.
+        column: Its topology.
+        domain: Each pod's domain in it, 0 if its node has no such label.
+        broken: Whether the term does not hold.
+        peers: The pods that the rule is about, wherever they run.
+    """
+
+    owned: OwnedTerm
+    column: LabelColumn
+    domain: IndexArray
+    broken: BoolArray
+    peers: IndexArray
+
+
+def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[LastingAffinity]:
+    """The rules of running pods that may be about pods with these labels."""
+    indexed = (pod_class for term in theirs.terms for pod_class in term.owners)
+    # A term that is read as if it covered every namespace is not indexed as such.
+    unindexed = (
+        pod_class
+        for pod_class in cluster.enduring
+        for owned in pod_class.lasting_terms
+        if reads_everywhere(owned, pod_class.options)
+    )
+    for pod_class in dict.fromkeys(chain(indexed, unindexed)):
+        if pod_class.running and pod_class.lasting_terms:
+            yield LastingAffinity(cluster, pod_class)
+
+
+class LastingAffinity:
+    """The execution-time terms of one class.
+
+    Attributes:
+        wanted, avoided: Its terms, as the rule reads them and as the pod carries them.
+    """
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        self.cluster = cluster
+        self.pod_class = pod_class
+        self.wanted = self._lasting(pod_class.required_affinity)
+        self.avoided = self._lasting(pod_class.required_anti_affinity)
+
+    def _lasting(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
+        index, options = self.cluster.index, self.pod_class.options
+        return [(as_incoming(index, o, options), o) for o in owned if o.execution]
+
+    @property
+    def starts_group(self) -> bool:
+        """Whether such a pod may be alone, because it would be a peer itself."""
+        return wanted_by(self.wanted, self.pod_class.label_set)
+
+    def wants(self, theirs: LabelSet) -> bool:
+        return wanted_by(self.wanted, theirs)
+
+    def keys_about(self, theirs: LabelSet) -> Iterator[str]:
+        """The topologies in which the coming or going of such pods can matter."""
+        if self.wants(theirs):
+            yield from (owned.topology_key for _, owned in self.wanted)
+        for term, owned in self.avoided:
+            if avoided_by(term, theirs, self.pod_class.options):
+                yield owned.topology_key
+
+    def affinity(self, pods: IndexArray) -> Iterator[Standing]:
+        """Every affinity term: it is broken where no other pod of the domain matches all of them."""
+        if not self.wanted:
+            return
+        shortest = min((term for term, _ in self.wanted), key=lambda term: len(term.selected))
+        peers = self._pods(theirs for theirs in shortest.selected if self.wants(theirs))
+        itself = self.starts_group
+        alone = np.full(len(pods), itself)
+        others: dict[str, BoolArray] = {}
+        for key in dict.fromkeys(owned.topology_key for _, owned in self.wanted):
+            domain, counts = self._count(key, pods, peers)
+            # On a node without the label the pod was not counted.
+            counted = (domain > 0) & itself
+            others[key] = counts[domain] > counted
+            alone &= counts.sum() == counted
+        for _, owned in self.wanted:
+            column = self.cluster.nodes.column(owned.topology_key)
+            domain = column.ids[self.cluster.pods.node[pods]]
+            broken = (domain == 0) | ~(others[owned.topology_key] | alone)
+            yield Standing(owned, column, domain, broken, peers)
+
+    def anti_affinity(self, pods: IndexArray) -> Iterator[Standing]:
+        """Every anti-affinity term: it is broken where another pod of the domain matches it."""
+        options = self.pod_class.options
+        for term, owned in self.avoided:
+            peers = self._pods(theirs for theirs in term.selected if avoided_by(term, theirs, options))
+            itself = avoided_by(term, self.pod_class.label_set, options)
+            domain, counts = self._count(owned.topology_key, pods, peers)
+            broken = counts[domain] > ((domain > 0) & itself)
+            yield Standing(owned, self.cluster.nodes.column(owned.topology_key), domain, broken, peers)
+
+    def _pods(self, selected: Iterator[LabelSet]) -> IndexArray:
+        return self.cluster.pods_of([c for label_set in selected for c in label_set.classes if c.running])
+
+    def _count(self, key: str, pods: IndexArray, peers: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """The domain of each of the pods, and how many peers run in each domain there is."""
+        column, node = self.cluster.nodes.column(key), self.cluster.pods.node
+        counts = np.bincount(column.ids[node[peers]], minlength=len(column.values))
+        counts[0] = 0
+        return column.ids[node[pods]], counts

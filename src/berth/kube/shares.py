@@ -1,0 +1,21 @@
+"""Amounts that are a number or a share of something: `maxUnavailable: 1` or `25%`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from berth.kube.objects import IntOrString
+
+
+def resolved(value: IntOrString | None, total: int, *, default: IntOrString, up: bool) -> int:
+    """A number or a percentage of `total`."""
+    value = default if value is None else value
+    if isinstance(value, int):
+        return value
+    text = value.strip()
+    if not text.endswith("%"):
+        return int(text) if text.lstrip("-").isdigit() else 0
+    share = int(text[:-1]) * total / 100 if text[:-1].isdigit() else 0.0
+    return math.ceil(share) if up else math.floor(share)
