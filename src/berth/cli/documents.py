@@ -13,6 +13,8 @@ from berth.engine.options import ZONE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from berth.engine.audit import Audit, Eviction, Violation
+    from berth.engine.budgets import DisruptionBudget
     from berth.engine.explanation import Explanation, NodeVerdict
     from berth.engine.relaxations import Relaxation
     from berth.engine.rules.base import Rejection
@@ -165,3 +167,78 @@ def _relaxation(relaxation: Relaxation) -> Document:
         for change in relaxation.changes
     ]
     return {"sentence": relaxation.sentence, "changes": changes, "nodes": relaxation.nodes}
+
+
+def audit_document(audit: Audit) -> Document:
+    snapshot = audit.snapshot
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Audit",
+        "summary": {
+            "clean": audit.clean,
+            "nodes": len(snapshot.nodes),
+            "running": len(snapshot.running),
+            "broken": len({violation.entry.key for violation in audit.violations if violation.hard}),
+            "uneven": sum(not spread.ok for spread in audit.spreads),
+            "evictions": len(audit.evictions),
+            "stopped": sum(bool(eviction.stopped_by) for eviction in audit.evictions),
+        },
+        "violations": [_violation(violation) for violation in audit.violations],
+        "spread": [_spread(spread) for spread in audit.spreads],
+        "evictions": [_eviction(eviction) for eviction in audit.evictions],
+        "budgets": [_budget(budget) for budget in audit.budgets],
+        "notes": list(snapshot.notes),
+    }
+
+
+def _violation(violation: Violation) -> Document:
+    entry, finding = violation.entry, violation.finding
+    return {
+        "namespace": entry.namespace,
+        "pod": entry.name,
+        "owner": entry.owner,
+        "node": violation.node,
+        "rule": finding.rule,
+        "reason": finding.reason,
+        "cause": finding.cause,
+        "path": finding.path,
+        "ofPeer": finding.of_peer,
+        "hard": violation.hard,
+        "execution": finding.execution,
+    }
+
+
+def _eviction(eviction: Eviction) -> Document:
+    entry = eviction.entry
+    return {
+        "namespace": entry.namespace,
+        "pod": entry.name,
+        "owner": entry.owner,
+        "node": eviction.node,
+        "landsOn": eviction.lands_on,
+        "stoppedBy": [budget.name for budget in eviction.stopped_by],
+        "breaches": [
+            {
+                "pod": breach.pod,
+                "kind": breach.kind,
+                "path": breach.path,
+                "cause": breach.cause,
+                "topology": list(breach.topology) if breach.topology else None,
+                "peers": list(breach.peers),
+            }
+            for breach in eviction.breaches
+        ],
+    }
+
+
+def _budget(budget: DisruptionBudget) -> Document:
+    return {
+        "namespace": budget.namespace,
+        "name": budget.name,
+        "selector": str(budget.selector),
+        "pods": budget.pods,
+        "healthy": budget.healthy,
+        "desired": budget.desired,
+        "allowed": budget.allowed,
+        "computed": budget.computed,
+    }

@@ -51,13 +51,13 @@ _INPUT = (
         help="How to show the result.",
     ),
 )
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Choose among equally good nodes at random with this seed, instead of the first.",
+)
 _SCHEDULING = (
-    click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Choose among equally good nodes at random with this seed, instead of the first.",
-    ),
     click.option(
         "--hard-pod-affinity-weight",
         type=click.IntRange(0, 100),
@@ -82,20 +82,32 @@ _SCHEDULING = (
 )
 
 
-class Settings(TypedDict):
+class Reading(TypedDict):
     """What the options give, except for how to show the result."""
 
     files: tuple[str, ...]
     kubeconfig: str | None
     context: str | None
-    seed: int | None
     hard_pod_affinity_weight: int
     daemon_namespaces: str
     feature_gates: str
 
 
+class Settings(Reading):
+    """The same for commands that place pods."""
+
+    seed: int | None
+
+
 def manifest_options(command: _F) -> _F:
     """Options of every command that reads manifests and places pods."""
+    for option in reversed((*_INPUT, _SEED, *_SCHEDULING)):
+        command = option(command)
+    return command
+
+
+def reading_options(command: _F) -> _F:
+    """Options of every command that reads manifests and places nothing."""
     for option in reversed((*_INPUT, *_SCHEDULING)):
         command = option(command)
     return command
@@ -106,13 +118,7 @@ def placed(words: str, *kinds: str, **settings: Unpack[Settings]) -> Simulation:
 
     `kinds` are those of workloads that are needed beside their pods.
     """
-    options = _options(settings)
-    if not settings["files"]:
-        snapshot = _take_in_cluster(settings["kubeconfig"], settings["context"], kinds, options)
-    elif settings["kubeconfig"] or settings["context"]:
-        raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
-    else:
-        snapshot = take_in(settings["files"], options)
+    snapshot = taken_in(settings, *kinds)
     seed = settings["seed"]
     with progress_bar(words) as progress:
         return simulate(
@@ -120,7 +126,17 @@ def placed(words: str, *kinds: str, **settings: Unpack[Settings]) -> Simulation:
         )
 
 
-def _options(settings: Settings) -> Options:
+def taken_in(settings: Reading, *kinds: str) -> Snapshot:
+    """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
+    options = _options(settings)
+    if not settings["files"]:
+        return _take_in_cluster(settings["kubeconfig"], settings["context"], kinds, options)
+    if settings["kubeconfig"] or settings["context"]:
+        raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
+    return take_in(settings["files"], options)
+
+
+def _options(settings: Reading) -> Options:
     try:
         gates = FeatureGates.parse(settings["feature_gates"])
     except FeatureGateError as error:

@@ -15,8 +15,10 @@ _COMMANDS = {
     "evaluate": ("berth.cli.evaluate", "Judge cases: JSON lines in, JSON lines out."),
     "simulate": ("berth.cli.simulate", "Place the pending pods of manifests onto their nodes."),
     "explain": ("berth.cli.explain", "Say why a pod fits where it fits, and what would help."),
+    "audit": ("berth.cli.audit", "Find the running pods that break a rule, and who would be evicted."),
     "scheduler": ("berth.cli.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
     "webhook": ("berth.cli.webhook", "Check pods before an API server stores them."),
+    "controllers": ("berth.cli.controllers", "Evict running pods whose required rules stop holding."),
     "up": ("berth.cli.up", "Run a Kubernetes control plane with hollow nodes."),
     "demo": ("berth.cli.demonstration", "Show what Berth does on a small built-in cluster."),
     "completion": ("berth.cli.completion", "Print the completion script for a shell."),
@@ -86,10 +88,16 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if _VERBOSE.intersection(arguments):
             raise
-        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        cause = _first_cause(error)
+        what = f"{type(cause).__name__}: {cause}".rstrip(": ")
         click.echo(f"error: unexpected {what}; please report it with the output of berth -v", err=True)
         return UNEXPECTED
     return code if isinstance(code, int) else 0
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What went wrong first, not how many tasks saw it."""
+    return _first_cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _program() -> str:

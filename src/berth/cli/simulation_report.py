@@ -34,7 +34,7 @@ def report(
         yield from _map(zones, term, wide=wide)
         yield ""
     if spreads:
-        yield _spread_table(spreads, term, wide=wide)
+        yield spread_table(spreads, term, wide=wide)
         yield ""
     yield from _conclusion(simulation, term)
 
@@ -131,7 +131,7 @@ def _zone_table(zones: list[ZoneDomain], term: Terminal) -> str:
 # --- spreading --------------------------------------------------------------------------------------
 
 
-def _spread_table(spreads: list[Spread], term: Terminal, *, wide: bool) -> str:
+def spread_table(spreads: list[Spread], term: Terminal, *, wide: bool) -> str:
     rows = [
         (
             spread.namespace,

@@ -18,12 +18,13 @@ from typing import Any, Generic, Self, TypeVar
 import aiohttp
 import msgspec
 
-from berth.live.errors import ApiError, Status, Unreachable, from_answer, from_status
+from berth.live.errors import ApiError, Silent, Status, Unreachable, from_answer, from_status
 from berth.live.ratelimit import Limiter, Urgency
 from berth.machinery.contract import EVENTS, MERGE, PODS, RawObject, Resource
 
 PAGE = 500
-# Servers send a bookmark every minute; a watch that is silent for longer is no longer one.
+# Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
+# may be dead without anybody having noticed: it is opened anew.
 SILENCE = 90.0
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ EVERYTHING = Selection()
 class Client:
     """A connection to one API server.
 
-    `headers` is called before every request, so that a token that ran out can be renewed.  Requests wait
+    `headers` is called before every request, so that a token that ran out can be renewed; `rejected` is
+    called when one was not accepted.  Requests wait
     for their turn at the `limiter`, if there is one: events behind everything else, a watch once.
     """
 
@@ -95,12 +97,14 @@ class Client:
         timeout: float = 30.0,
         request_options: dict[str, Any] | None = None,
         limiter: Limiter | None = None,
+        rejected: Callable[[], None] | None = None,
     ) -> None:
         self._session = session
         self.url = url.rstrip("/")
         self._headers = headers
         self._timeout = timeout
         self._options = request_options or {}
+        self._rejected = rejected
         self.limiter = limiter
 
     @classmethod
@@ -123,7 +127,12 @@ class Client:
     def unlimited(self) -> Client:
         """The same connection for what must not wait, such as the renewal of a lease."""
         return Client(
-            self._session, self.url, self._headers, timeout=self._timeout, request_options=self._options
+            self._session,
+            self.url,
+            self._headers,
+            timeout=self._timeout,
+            request_options=self._options,
+            rejected=self._rejected,
         )
 
     async def close(self) -> None:
@@ -191,7 +200,13 @@ class Client:
         return await self.request("DELETE", resource.path(namespace), body=delete_options())
 
     async def evict(
-        self, name: str, namespace: str, *, uid: str | None = None, grace: int | None = None
+        self,
+        name: str,
+        namespace: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace: int | None = None,
     ) -> bytes:
         """Ask to remove a pod; raises TooManyRequests while a disruption budget forbids it."""
         body: RawObject = {
@@ -199,7 +214,7 @@ class Client:
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
         }
-        options = delete_options(uid, None, grace)
+        options = delete_options(uid, resource_version, grace)
         if len(options) > 2:
             body["deleteOptions"] = options
         return await self.request("POST", PODS.path(namespace, name, "eviction"), body=body)
@@ -238,7 +253,12 @@ class Client:
         patience = 1.0 if limit else 4.0  # everything at once takes longer than a page
         path = resource.path(selection.namespace)
         body = await self.request("GET", path, parameters=parameters, patience=patience)
-        decoded = msgspec.json.decode(body, type=_List[view])  # type: ignore[valid-type]
+        try:
+            decoded = msgspec.json.decode(body, type=_List[view])  # type: ignore[valid-type]
+        except msgspec.ValidationError:
+            return _readable(body, view, path)
+        except msgspec.DecodeError as error:
+            raise Unreachable(f"{path}: the answer is not JSON: {error}") from error
         meta = decoded.metadata
         return Page(decoded.items or [], meta.resource_version, meta.continue_, meta.remaining or 0)
 
@@ -273,7 +293,7 @@ class Client:
         """One connection's frames, as many at a time as arrived together, for up to `seconds`.
 
         Raises:
-            Unreachable: nothing came for `silence` seconds, not even a bookmark.
+            Silent: nothing came for `silence` seconds, not even a bookmark.
         """
         parameters = {
             **selection.parameters(),
@@ -288,7 +308,14 @@ class Client:
             if response.status >= 300:
                 raise from_answer(response.status, await response.read(), response.headers, time.time())
             rest = b""
-            async for chunk in response.content.iter_any():
+            chunks = response.content.iter_any()
+            while True:
+                try:
+                    chunk = await anext(chunks, b"")
+                except aiohttp.SocketTimeoutError as error:
+                    raise Silent(f"nothing came for {silence:g} seconds") from error
+                if not chunk:
+                    return
                 lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 rest = lines.pop()
                 frames = [_frame(line) for line in lines if line]
@@ -342,7 +369,10 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         if self.limiter is not None:
             await self.limiter.acquire(urgency)
-        headers = {**await self._headers(), "Accept": _JSON}
+        try:
+            headers = {**await self._headers(), "Accept": _JSON}
+        except Exception as error:  # a plugin of the user's, say
+            raise Unreachable(f"no credentials to be had: {error}") from error
         if data is not None:
             headers["Content-Type"] = content_type
         try:
@@ -356,6 +386,8 @@ class Client:
                 allow_redirects=False,
                 **self._options,
             ) as response:
+                if response.status == 401 and self._rejected is not None:
+                    self._rejected()
                 yield response
         except ApiError:
             raise

@@ -6,6 +6,9 @@ transport. It is imported here only, when needed: its generated models take most
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,12 @@ import aiohttp
 
 from berth.live.client import Client
 from berth.live.ratelimit import Limiter
+
+_log = logging.getLogger(__name__)
+# How often credentials that can run out are looked at.
+RENEW_SECONDS = 30.0
+# However often they are rejected, they are not renewed more often than this.
+LEAST_SECONDS = 1.0
 
 
 class ConnectionSettingsError(Exception):
@@ -36,12 +45,13 @@ async def connect(
     from yaml import YAMLError  # noqa: PLC0415
 
     configuration = Configuration()
+    loader = None
     try:
         if kubeconfig is None and in_cluster():
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         else:
             path = None if kubeconfig is None else str(kubeconfig)
-            await config.load_kube_config(path, context=context, client_configuration=configuration)
+            loader = await config.load_kube_config(path, context=context, client_configuration=configuration)
         transport = RESTClientObject(configuration, maxsize=0)
     except (ConfigException, OSError, ValueError, YAMLError) as error:
         why = " ".join(str(error).split())
@@ -49,10 +59,7 @@ async def connect(
     except (AttributeError, LookupError, TypeError) as error:  # it reads without looking
         raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: it is not a kubeconfig") from error
 
-    async def headers() -> dict[str, str]:
-        settings = await configuration.auth_settings()
-        return {entry["key"]: entry["value"] for entry in settings.values() if entry["in"] == "header"}
-
+    credentials = _Credentials(configuration, loader)
     options: dict[str, Any] = {}
     if transport.server_hostname:
         options["server_hostname"] = transport.server_hostname
@@ -62,11 +69,53 @@ async def connect(
     return Client(
         _session(transport.pool_manager),
         host,
-        headers,
+        credentials.headers,
         timeout=patience,
         request_options=options,
         limiter=limiter,
+        rejected=credentials.rejected,
     )
+
+
+class _Credentials:
+    """What proves who we are, renewed before it runs out: tokens in files, from plugins and providers do.
+
+    A pod's own account is renewed by kubernetes_asyncio itself.
+    """
+
+    def __init__(self, configuration: Any, loader: Any) -> None:  # noqa: ANN401 - it has no types
+        self._configuration = configuration
+        self._loader = loader
+        self._renewed = time.monotonic()
+        self._due = self._renewed + RENEW_SECONDS
+        self._renewing = asyncio.Lock()
+
+    def rejected(self) -> None:
+        """Ask for others next time, whatever was said about how long these are good."""
+        if self._loader is not None and time.monotonic() - self._renewed >= LEAST_SECONDS:
+            self._due = 0.0
+            self._loader.__dict__.pop("exec_plugin_expiry", None)
+
+    async def headers(self) -> dict[str, str]:
+        if self._loader is not None and time.monotonic() >= self._due:
+            await self._renew()
+        settings = await self._configuration.auth_settings()
+        return {entry["key"]: entry["value"] for entry in settings.values() if entry["in"] == "header"}
+
+    async def _renew(self) -> None:
+        async with self._renewing:
+            if time.monotonic() < self._due:
+                return  # somebody else just did
+            forced = self._due == 0.0
+            self._renewed = time.monotonic()
+            self._due = self._renewed + RENEW_SECONDS
+            lasting = "exec" in self._loader._user and not hasattr(self._loader, "exec_plugin_expiry")  # noqa: SLF001
+            if lasting and not forced:
+                return  # the plugin set no end, so it is good until it is rejected
+            try:
+                await self._loader.load_and_set(self._configuration)
+            except Exception as error:  # noqa: BLE001 - what is there may still do
+                _log.warning("credentials could not be renewed: %s", error)
 
 
 def _session(made: aiohttp.ClientSession) -> aiohttp.ClientSession:

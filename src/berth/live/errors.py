@@ -52,6 +52,10 @@ class Unreachable(ApiError):  # noqa: N818 - named by what is the case, like its
         super().__init__(0, "Unreachable", message)
 
 
+class Silent(Unreachable):
+    """A watch on which nothing came for long: on a quiet server nothing is wrong with that."""
+
+
 class NotFound(ApiError):  # noqa: N818
     pass
 

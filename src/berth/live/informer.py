@@ -21,7 +21,7 @@ import msgspec
 from berth.kube.objects import ObjectMeta
 from berth.live.backoff import Backoff
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
-from berth.live.errors import ApiError, Expired, NotFound, TooManyRequests, Unreachable
+from berth.live.errors import ApiError, Expired, NotFound, Silent, TooManyRequests, Unreachable
 from berth.machinery.contract import ADDED, DELETED, MODIFIED, Event, Key, Resource
 
 _log = logging.getLogger(__name__)
@@ -162,6 +162,8 @@ class Informer(Generic[_V]):
                         self._backoff.reset()
             except Expired:
                 raise
+            except Silent:
+                continue  # nothing is wrong, but be sure of it
             except (Unreachable, TooManyRequests) as error:
                 await self._pause(error)
             except ApiError as error:

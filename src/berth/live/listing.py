@@ -12,6 +12,7 @@ from berth.kube.manifests import Manifest, listed
 from berth.live.client import PAGE, Client
 from berth.live.errors import ApiError, Expired, Forbidden, NotFound, TooManyRequests, Unreachable
 from berth.machinery.contract import (
+    BUDGETS,
     CLAIMS,
     CRON_JOBS,
     DAEMON_SETS,
@@ -36,7 +37,7 @@ REQUIRED = (NODES, PODS)
 STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
 _CONTEXT = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES)
 # Needed only by who asks for one of them.
-_WORKLOADS = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS)}
+_ASKED_FOR = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)}
 _PATIENCE, _LONGEST_PAUSE = 5, 30.0  # how often to ask a server that is busy, and seconds in between
 
 
@@ -59,13 +60,13 @@ class Listing:
 async def list_cluster(
     client: Client, kinds: Iterable[str] = (), progress: Progress | None = None
 ) -> Listing:
-    """Everything that matters to scheduling, and the workloads of `kinds`; the oldest pods come first.
+    """Everything that matters to scheduling, and the workloads or budgets of `kinds`; the oldest pods first.
 
     Raises:
         ListingError: pods or nodes cannot be listed, or the server does not answer.
         berth.kube.manifests.ManifestError: an object cannot be read.
     """
-    asked = [_WORKLOADS[kind] for kind in kinds if kind in _WORKLOADS]
+    asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
     resources = (*REQUIRED, *_CONTEXT, *STORAGE, *asked)
     lister = _Lister(client, progress)
     problem = ""

@@ -67,7 +67,13 @@ async def _request(client: Client, action: Action) -> bytes:  # noqa: PLR0911 - 
         case DeleteAll():
             return await client.delete_all(resource, namespace)
         case Evict():
-            return await client.evict(name, namespace, uid=action.uid, grace=action.grace)
+            return await client.evict(
+                name,
+                namespace,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace=action.grace,
+            )
         case Bind():
             return await client.bind(name, namespace, action.node, uid=action.uid)
         case Get():

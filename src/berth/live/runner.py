@@ -68,8 +68,18 @@ class Runner:
     async def run(self) -> None:
         """Run until cancelled or until a machine breaks."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.follow())
+            group.create_task(self.act())
+
+    async def follow(self) -> None:
+        """Tell the machines what happens; a standby does this, too."""
+        async with asyncio.TaskGroup() as group:
             for informer in self.informers.values():
                 group.create_task(informer.run(), name=f"inform {informer.resource.name}")
+
+    async def act(self) -> None:
+        """Do what the machines ask for, once everything was listed."""
+        async with asyncio.TaskGroup() as group:
             for shell in self._shells:
                 group.create_task(shell.run(group), name=f"run {shell.controller.name}")
 
@@ -77,6 +87,11 @@ class Runner:
         """Wait until everything was listed once."""
         for informer in self.informers.values():
             await informer.synced.wait()
+
+    def unsynced(self) -> str | None:
+        """Which resources were not listed yet, for a health check."""
+        waiting = [r.name for r, informer in self.informers.items() if not informer.synced.is_set()]
+        return f"not listed yet: {', '.join(waiting)}" if waiting else None
 
     def add(self, resource: Resource, view: type[Any], controllers: Sequence[Controller]) -> Informer[Any]:
         """Watch one more resource for some of the machines; the caller runs the informer."""

@@ -62,9 +62,11 @@ class Arrivals:
     def _seen_without_node(self, key: Key, pod: Pod) -> None:
         desk = self._desk
         if (pod.spec.scheduler_name or "") not in desk.settings.profiles or is_terminating(pod):
-            if key in desk.waiting.pods:
-                desk.waiting.drop(key)
-                desk.groups.leave(key, pod)
+            # A pod that is going is not bound any more, whatever was asked for.
+            if (going := desk.assumed.get(key)) is not None:
+                desk.drop_assumed(going)
+            if (left := desk.waiting.drop(key)) is not None:
+                desk.groups.leave(key, left.pod)
                 desk.nominations.release(key)
             return
         pod = self._with_priority(pod)
@@ -121,7 +123,8 @@ class Arrivals:
         else:
             self.group_changed(desk.groups.of(waiting.group))
 
-    def group_changed(self, group: Group) -> None:
+    def group_changed(self, group: Group, *, anew: bool = False) -> None:
+        """Let a group be tried if it is ready; `anew` also if it was tried before, as less may do now."""
         desk = self._desk
         candidates = [w for w in group.waiting.values() if not w.pod.spec.scheduling_gates]
         obstacle = group.obstacle(len(candidates))
@@ -130,7 +133,7 @@ class Arrivals:
                 continue
             if obstacle is not None:
                 desk.gate(waiting, UNSCHEDULABLE, obstacle)
-            elif waiting.state is State.GATED:
+            elif waiting.state is State.GATED or (anew and waiting.state is State.STUCK):
                 desk.waiting.activate(waiting, desk.now)
 
 

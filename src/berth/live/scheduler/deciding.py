@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from berth.engine.cluster import is_terminating
@@ -14,7 +15,9 @@ from berth.live.scheduler.groups import Group
 from berth.live.scheduler.placing import Choice, Placer, Refusal
 from berth.live.scheduler.preempting import Preempting, announcement
 from berth.live.scheduler.reports import FAILED, UNSCHEDULABLE
-from berth.live.scheduler.waiting import Waiting
+from berth.live.scheduler.waiting import State, Waiting
+
+_log = logging.getLogger(__name__)
 
 # Attempts before other work gets its turn.
 BATCH = 64
@@ -35,10 +38,31 @@ class Deciding:
             if not batch:
                 break
             tried += len(batch)
-            if batch[0].group is None:
-                self._place(batch)
-            else:
-                self._place_group(desk.groups.of(batch[0].group))
+            group = None if batch[0].group is None else desk.groups.of(batch[0].group)
+            members = batch if group is None else list(group.waiting.values())
+            try:
+                if group is None:
+                    self._place(batch)
+                else:
+                    self._place_group(group)
+            except Exception as error:  # noqa: BLE001 - what nobody foresaw about one pod must not stop the others
+                _log.exception("an attempt to place %s/%s failed", *batch[0].key)
+                self._recover(members, error)
+
+    def _recover(self, members: list[Waiting], error: Exception) -> None:
+        """Put everything back as it was before an attempt that went wrong, and try again later."""
+        desk = self._desk
+        refusal = Refusal(None, f"{type(error).__name__}: {error}", failed=True)
+        for waiting in members:
+            if waiting.state is not State.TAKEN or waiting.key in desk.assumed.pods:
+                continue
+            if desk.nominations.node_of(waiting.key) is None:
+                desk.mirror.forget(waiting.key, waiting.pod)
+            desk.volumes.forget(waiting.key)
+            if waiting.key not in desk.waiting.pods:
+                desk.waiting.add(waiting)
+            desk.groups.wait(waiting)
+            self._refuse(waiting, refusal, desk.timer())
 
     def _place(self, batch: list[Waiting]) -> None:
         """Place pods of one class, best first; once one finds no node none of the others does."""
@@ -141,7 +165,7 @@ class Deciding:
             return
         self.preempting.ask(victim)
         desk.reports.preempted(victim, preemptor.pod, node, desk.now)
-        desk.ready.append(announcement(victim, preemptor.pod.spec.scheduler_name or "", desk.now))
+        desk.ready.append(announcement(victim, preemptor, desk.now))
 
     # --- groups -------------------------------------------------------------------------------------
 
@@ -158,11 +182,14 @@ class Deciding:
             return
         started = desk.timer()
         needed = group.needed
+        if needed <= 1:
+            for waiting in members:
+                self._place([waiting])  # any one of them will do, so they are on their own
+            return
         found = self._placer.place_together(members, needed)
         desk.metrics.algorithm_seconds.observe(desk.timer() - started)
         if isinstance(found, Refusal):
-            if needed > 1:
-                found = _for_group(found, group, len(members))
+            found = _for_group(found, group, len(members))
             for waiting in members:
                 self._refuse_member(waiting, found, started)
             return

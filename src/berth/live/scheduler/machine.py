@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from berth.engine.hints import Change, PodLeft, can_help
 from berth.engine.podclass import PodClass
+from berth.live.clock import steady
 from berth.live.scheduler.arrivals import Arrivals
 from berth.live.scheduler.assumptions import Phase
 from berth.live.scheduler.deciding import Deciding
@@ -55,7 +56,7 @@ class Scheduler:
         settings: SchedulerSettings,
         *,
         metrics: Metrics | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         metrics = metrics or Metrics(timer)
@@ -63,7 +64,7 @@ class Scheduler:
         desk.now = clock()
         metrics.registry.register(QueueCollector(desk.waiting.counts, desk.cache_sizes, desk.stuck_by_rule))
         self.draining = False
-        self._clock = clock
+        self.clock = clock
         self._arrivals = Arrivals(desk)
         self._deciding = Deciding(desk)
         self._outcomes = Outcomes(desk)
@@ -72,11 +73,16 @@ class Scheduler:
     def in_flight(self) -> int:
         return self.desk.assumed.in_flight
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether there is nothing to give out at the moment."""
+        return not (self.desk.ready or self.desk.reports.recorder.waiting)
+
     # --- keeping up ---------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
         desk = self.desk
-        desk.now = self._clock()
+        desk.now = self.clock()
         self._take_note(event)
         if not desk.waiting.any_stuck:
             desk.mirror.changes()  # nobody waits for them
@@ -90,7 +96,7 @@ class Scheduler:
         elif resource is PRIORITY_CLASSES:
             self._arrivals.priority(event)
         elif resource in (POD_GROUPS, LABELLED_POD_GROUPS):
-            self._arrivals.group_changed(self.desk.groups.handle(event))
+            self._arrivals.group_changed(self.desk.groups.handle(event), anew=True)
         else:
             self.desk.mirror.handle(event)
             if resource is CLAIMS:
@@ -103,8 +109,12 @@ class Scheduler:
         if not desk.waiting.any_stuck:
             return
         for pod_class, stuck in desk.waiting.stuck_classes():
+            answers: dict[tuple[frozenset[str], str | None], str | None] = {}
             for waiting in stuck:
-                event = self._helpful(waiting, pod_class, changes)
+                same = (waiting.refused_by, waiting.nominated)
+                if same not in answers:
+                    answers[same] = self._helpful(waiting, pod_class, changes)
+                event = answers[same]
                 if event is not None:
                     desk.metrics.incoming.labels("active", event).inc()
                     desk.waiting.activate(waiting, desk.now)
@@ -159,6 +169,9 @@ class Scheduler:
         for key in desk.volumes.ready():
             assumed = desk.assumed.get(key)
             if assumed is not None and assumed.phase is Phase.VOLUMES:
+                if assumed.node not in desk.mirror.cluster.nodes.slot_of:
+                    desk.retract(assumed, f'node "{assumed.node}" not found', desk.now)
+                    continue
                 desk.volumes.forget(key)
                 assumed.deadline = None
                 desk.ready.append(desk.assumed.start(assumed))

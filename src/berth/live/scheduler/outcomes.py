@@ -9,6 +9,7 @@ from berth.live.scheduler.assumptions import REPEATS, Assumed, Phase, is_uncerta
 from berth.live.scheduler.desk import Desk
 from berth.live.scheduler.preempting import PREEMPTION, removal
 from berth.live.scheduler.reports import STATEMENT
+from berth.live.scheduler.waiting import Waiting
 from berth.machinery.contract import EVENTS, Action, Bind, Get, Outcome, Patch
 
 
@@ -37,10 +38,15 @@ class Outcomes:
     def _victim_asked(self, action: Action, outcome: Outcome) -> None:
         """A victim is told first and then deleted; if it cannot be told it goes all the same."""
         desk = self._desk
+        victim: Pod
+        preemptor: Waiting
+        victim, preemptor = action.key
+        if desk.waiting.pods.get(preemptor.key) is not preemptor or preemptor.nominated is None:
+            return  # nobody needs the room any more
         if isinstance(action, Patch):
             if not outcome.missing:
-                desk.ready.append(removal(action.key))
-        elif not (outcome.ok or outcome.missing or outcome.conflict):
+                desk.ready.append(removal(victim, preemptor))
+        elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
             desk.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
             desk.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
 
@@ -57,7 +63,9 @@ class Outcomes:
             assumed.phase = Phase.UNSURE
             assumed.pause(outcome.at, outcome.retry_after)
         elif outcome.missing:
-            desk.drop_assumed(assumed)
+            # The pod is gone, most likely; a proxy that answers for nobody would say the same.
+            assumed.phase = Phase.UNSURE
+            assumed.pause(outcome.at)
         else:
             desk.retract(assumed, outcome.message, outcome.at, wait=outcome.retry_after)
 
@@ -73,7 +81,8 @@ class Outcomes:
             assumed.pause(outcome.at, outcome.retry_after)
             return
         pod = msgspec.json.decode(outcome.body, type=Pod)
-        if pod.metadata.uid != assumed.uid:
+        gone = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
+        if pod.metadata.uid != assumed.uid or gone:
             desk.drop_assumed(assumed)  # another pod of that name; the watch brings it
         elif pod.spec.node_name:
             self._bound_after_all(assumed, pod.spec.node_name)

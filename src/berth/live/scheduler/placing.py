@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.engine.arrays import BLOCKED, Int32Array
 from berth.engine.cluster import Cluster, pod_name
 from berth.engine.plan import Plan, SchedulingError, plan_for
 from berth.engine.podclass import PodClass
 from berth.engine.rules.spread_constraints import HARD
+from berth.engine.rules.volume_binding import VolumeBinding
 from berth.engine.summary import NO_NODES, refusal
+from berth.engine.volume_needs import VolumeDecisions
 from berth.kube.annotations import AnnotationError
 from berth.live.scheduler.nominations import Nominations
 from berth.live.scheduler.waiting import Waiting
@@ -22,9 +24,14 @@ _DOMAINS_TRIED = 64
 
 @dataclass(frozen=True, slots=True)
 class Choice:
+    """Attributes:
+    volumes: What has to be done about the pod's claims first; None if it has none.
+    """
+
     waiting: Waiting
     pod_class: PodClass
     node: str
+    volumes: VolumeDecisions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,12 @@ class Refusal:
     rules: frozenset[str] = frozenset()
     failed: bool = False
     settled: bool = False
+
+
+def binds_volumes(pod_class: PodClass) -> bool:
+    """Whether the pod's claims are this scheduler's business."""
+    options = pod_class.options
+    return bool(pod_class.claims) and not options.disabled.union(options.not_filtering) & {VolumeBinding.name}
 
 
 class Placer:
@@ -67,7 +80,13 @@ class Placer:
             return Refusal(pod_class, str(error), failed=True)
         if slot is None:
             return self._refusal(waiting, pod_class)
-        return Choice(waiting, pod_class, self._cluster.nodes.names[slot] or "")
+        return self._choice(waiting, pod_class, slot)
+
+    def _choice(self, waiting: Waiting, pod_class: PodClass, slot: int) -> Choice:
+        node = self._cluster.nodes.names[slot] or ""
+        if not binds_volumes(pod_class):
+            return Choice(waiting, pod_class, node)
+        return Choice(waiting, pod_class, node, self._cluster.volumes.decisions(pod_class, node))
 
     def _choose(self, waiting: Waiting, pod_class: PodClass) -> int | None:
         if not self._cluster.nodes.live:
@@ -104,13 +123,24 @@ class Placer:
         """
         first: Refusal | None = None
         for start in self._starts(members):
-            chosen, missed = self._fill(members, start)
-            if len(chosen) >= needed and chosen:
-                return chosen
-            for choice in chosen:
-                self._cluster.remove_pod(pod_name(choice.waiting.pod))
+            chosen: list[Choice] = []
+            missed: Refusal | None = None
+            try:
+                missed = self._fill(members, start, chosen)
+                if len(chosen) >= needed:
+                    return chosen
+            except BaseException:
+                self._take_back(chosen)
+                raise
+            self._take_back(chosen)
             first = first or missed
         return first or Refusal(None, NO_NODES)
+
+    def _take_back(self, chosen: Sequence[Choice]) -> None:
+        for choice in chosen:
+            name = pod_name(choice.waiting.pod)
+            self._cluster.remove_pod(name)
+            self._cluster.volumes.forget(name)
 
     def _starts(self, members: Sequence[Waiting]) -> Iterator[Choice | None]:
         """Where to put the first member: wherever is best, then elsewhere.
@@ -127,24 +157,22 @@ class Placer:
         if not pod_class.required_affinity or not self._cluster.nodes.live:
             return
         cluster = self._cluster
-        plan = plan_for(cluster, pod_class)
         column = cluster.nodes.column(pod_class.required_affinity[0].topology_key)
-        blocked = plan.blocked().copy()
+        blocked = plan_for(cluster, pod_class).blocked().copy()
         domains = column.ids[: len(blocked)]
         for _ in range(_DOMAINS_TRIED):
-            slot = plan.choose(also=blocked)
+            slot = plan_for(cluster, pod_class).choose(also=blocked)
             if slot is None:
                 return
             blocked[domains == domains[slot]] = BLOCKED
-            yield Choice(first, pod_class, cluster.nodes.names[slot] or "")
+            yield self._choice(first, pod_class, slot)
 
-    def _fill(self, members: Sequence[Waiting], start: Choice | None) -> tuple[list[Choice], Refusal | None]:
-        chosen: list[Choice] = []
+    def _fill(self, members: Sequence[Waiting], start: Choice | None, chosen: list[Choice]) -> Refusal | None:
+        """Find nodes for as many as possible; why others are left, by all the rules that refused some."""
         left = list(members)
         why: Refusal | None = None
         if start is not None:
-            self._count(start)
-            chosen.append(start)
+            self._count(start, chosen)
             left.remove(start.waiting)
         while left:
             found = 0
@@ -154,17 +182,19 @@ class Placer:
                 choice = self.place(waiting)
                 if isinstance(choice, Refusal):
                     missed.append(waiting)
-                    why = why or choice
+                    why = choice if why is None else replace(why, rules=why.rules | choice.rules)
                 else:
-                    self._count(choice)
-                    chosen.append(choice)
+                    self._count(choice, chosen)
                     found += 1
             if not found or not missed:
                 break
             left = missed  # a peer that came may be the one they were missing
-        return chosen, why
+        return why
 
-    def _count(self, choice: Choice) -> None:
+    def _count(self, choice: Choice, chosen: list[Choice]) -> None:
         pod = choice.waiting.pod
         identity = self._cluster.identity_of(pod)
         self._cluster.assume(pod_name(pod), choice.pod_class, choice.node, identity=identity)
+        chosen.append(choice)
+        if choice.volumes is not None:
+            self._cluster.volumes.assume(pod_name(pod), choice.volumes, choice.node)

@@ -104,20 +104,20 @@ def _was_preempted(pod: Pod) -> bool:
     return any(c.type == "DisruptionTarget" and c.reason == REASON for c in conditions)
 
 
-def announcement(victim: Pod, scheduler_name: str, now: float) -> Patch:
+def announcement(victim: Pod, preemptor: Waiting, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": REASON,
-        "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
+        "message": f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
         "lastProbeTime": None,
         "lastTransitionTime": stamp(now),
     }
     metadata = victim.metadata
     return Patch(
         resource=PODS,
-        key=victim,
+        key=(victim, preemptor),
         namespace=metadata.namespace or "",
         name=metadata.name or "",
         body={"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}},
@@ -127,11 +127,11 @@ def announcement(victim: Pod, scheduler_name: str, now: float) -> Patch:
     )
 
 
-def removal(victim: Pod) -> Delete:
+def removal(victim: Pod, preemptor: Waiting) -> Delete:
     metadata = victim.metadata
     return Delete(
         resource=PODS,
-        key=victim,
+        key=(victim, preemptor),
         namespace=metadata.namespace or "",
         name=metadata.name or "",
         uid=metadata.uid,

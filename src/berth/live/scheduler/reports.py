@@ -63,6 +63,8 @@ class Statements:
 
     def want(self, waiting: Waiting, reason: str, message: str, nominated: str | None = None) -> None:
         self._open[waiting.key] = _Statement(reason, message, nominated)
+        if len(self._open) > 2 * len(self._pods) + 1024:
+            self._open = {key: found for key, found in self._open.items() if key in self._pods}
 
     def due(self) -> float | None:
         return min((s.due for s in self._open.values() if not s.under_way), default=None)

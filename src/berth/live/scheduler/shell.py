@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
-import time
 from collections import deque
-from collections.abc import Callable
 
 from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.live.logs import say
 from berth.live.performing import perform
 from berth.live.scheduler.machine import Scheduler
+from berth.live.scheduler.reports import STATEMENT
 from berth.live.scheduler.views import OPTIONAL, VIEWS
-from berth.machinery.contract import EVENTS, Action, Bind, Event, Outcome
+from berth.machinery.contract import EVENTS, Action, Bind, Event, Get, Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -36,26 +36,30 @@ DRAIN_SECONDS = 15.0
 class Shell:
     """Attributes:
     dropped: Events that were given up for want of room.
+    abandoned: Somebody else decides by now: when told to stop, do so at once.
     """
 
-    def __init__(
-        self, client: Client, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, client: Client, scheduler: Scheduler) -> None:
         self._client = client
         self._scheduler = scheduler
-        self._clock = clock
+        self._clock = scheduler.clock
         self._wake = asyncio.Event()
-        self._urgent: asyncio.Queue[Action] = asyncio.Queue()
+        self._urgent: asyncio.PriorityQueue[tuple[int, int, Action]] = asyncio.PriorityQueue()
+        self._numbers = itertools.count()
         self._background: deque[Action] = deque()
         self._written = asyncio.Event()
         self._sending = 0
         self.dropped = 0
+        self.abandoned = False
         self.informers = {
             resource: Informer(
                 client, resource, VIEWS[resource], self._deliver, optional=resource in OPTIONAL
             )
             for resource in scheduler.watches
         }
+
+    def abandon(self) -> None:
+        self.abandoned = True
 
     async def follow(self) -> None:
         """Keep in step until cancelled; a standby does this, too."""
@@ -91,6 +95,8 @@ class Shell:
                     task.result()
         except asyncio.CancelledError:
             self._scheduler.draining = True
+            if self.abandoned:
+                raise
             self._wake.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN_SECONDS):
@@ -122,13 +128,14 @@ class Shell:
             await asyncio.sleep(_YIELD)
 
     def _busy(self) -> bool:
-        return bool(self._sending or self._background or self._urgent.qsize())
+        waiting = self._background or self._urgent.qsize()
+        return bool(self._sending or waiting or not self._scheduler.at_rest)
 
     # --- acting -------------------------------------------------------------------------------------
 
     def _dispatch(self, action: Action) -> None:
         if action.resource is not EVENTS:
-            self._urgent.put_nowait(action)
+            self._urgent.put_nowait((_rank(action), next(self._numbers), action))
             return
         self._background.append(action)
         if len(self._background) > MOST_EVENTS:
@@ -138,7 +145,7 @@ class Shell:
 
     async def _work(self) -> None:
         while True:
-            await self._send(await self._urgent.get())
+            await self._send((await self._urgent.get())[2])
 
     async def _write(self, *, first: bool) -> None:
         """Write events; only the first writer does while bindings are under way."""
@@ -181,3 +188,10 @@ class Shell:
             what = f"{type(action).__name__} {action.resource.name}"
             level = logging.DEBUG if action.resource is EVENTS else logging.WARNING
             say(_log, level, "Request failed", what=what, object=pod, code=outcome.code, err=outcome.message)
+
+
+def _rank(action: Action) -> int:
+    """Bindings and what they depend on go before what is said about pods that cannot be bound."""
+    if isinstance(action, Bind | Get):
+        return 0
+    return 2 if action.cause == STATEMENT else 1

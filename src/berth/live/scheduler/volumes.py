@@ -9,7 +9,7 @@ from berth.engine.cluster import pod_name
 from berth.engine.podclass import PodClass
 from berth.live.scheduler.placing import Choice
 from berth.live.scheduler.waiting import Waiting
-from berth.machinery.contract import CLAIMS, VOLUMES, Action, Key, Patch
+from berth.machinery.contract import CLAIMS, VOLUMES, Action, Key, Patch, Resource
 from berth.mirror import Mirror
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -35,11 +35,12 @@ class VolumeWork:
 
     def begin(self, waiting: Waiting, choice: Choice) -> list[Action] | None:
         """What to ask for before the pod can be bound; None if nothing."""
-        if not waiting.pod.spec.volumes:
+        decisions = choice.volumes
+        if decisions is None:
             return None
         index, name = self._mirror.cluster.volumes, pod_name(waiting.pod)
-        decisions = index.decisions(choice.pod_class, choice.node)
         if decisions.empty and index.all_bound(choice.pod_class):
+            index.forget(name)
             return None
         index.assume(name, decisions, choice.node)
         self._work[waiting.key] = _Work(choice.pod_class, name, choice.node, tuple(decisions.provision))
@@ -49,7 +50,12 @@ class VolumeWork:
                 key=waiting.key,
                 namespace=namespace,
                 name=claim,
-                body={"metadata": {"annotations": {SELECTED_NODE: choice.node}}},
+                body={
+                    "metadata": {
+                        **self._guard(CLAIMS, (namespace, claim)),
+                        "annotations": {SELECTED_NODE: choice.node},
+                    }
+                },
                 cause="volumes",
             )
             for namespace, claim in decisions.provision
@@ -60,7 +66,10 @@ class VolumeWork:
                 key=waiting.key,
                 name=volume,
                 body={
-                    "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}},
+                    "metadata": {
+                        **self._guard(VOLUMES, ("", volume)),
+                        "annotations": {BOUND_BY_CONTROLLER: "yes"},
+                    },
                     "spec": {"claimRef": self._reference(namespace, claim)},
                 },
                 cause="volumes",
@@ -68,6 +77,11 @@ class VolumeWork:
             for volume, namespace, claim in decisions.bind
         ]
         return actions
+
+    def _guard(self, resource: Resource, key: Key) -> dict[str, str | None]:
+        """Only as it was when it was chosen: it may be somebody else's by now."""
+        seen = self._mirror.storage.get((resource, key))
+        return {"uid": seen.uid, "resourceVersion": seen.resource_version} if seen else {}
 
     def _reference(self, namespace: str, claim: str) -> dict[str, str | None]:
         found = self._mirror.cluster.volumes.claim(namespace, claim)

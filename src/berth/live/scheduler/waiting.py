@@ -128,6 +128,7 @@ class WaitingPods:
             waiting.since = now
         self._leave(waiting)
         self._become(waiting, State.ACTIVE)
+        self._tidy()
         heapq.heappush(self._active, (-waiting.priority, waiting.created, waiting.ticket, waiting.key))
         if waiting.pod_class is not None:
             self._peers.setdefault((waiting.priority, waiting.pod_class), {})[waiting.key] = waiting
@@ -208,6 +209,16 @@ class WaitingPods:
         waiting.state = state
         self._tickets += 1
         waiting.ticket = self._tickets
+
+    def _tidy(self) -> None:
+        """Drop outdated entries once they are many: where nobody decides nobody pops them."""
+        most = 2 * len(self.pods) + 1024
+        if len(self._active) > most:
+            self._active = [entry for entry in self._active if self._current(entry[3], entry[2])]
+            heapq.heapify(self._active)
+        if len(self._timers) > 2 * most:
+            self._timers = [entry for entry in self._timers if self._current(entry[2], entry[1])]
+            heapq.heapify(self._timers)
 
     def _current(self, key: Key, ticket: int) -> bool:
         waiting = self.pods.get(key)
