@@ -176,7 +176,8 @@ class Script:
         outcome = self.refuse(action)
         if outcome is None:
             try:
-                outcome = self._answer(action)
+                unmet = self._unmet(action) if isinstance(action, Evict) else None
+                outcome = unmet or self._answer(action)
             except KeyError:
                 outcome = Outcome(at=self.now, code=404, reason="NotFound", message="not found")
         machine.done(action, outcome)
@@ -213,9 +214,21 @@ class Script:
         version = body.get("metadata", {}).get("resourceVersion")
         if version and version != item["metadata"]["resourceVersion"]:
             return Outcome(at=self.now, code=409, reason="Conflict", message="modified")
+        uid = body.get("metadata", {}).get("uid")
+        if uid and uid != item["metadata"]["uid"]:
+            return Outcome(at=self.now, code=409, reason="Conflict", message="another object")
         self.change(action.resource, action.name, body, action.namespace)
+        changed = self.get(action.resource, action.name, action.namespace)
         self._drop_finished(action.resource, action.name, action.namespace)
-        return self._ok(item)
+        return self._ok(changed)
+
+    def _unmet(self, action: Evict) -> Outcome | None:
+        """What is answered where the preconditions do not hold."""
+        metadata = self.get(action.resource, action.name, action.namespace)["metadata"]
+        same = action.uid in (None, metadata["uid"])
+        if same and action.resource_version in (None, metadata["resourceVersion"]):
+            return None
+        return Outcome(at=self.now, code=409, reason="Conflict", message="modified")
 
     def _act(self, action: Action) -> None:
         resource, namespace, name = action.resource, action.namespace, action.name

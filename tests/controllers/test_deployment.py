@@ -8,7 +8,7 @@ import pytest
 
 from berth.controllers.deployment import DeploymentController
 from berth.controllers.replica_set import ReplicaSetController
-from berth.controllers.templates import resolved
+from berth.kube.shares import resolved
 from berth.machinery.contract import DEPLOYMENTS, PODS, REPLICA_SETS
 from tests.controllers.script import Script, image_of, new_image, workload
 

@@ -11,6 +11,7 @@ from berth.controllers.cron_job import CronJobController
 from berth.controllers.daemon_set import DaemonSetController
 from berth.controllers.deployment import DeploymentController
 from berth.controllers.disruption import DisruptionController
+from berth.controllers.eviction import AffinityEviction, EvictionSettings
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.pods import Kubelets, Pace
@@ -22,6 +23,7 @@ from berth.controllers.replica_set import ReplicaSetController
 from berth.controllers.stateful_set import StatefulSetController
 from berth.controllers.taint_eviction import TaintEviction
 from berth.controllers.views import VIEWS, Bare
+from berth.engine.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.machinery.contract import EVENTS, Controller, RawObject, Resource
 
@@ -69,6 +71,7 @@ def assemble(
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
+        AffinityEviction(cache, EvictionSettings(options=Options(gates=gates))),
         garbage,
         namespaces,
     ]

@@ -29,9 +29,10 @@ from berth.controllers.pods import (
     pod_condition,
 )
 from berth.controllers.revisions import History, history, keep_up
-from berth.controllers.templates import REVISION_HASH, resolved
+from berth.controllers.templates import REVISION_HASH
 from berth.controllers.views import Node, Pod, RollingUpdate, Workload
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.shares import resolved
 from berth.machinery.contract import (
     DAEMON_SETS,
     DELETED,

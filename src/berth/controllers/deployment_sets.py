@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.controllers.pods import created_at
-from berth.controllers.templates import plain, resolved
+from berth.controllers.templates import plain
 from berth.controllers.views import RollingUpdate, Workload
+from berth.kube.shares import resolved
 from berth.machinery.contract import RawObject
 
 REVISION = "deployment.kubernetes.io/revision"

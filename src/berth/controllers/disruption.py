@@ -12,9 +12,9 @@ from berth.controllers.conditions import FALSE, TRUE, Conditions
 from berth.controllers.machine import Machine
 from berth.controllers.patches import status_patch
 from berth.controllers.pods import is_finished, is_ready, is_terminating
-from berth.controllers.templates import resolved
 from berth.controllers.views import Budget, Meta, Pod, Workload
 from berth.kube.selectors import parse_label_selector
+from berth.kube.shares import resolved
 from berth.machinery.contract import (
     BUDGETS,
     DEPLOYMENTS,

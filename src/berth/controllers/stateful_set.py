@@ -25,7 +25,7 @@ from berth.controllers.stateful_pods import (
     wanted,
 )
 from berth.controllers.templates import REVISION_HASH
-from berth.controllers.views import Bare, Pod, Workload
+from berth.controllers.views import Pod, VolumeClaim, Workload
 from berth.machinery.contract import (
     CLAIMS,
     DELETED,
@@ -176,7 +176,7 @@ class StatefulSetController(Machine):
             action
             for action in claims_of(item, number)
             if isinstance(action, Create)
-            and self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), Bare) is None
+            and self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), VolumeClaim) is None
         ]
         if missing:
             yield from missing

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import Any
 
 import msgspec
 
-from berth.kube.objects import IntOrString
 from berth.machinery.contract import RawObject
 
 TEMPLATE_HASH = "pod-template-hash"
@@ -49,15 +47,3 @@ def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
-
-
-def resolved(value: IntOrString | None, total: int, *, default: IntOrString, up: bool) -> int:
-    """A number or a percentage of `total`."""
-    value = default if value is None else value
-    if isinstance(value, int):
-        return value
-    text = value.strip()
-    if not text.endswith("%"):
-        return int(text) if text.lstrip("-").isdigit() else 0
-    share = int(text[:-1]) * total / 100 if text[:-1].isdigit() else 0.0
-    return math.ceil(share) if up else math.floor(share)

@@ -23,9 +23,12 @@ from berth.machinery.contract import (
     NODES,
     PODS,
     REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
     REVISIONS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUMES,
     RawObject,
     Resource,
 )
@@ -309,12 +312,34 @@ class Service(objects.Service, frozen=True):
     metadata: Meta = Meta()
 
 
+class ReplicationController(objects.ReplicationController, frozen=True):
+    metadata: Meta = Meta()
+
+
+# --- storage ----------------------------------------------------------------------------------
+
+
+class VolumeClaim(objects.PersistentVolumeClaim, frozen=True):
+    metadata: Meta = Meta()
+
+
+class Volume(objects.PersistentVolume, frozen=True):
+    metadata: Meta = Meta()
+
+
+class StorageClass(objects.StorageClass, frozen=True):
+    metadata: Meta = Meta()
+
+
 VIEWS: dict[Resource, type[Any]] = {
     PODS: Pod,
     NODES: Node,
     NAMESPACES: Namespace,
     SERVICES: Service,
-    CLAIMS: Bare,
+    REPLICATION_CONTROLLERS: ReplicationController,
+    CLAIMS: VolumeClaim,
+    VOLUMES: Volume,
+    STORAGE_CLASSES: StorageClass,
     DEPLOYMENTS: Workload,
     REPLICA_SETS: Workload,
     STATEFUL_SETS: Workload,

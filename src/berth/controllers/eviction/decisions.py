@@ -1,0 +1,43 @@
+"""What the controller decided and why, as records that a shell logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+BROKEN = "Rule broken"
+HEALED = "Rule holds again"
+EVICTING = "Evicting pod"
+EVICTED = "Evicted pod"
+REFUSED = "Eviction refused"
+WOULD_EVICT = "Would evict pod"
+WAITING = "Eviction waits"
+HALTED = "Evictions halted"
+RESUMED = "Evictions resumed"
+BACKED_OFF = "Owner backed off"
+_WARNINGS = frozenset({REFUSED, HALTED, BACKED_OFF})
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Attributes:
+    what: One of the constants of this module.
+    subject: The pod as `namespace/name`, or the domain.
+    details: The rule, the node, the label and the value, and what else there is to say.
+    """
+
+    at: float
+    what: str
+    subject: str
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def warns(self) -> bool:
+        return self.what in _WARNINGS
+
+
+Tell = Callable[[Decision], None]
+
+
+def silent(decision: Decision) -> None:
+    """For those who do not want to know."""

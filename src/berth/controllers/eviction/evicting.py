@@ -1,0 +1,400 @@
+"""Evictions, one pod at a time through its steps.
+
+A pod is marked (its `DisruptionTarget` condition, written only if the pod is as it was seen), its node is
+read once more from the server, and then it is evicted on condition that it is still the pod, in the version,
+that was marked.  Before each step its rules are judged again.  So whatever changes meanwhile, the pod
+is looked at anew instead of evicted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from berth.controllers.eviction import decisions
+from berth.controllers.eviction.decisions import Decision
+from berth.controllers.eviction.desk import Desk
+from berth.controllers.eviction.finding import details_of, key_of
+from berth.controllers.eviction.pacing import owner_id
+from berth.controllers.eviction.planning import Planned
+from berth.controllers.eviction.safety import name_of
+from berth.controllers.eviction.signals import (
+    REASONS,
+    is_marked,
+    is_marked_by_us,
+    kind_of,
+    mark,
+    reasons_of,
+    refusal,
+)
+from berth.controllers.views import Bare, Budget, Node, Pod
+from berth.kube.selectors import parse_label_selector
+from berth.machinery.contract import NODES, PODS, Action, Evict, Get, Outcome
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+# After a conflict the watch has the newer version in a moment.
+_FIRST_GLANCE, _LONGEST_GLANCE = 0.1, 5.0
+# A rule that is broken so soon after a pod came was broken when it came.
+_AT_ONCE = 1.0
+# A pod that was evicted is seen to go by then.
+_SEEN = 30.0
+
+# Answers after which the eviction may have happened all the same; 0 is none at all.
+_UNSURE = frozenset({0, 502, 503, 504})
+
+BUDGET, HALTED, PACED, BACKED_OFF, RATE = "refused", "halted", "paced", "owner-backed-off", "rate"
+
+
+class Phase(Enum):
+    WAITING = "waiting"
+    MARKING = "marking"
+    MARKED = "marked"
+    CHECKING = "checking"
+    CHECKED = "checked"
+    EVICTING = "evicting"
+    GONE = "gone"
+
+
+BUSY = frozenset({Phase.MARKING, Phase.CHECKING, Phase.EVICTING})
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """Attributes:
+    version: Of the pod, as it was marked.
+    lands: The node that would take its replacement.
+    obstacle: What it waits for.
+    """
+
+    planned: Planned
+    pod: Pod
+    phase: Phase = Phase.WAITING
+    version: str = ""
+    lands: str | None = None
+    tries: int = 0
+    conflicts: int = 0
+    not_before: float = 0.0
+    refused: bool = False
+    obstacle: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Aftermath:
+    """The key of writes whose outcome does not matter."""
+
+    pod: str = field(default="")
+
+
+class Evicting:
+    """Attributes:
+    attempts: The pods that have to go, by name.
+    wake: When to look again though nothing happens.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._later: list[Action] = []
+        self._paced: set[str] = set()  # owners that are waited for in this round
+        self.attempts: dict[str, Attempt] = {}
+        self.wake: float | None = None
+
+    # --- one round ----------------------------------------------------------------------------------
+
+    def round(self, now: float) -> list[Action]:
+        """Take every pod a step further that can be."""
+        self.wake = None
+        order = self._desk.planning.prune()
+        self._match(order, now)
+        begun: list[Attempt] = []
+        self._paced.clear()
+        for attempt in self._in_order(order):
+            if attempt.phase in (Phase.MARKED, Phase.CHECKED):
+                self._advance(attempt, now)
+            elif attempt.phase is Phase.WAITING and self._may_begin(attempt, now):
+                begun.append(attempt)
+        if begun:
+            lands = self._desk.planning.landing([attempt.planned.departure for attempt in begun])
+            for attempt in begun:
+                attempt.lands = lands.get(attempt.planned.pod)
+                self._begin(attempt, now)
+        actions, self._later = self._later, []
+        return actions
+
+    def _in_order(self, order: Sequence[Planned]) -> list[Attempt]:
+        return [self.attempts[planned.pod] for planned in order]
+
+    def _match(self, order: Sequence[Planned], now: float) -> None:
+        """Have an attempt for everyone who has to go, and for nobody else."""
+        wanted = {planned.pod: planned for planned in order}
+        for name, attempt in list(self.attempts.items()):
+            if name not in wanted and attempt.phase not in BUSY:
+                self._give_up(attempt, now)
+        for name, planned in wanted.items():
+            pod = self._desk.finding.pod(name)
+            if pod is not None:
+                self._renew(planned, pod, now)
+
+    def _renew(self, planned: Planned, pod: Pod, now: float) -> None:
+        attempt = self.attempts.get(planned.pod)
+        if attempt is None or attempt.pod.metadata.uid != pod.metadata.uid:
+            self.attempts[planned.pod] = Attempt(planned, pod)
+            self._notice_return(planned, pod, now)
+            return
+        attempt.planned, attempt.pod = planned, pod
+        if attempt.phase is Phase.GONE:
+            if attempt.not_before <= now:
+                attempt.phase = Phase.WAITING  # it was said to go, and is still here
+            else:
+                self._wake_at(attempt.not_before)
+
+    def _notice_return(self, planned: Planned, pod: Pod, now: float) -> None:
+        """A pod that has to go as soon as it is there, in the place of one that we evicted."""
+        desk, owner = self._desk, owner_id(pod)
+        arrived = desk.finding.arrivals.get(planned.pod)
+        if arrived is None or planned.since > arrived + _AT_ONCE:
+            return
+        until = desk.returns.came_back(owner, now)
+        if until is not None:
+            desk.metrics.returns.inc()
+            desk.signals.came_back(pod, desk.returns, now)
+            details = {"owner": owner, "node": planned.node, "seconds": round(until - now)}
+            desk.tell(Decision(now, decisions.BACKED_OFF, planned.pod, details))
+
+    def _may_begin(self, attempt: Attempt, now: float) -> bool:
+        obstacle, when = self._obstacle(attempt, now)
+        if obstacle:
+            self._wake_at(when)
+            told, attempt.obstacle = attempt.obstacle, obstacle
+            if obstacle not in (told, RATE):
+                self._say(decisions.WAITING, attempt, now, reason=obstacle)
+            return False
+        if not self._still(attempt, now):
+            return False
+        attempt.obstacle = ""
+        # Taken at once, so that those who come after in this round know.
+        self._desk.limits.take(attempt.planned.domain, now)
+        self._desk.pacing.begin(attempt.pod)
+        return True
+
+    def _obstacle(self, attempt: Attempt, now: float) -> tuple[str, float | None]:
+        """What a pod has to wait for, and until when at the longest."""
+        planned, pod = attempt.planned, attempt.pod
+        if (halt := self._desk.brake.stops(planned.domain)) is not None:
+            return f"{HALTED} in {name_of(halt.domain)}", None
+        if attempt.not_before > now:
+            return BUDGET if attempt.refused else attempt.obstacle or RATE, attempt.not_before
+        owner = owner_id(pod)
+        if (until := self._desk.returns.until(owner)) > now:
+            return BACKED_OFF, until
+        if owner in self._paced or self._desk.pacing.waits(pod, now):
+            self._paced.add(owner)
+            return PACED, self._desk.pacing.due(pod)
+        if (when := self._desk.limits.available(planned.domain, now)) > now:
+            return RATE, when
+        return "", None
+
+    def _wake_at(self, when: float | None) -> None:
+        if when is not None and (self.wake is None or when < self.wake):
+            self.wake = when
+
+    def _still(self, attempt: Attempt, now: float) -> bool:
+        """Whether the pod has to go as far as is known at this moment."""
+        breaches = attempt.planned.departure.breaches
+        for pod in {breach.pod for breach in breaches}:
+            if self._desk.finding.rejudge(pod, now):
+                self._desk.planning.stale = True
+        return any(self._desk.finding.ledger.is_ripe(breach) for breach in breaches)
+
+    # --- the steps ----------------------------------------------------------------------------------
+
+    def _begin(self, attempt: Attempt, now: float) -> None:
+        departure, pod = attempt.planned.departure, attempt.pod
+        self._say(decisions.EVICTING, attempt, now, replacement=attempt.lands or "nowhere")
+        if is_marked(pod, departure):
+            attempt.phase, attempt.version = Phase.MARKED, pod.metadata.resource_version or ""
+            self._advance(attempt, now)
+            return
+        attempt.phase = Phase.MARKING
+        reason, message = REASONS[kind_of(departure)], reasons_of(departure)
+        self._later.append(mark(pod, key=attempt, reason=reason, message=message, now=now))
+
+    def _advance(self, attempt: Attempt, now: float) -> None:
+        if not self._still(attempt, now):
+            self._give_up(attempt, now)
+            return
+        metadata, departure = attempt.pod.metadata, attempt.planned.departure
+        if attempt.phase is Phase.MARKED:
+            attempt.phase = Phase.CHECKING
+            self._later.append(Get(resource=NODES, key=attempt, name=attempt.planned.node))
+            return
+        attempt.phase = Phase.EVICTING
+        self._later.append(
+            Evict(
+                resource=PODS,
+                key=attempt,
+                namespace=metadata.namespace or "",
+                name=metadata.name or "",
+                uid=metadata.uid,
+                resource_version=attempt.version or None,
+                cause=reasons_of(departure),
+            )
+        )
+
+    def _give_up(self, attempt: Attempt, now: float) -> None:
+        """Nobody asks for it any more."""
+        if attempt.phase in (Phase.MARKED, Phase.CHECKED):
+            self._return_tokens(attempt)
+        pod = self._desk.finding.pod(attempt.planned.pod)
+        if self.attempts.get(attempt.planned.pod) is attempt:
+            del self.attempts[attempt.planned.pod]
+        if pod is None or pod.metadata.uid != attempt.pod.metadata.uid or attempt.phase is Phase.GONE:
+            return
+        self._desk.pacing.cancel(pod)  # that nobody answered does not matter any more: it is there
+        if attempt.version or is_marked_by_us(pod):
+            self.absolve(pod, now)
+
+    def absolve(self, pod: Pod, now: float) -> None:
+        """Take the condition back: the rules hold."""
+        message = "The affinity rules of the pod hold again"
+        self._later.append(
+            mark(
+                pod,
+                key=Aftermath(),
+                reason="AffinityRulesHold",
+                message=message,
+                now=now,
+                status="False",
+                guarded=False,
+            )
+        )
+
+    def _return_tokens(self, attempt: Attempt) -> None:
+        self._desk.limits.give_back(attempt.planned.domain)
+        self._desk.pacing.cancel(attempt.pod)
+
+    # --- what became of them ------------------------------------------------------------------------
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        attempt = action.key
+        if not isinstance(attempt, Attempt):
+            return
+        if self.attempts.get(attempt.planned.pod) is not attempt:
+            self._return_tokens(attempt)  # another pod has its name now
+            return
+        if outcome.missing and action.resource is PODS:
+            self._return_tokens(attempt)
+            attempt.phase, attempt.not_before = Phase.GONE, outcome.at + _SEEN
+        elif attempt.phase is Phase.CHECKING:
+            self._checked(attempt, outcome)
+        elif outcome.conflict:
+            self._glance(attempt, outcome.at)
+        elif not outcome.ok:
+            self._failed(attempt, outcome)
+        elif attempt.phase is Phase.MARKING:
+            version = outcome.decode(Bare).metadata.resource_version
+            attempt.phase, attempt.version = Phase.MARKED, version or ""
+        else:
+            self._evicted(attempt, outcome.at)
+
+    def _checked(self, attempt: Attempt, outcome: Outcome) -> None:
+        """The node as the server has it: where it differs from what is known, the watch is behind."""
+        known = self._desk.cache.get(NODES, ("", attempt.planned.node), Node)
+        if outcome.ok and known is not None:
+            labels = outcome.decode(Node).metadata.labels or {}
+            if labels == (known.metadata.labels or {}):
+                attempt.phase = Phase.CHECKED
+                return
+        elif not outcome.ok and not outcome.missing:
+            self._failed(attempt, outcome)
+            return
+        self._glance(attempt, outcome.at)
+
+    def _glance(self, attempt: Attempt, at: float) -> None:
+        """Something is different from what was seen: look again in a moment."""
+        self._return_tokens(attempt)
+        pause = min(_FIRST_GLANCE * 2.0 ** min(attempt.conflicts, 10), _LONGEST_GLANCE)
+        attempt.conflicts += 1
+        attempt.phase, attempt.not_before, attempt.refused = Phase.WAITING, at + pause, False
+        attempt.obstacle = "changed"
+
+    def _failed(self, attempt: Attempt, outcome: Outcome) -> None:
+        if attempt.phase is Phase.EVICTING and outcome.code in _UNSURE:
+            self._desk.pacing.went(attempt.pod, outcome.at)  # perhaps it did
+        else:
+            self._return_tokens(attempt)
+        pause = min(FIRST_PAUSE * 2.0 ** min(attempt.tries, 10), LONGEST_PAUSE)
+        attempt.tries += 1
+        attempt.phase, attempt.refused = Phase.WAITING, True
+        attempt.not_before = outcome.at + max(pause, min(outcome.retry_after or 0.0, LONGEST_PAUSE))
+        attempt.obstacle = BUDGET
+        departure, why = attempt.planned.departure, refusal(outcome)
+        namespace, name = key_of(attempt.planned.pod)
+        self._desk.metrics.failures[kind_of(departure)].inc(name, namespace)
+        self._desk.signals.failed(attempt.pod, departure, why, outcome.at)
+        self._say(decisions.REFUSED, attempt, outcome.at, code=outcome.code, err=why)
+
+    def _evicted(self, attempt: Attempt, at: float) -> None:
+        planned, pod = attempt.planned, attempt.pod
+        departure = planned.departure
+        attempt.phase, attempt.not_before, attempt.tries = Phase.GONE, at + _SEEN, 0
+        kind = kind_of(departure)
+        self._desk.metrics.evictions[kind].inc()
+        self._desk.metrics.seconds.labels(kind).observe(max(at - planned.since, 0.0))
+        self._desk.signals.evicted(pod, departure, attempt.lands, at)
+        self._desk.pacing.went(pod, at)
+        self._desk.returns.went(owner_id(pod), at)
+        self._desk.brake.went(planned.domain, at)
+        self._say(decisions.EVICTED, attempt, at, replacement=attempt.lands or "nowhere")
+        # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
+        message = reasons_of(departure)
+        self._later.append(
+            mark(pod, key=Aftermath(), reason=REASONS[kind], message=message, now=at, guarded=False)
+        )
+
+    def _say(self, what: str, attempt: Attempt, at: float, **details: object) -> None:
+        breaches = attempt.planned.departure.breaches
+        broken = details_of(breaches[0]) if breaches else {}
+        if breaches and breaches[0].pod != attempt.planned.pod:
+            broken["of"] = breaches[0].pod
+        self._desk.tell(Decision(at, what, attempt.planned.pod, {**broken, **details}))
+
+    # --- news ---------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to do at once."""
+        return bool(self._later)
+
+    def hasten(self, nodes: set[str]) -> bool:
+        """The labels of nodes changed: those that were refused there are tried again. Whether some were."""
+        return bool(nodes) and self._try_again(lambda attempt: attempt.planned.node in nodes)
+
+    def budget_changed(self, *states: Budget | None) -> bool:
+        """A budget changed: those that it may have protected are tried again. Whether some were."""
+        return self._try_again(lambda attempt: attempt.refused and _concerned(attempt.pod, states))
+
+    def _try_again(self, which: Callable[[Attempt], bool]) -> bool:
+        found = [a for a in self.attempts.values() if a.phase is Phase.WAITING and which(a)]
+        for attempt in found:
+            attempt.not_before = 0.0
+        return bool(found)
+
+    def waiting(self) -> Counter[str]:
+        """How many wait, by what for."""
+        return Counter(
+            attempt.obstacle.partition(" ")[0]
+            for attempt in self.attempts.values()
+            if attempt.phase is Phase.WAITING and attempt.obstacle
+        )
+
+
+def _concerned(pod: Pod, budgets: Sequence[Budget | None]) -> bool:
+    metadata = pod.metadata
+    return any(
+        budget is not None
+        and budget.metadata.namespace == metadata.namespace
+        and parse_label_selector(budget.spec.selector).matches(metadata.labels or {})
+        for budget in budgets
+    )

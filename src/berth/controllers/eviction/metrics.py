@@ -1,0 +1,110 @@
+"""What is counted of evictions for affinity."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+# Pods that are told apart by failures; beyond that the one that failed longest ago is left out.
+MOST_PODS = 1000
+
+NODE_KIND, POD_KIND = "node", "pod"
+
+
+class Failures:
+    """A counter by pod that does not grow for ever."""
+
+    def __init__(self, name: str, text: str, registry: CollectorRegistry) -> None:
+        self._counter = Counter(name, text, ("pod", "namespace"), registry=registry)
+        self._pods: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def inc(self, pod: str, namespace: str) -> None:
+        labels = (pod, namespace)
+        self._pods[labels] = None
+        self._pods.move_to_end(labels)
+        self._counter.labels(*labels).inc()
+        if len(self._pods) > MOST_PODS:
+            self._counter.remove(*self._pods.popitem(last=False)[0])
+
+
+class Metrics:
+    """Written by the controller, read by whoever serves the registry."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.evictions: Mapping[str, Counter] = {
+            NODE_KIND: self._counter("evictions_node_affinity", "Pods evicted for a node rule."),
+            POD_KIND: self._counter("evictions_pod_affinity", "Pods evicted for a rule about other pods."),
+        }
+        self.failures: Mapping[str, Failures] = {
+            NODE_KIND: Failures(
+                "pod_failed_eviction_node_affinity",
+                "Evictions for a node rule that were refused or failed, by pod.",
+                self.registry,
+            ),
+            POD_KIND: Failures(
+                "pod_failed_eviction_pod_affinity",
+                "Evictions for a rule about other pods that were refused or failed, by pod.",
+                self.registry,
+            ),
+        }
+        self.seconds = Histogram(
+            "affinity_violation_eviction_duration_seconds",
+            "From the time a rule was seen broken to the eviction.",
+            ("kind",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.would = Counter(
+            "affinity_evictions_dry_run",
+            "Pods that would have been evicted, in a dry run.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self.returns = self._counter(
+            "affinity_eviction_returns", "Replacements that came back to a place where they break a rule."
+        )
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self.registry)
+
+
+class StateCollector(Collector):
+    """What the controller knows anyway, read when it is asked for."""
+
+    def __init__(
+        self,
+        violations: Callable[[], Mapping[str, int]],
+        halts: Callable[[], Mapping[str, float]],
+        waiting: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._violations = violations
+        self._halts = halts
+        self._waiting = waiting
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        open_now = GaugeMetricFamily(
+            "affinity_violations", "Execution-time rules that are broken now, by kind.", labels=("kind",)
+        )
+        for kind, count in sorted(self._violations().items()):
+            open_now.add_metric((kind,), count)
+        yield open_now
+        halted = GaugeMetricFamily(
+            "affinity_evictions_halted",
+            "Domains where too many pods would go at once, and their share; * is the cluster.",
+            labels=("domain",),
+        )
+        for domain, share in sorted(self._halts().items()):
+            halted.add_metric((domain,), share)
+        yield halted
+        waiting = GaugeMetricFamily(
+            "affinity_evictions_waiting", "Pods that have to go and wait, by what for.", labels=("reason",)
+        )
+        for reason, count in sorted(self._waiting().items()):
+            waiting.add_metric((reason,), count)
+        yield waiting

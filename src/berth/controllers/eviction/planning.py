@@ -1,0 +1,124 @@
+"""Who has to go, in which order, and where their replacements would land.
+
+A plan is made when what is broken has changed, and now and then while somebody waits, since nodes fill
+up and empty.  Those whose replacement finds a node go first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from berth.controllers.cache import Cache
+from berth.controllers.eviction.finding import Finding
+from berth.controllers.eviction.safety import Brake, Halt
+from berth.controllers.eviction.settings import EvictionSettings
+from berth.controllers.pods import created_at
+from berth.controllers.views import Node
+from berth.engine.execution import Breach, Departure, departures, landing
+from berth.machinery.contract import NODES
+
+# More than these are not asked where they would land before it is their turn.
+MOST_LANDINGS = 500
+# A plan is made anew after so long though nothing changed.
+MOST_AGE = 30.0
+# A long plan is not made more often than this.
+LONG, LEAST_AGE = 500, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Attributes:
+    domain: The topology domain it runs in, empty if its node is in none.
+    homeless: It was asked where the replacement would go, and there is no such node.
+    """
+
+    departure: Departure
+    node: str
+    domain: str
+    homeless: bool
+    since: float
+
+    @property
+    def pod(self) -> str:
+        return self.departure.pod
+
+
+class Planning:
+    """Attributes:
+    order: Who has to go, first those who go first.
+    stale: What is broken has changed.
+    """
+
+    def __init__(self, finding: Finding, cache: Cache, brake: Brake, settings: EvictionSettings) -> None:
+        self._finding = finding
+        self._cache = cache
+        self._brake = brake
+        self._key = settings.domain_key
+        self.order: list[Planned] = []
+        self.stale = False
+        self._made = 0.0
+
+    def due(self) -> float | None:
+        """When to make the plan anew."""
+        if self.stale:
+            return self._made + LEAST_AGE if len(self.order) > LONG else 0.0
+        return self._made + MOST_AGE if self.order else None
+
+    def make(self, now: float) -> tuple[list[Halt], list[str]]:
+        """Make the plan; the domains that are halted now, and those that no longer are."""
+        self.stale, self._made = False, now
+        ledger = self._finding.ledger
+        going: list[tuple[Departure, str, str, float]] = []
+        broken = ledger.ripe()
+        for departure in self._departures(broken) if broken else ():
+            pod = self._finding.pod(departure.pod)
+            if pod is not None:
+                node = pod.spec.node_name or ""
+                since = ledger.since(departure.breaches, now)
+                going.append((departure, node, self.domain_of(node), since))
+        running = self._running() if going else {}
+        news = self._brake.judge(Counter(domain for _, _, domain, _ in going), running, now)
+        free = [entry[0] for entry in going if self._brake.stops(entry[2]) is None]
+        lands = self.landing(free[:MOST_LANDINGS])
+        self.order = sorted(
+            (
+                Planned(departure, node, domain, lands.get(departure.pod, "") is None, since)
+                for departure, node, domain, since in going
+            ),
+            key=lambda planned: (planned.homeless, planned.since),
+        )
+        return news
+
+    def _departures(self, broken: Sequence[Breach]) -> list[Departure]:
+        staying = self._finding.immovable()
+        return departures(self._finding.mirror.cluster, broken, started=self._started, staying=staying)
+
+    def _started(self, name: str) -> float:
+        pod = self._finding.pod(name)
+        return created_at(pod.metadata) if pod is not None else 0.0
+
+    def landing(self, going: Sequence[Departure]) -> dict[str, str | None]:
+        return landing(self._finding.mirror.cluster, going) if going else {}
+
+    def prune(self) -> list[Planned]:
+        """Leave out those who are no longer there; the rest, in order."""
+        self.order = [planned for planned in self.order if self._finding.pod(planned.pod) is not None]
+        return self.order
+
+    def domain_of(self, node: str) -> str:
+        found = self._cache.get(NODES, ("", node), Node)
+        return ((found.metadata.labels if found else None) or {}).get(self._key, "")
+
+    def _running(self) -> Counter[str]:
+        on: Counter[str] = Counter(pod.spec.node_name or "" for pod in self._finding.living())
+        found: Counter[str] = Counter()
+        for node, count in on.items():
+            found[self.domain_of(node)] += count
+        return found
+
+
+def nodes_of(order: Iterable[Planned], domain: str | None) -> list[str]:
+    """The nodes from which pods would go, of one domain or of all."""
+    return sorted({planned.node for planned in order if domain is None or planned.domain == domain})

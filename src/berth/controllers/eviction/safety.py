@@ -1,0 +1,161 @@
+"""How fast pods may go, and when none may go at all.
+
+A mistake with labels can make every pod of a zone a violation.  So evictions are rate limited, in the
+cluster and in each domain, and a domain from which more than a share of the pods would go is halted:
+nobody is evicted there until the labels are back or a person says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from berth.controllers.eviction.settings import EvictionSettings, Rate
+
+# The domain that all nodes are in; no label has this value.
+CLUSTER = "*"
+# Evictions are of one wave if no more than this is between them.
+WAVE = 60.0
+_MOST_BUCKETS = 4096
+
+
+class Bucket:
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
+        self._tokens = float(rate.burst)
+        self._at = 0.0
+
+    def available(self, now: float) -> float:
+        """When the next token is there; not later than `now` if there is one."""
+        self._fill(now)
+        missing = 1.0 - self._tokens
+        return now if missing <= 1e-9 else now + missing / self._rate.qps
+
+    def take(self, now: float) -> None:
+        self._fill(now)
+        self._tokens -= 1.0
+
+    def give_back(self) -> None:
+        self._tokens = min(self._tokens + 1.0, float(self._rate.burst))
+
+    def _fill(self, now: float) -> None:
+        if self._at and now > self._at:
+            self._tokens = min(self._tokens + (now - self._at) * self._rate.qps, float(self._rate.burst))
+        self._at = max(now, self._at)
+
+
+class Limits:
+    """The rates of the cluster and of each domain together."""
+
+    def __init__(self, settings: EvictionSettings) -> None:
+        self._all = Bucket(settings.rate)
+        self._rate = settings.domain_rate
+        self._domains: dict[str, Bucket] = {}
+
+    def available(self, domain: str, now: float) -> float:
+        """When a pod of the domain may go; not later than `now` if at once."""
+        return max(self._all.available(now), self._of(domain).available(now))
+
+    def open(self, now: float) -> float:
+        """When any pod may go."""
+        return self._all.available(now)
+
+    def take(self, domain: str, now: float) -> None:
+        self._all.take(now)
+        self._of(domain).take(now)
+
+    def give_back(self, domain: str) -> None:
+        """What was taken for an eviction that did not happen."""
+        self._all.give_back()
+        self._of(domain).give_back()
+
+    def _of(self, domain: str) -> Bucket:
+        bucket = self._domains.get(domain)
+        if bucket is None:
+            if len(self._domains) >= _MOST_BUCKETS:
+                del self._domains[next(iter(self._domains))]
+            bucket = self._domains[domain] = Bucket(self._rate)
+        return bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Attributes:
+    going: Pods that would go, or have just gone.
+    running: Pods in the domain, those that have just gone included.
+    """
+
+    domain: str
+    going: int
+    running: int
+
+    @property
+    def share(self) -> float:
+        return self.going / self.running if self.running else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.going} of {self.running} pods ({self.share:.0%}) would have to go"
+
+
+class Brake:
+    """Which domains are halted.
+
+    Attributes:
+        halts: By domain.
+        released: Domains that a person let go on.
+    """
+
+    def __init__(self, settings: EvictionSettings) -> None:
+        self._max_share = settings.max_share
+        self._floor = settings.halt_above
+        self._gone: deque[tuple[float, str]] = deque()
+        self.halts: dict[str, Halt] = {}
+        self.released: frozenset[str] = frozenset()
+
+    def went(self, domain: str, now: float) -> None:
+        self._gone.append((now, domain))
+
+    def judge(
+        self, going: Mapping[str, int], running: Mapping[str, int], now: float
+    ) -> tuple[list[Halt], list[str]]:
+        """Which domains are halted now that were not, and the other way round.
+
+        Args:
+            going: Pods that would go, by the domain they are in.
+            running: All pods that run there.
+            now: The time.
+        """
+        while self._gone and self._gone[0][0] < now - WAVE:
+            self._gone.popleft()
+        gone = Counter(domain for _, domain in self._gone)
+        before, self.halts = self.halts, {}
+        for halt in self._measured(going, running, gone):
+            too_many = halt.share > self._max_share and halt.going > self._floor
+            if too_many and self.released.isdisjoint((halt.domain, CLUSTER)):
+                self.halts[halt.domain] = halt
+        new = [halt for domain, halt in self.halts.items() if domain not in before]
+        return new, [domain for domain in before if domain not in self.halts]
+
+    def _measured(
+        self, going: Mapping[str, int], running: Mapping[str, int], gone: Counter[str]
+    ) -> Iterator[Halt]:
+        if not going:
+            return
+        left = sum(gone.values())
+        yield Halt(CLUSTER, sum(going.values()) + left, sum(running.values()) + left)
+        for domain, count in going.items():
+            if domain:
+                yield Halt(domain, count + gone[domain], running.get(domain, 0) + gone[domain])
+
+    def stops(self, domain: str) -> Halt | None:
+        return self.halts.get(CLUSTER) or self.halts.get(domain)
+
+
+def name_of(domain: str) -> str:
+    return "the cluster" if domain == CLUSTER else f"domain {domain}"
+
+
+def released_domains(text: str | None) -> frozenset[str]:
+    """The domains an annotation names: a list with commas, `*` for all."""
+    return frozenset(filter(None, (part.strip() for part in (text or "").split(","))))

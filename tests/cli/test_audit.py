@@ -1,0 +1,227 @@
+"""`berth audit`, as people and programs see it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.command import NODES, berth, files, pod
+from tests.server.harness import Client, running
+from tests.server.harness import pod as served_pod
+
+ROOT = Path(__file__).parents[2]
+RULE = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = f"""
+  nodeName: n1
+  affinity:
+    nodeAffinity:
+      {RULE}:
+        nodeSelectorTerms: [{{matchExpressions: [{{key: disk, operator: Exists}}]}}]
+"""
+SELECTS = "  nodeName: n1\n  nodeSelector: {disk: ssd}"
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+"""
+WEB = ", labels: {app: web}"
+
+BROKEN = f"""\
+NAMESPACE   POD   NODE   RULE           KIND        WHY
+default     p     n1     NodeAffinity   execution   {RULE} wants disk, the node has no label disk
+
+What the controllers would evict:
+NAMESPACE   POD   NODE   REPLACEMENT   STOPPED BY   WHY
+default     p     n1     nowhere       keep         disk, the node has no label disk
+
+1 pod breaks a hard rule (NodeAffinity 1).
+1 pod would be evicted, only when a budget allows it, with no node for the replacement.
+"""
+
+
+def test_a_clean_cluster(tmp_path: Path) -> None:
+    """Nothing but the verdict; exit code 0."""
+    outcome = berth("audit", "-f", files(tmp_path, NODES, pod("p", "  nodeName: n1")))
+    assert (outcome.code, outcome.out, outcome.err) == (0, "Every hard rule holds.\n", "")
+
+
+def test_nothing_runs(tmp_path: Path) -> None:
+    """Pods that are pending are nobody's business here."""
+    outcome = berth("audit", "-f", files(tmp_path, NODES, pod("p", "  nodeSelector: {disk: ssd}")))
+    assert (outcome.code, outcome.out) == (0, "There is no running pod to judge.\n")
+
+
+def test_a_broken_rule(tmp_path: Path) -> None:
+    """Who, where, which rule and why; who would go, and what stops it; exit code 1."""
+    folder = files(tmp_path, NODES, pod("p", EXECUTION, metadata=WEB), BUDGET)
+    outcome = berth("audit", "-f", folder)
+    assert (outcome.code, outcome.out, outcome.err) == (1, BROKEN, "")
+
+
+def test_a_rule_for_newcomers_is_not_broken(tmp_path: Path) -> None:
+    """A cordon is shown, and the exit code is 0."""
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n3}\nspec: {unschedulable: true}"
+    node += "\nstatus: {capacity: {cpu: '4', memory: 8Gi, pods: '10'}}"
+    outcome = berth("audit", "-f", files(tmp_path, node, pod("p", "  nodeName: n3")))
+    assert outcome.code == 0
+    assert "1 pod breaks a rule for newcomers only (NodeUnschedulable 1).\n" in outcome.out
+    assert outcome.out.endswith("Every hard rule holds.\n")
+
+
+def test_an_uneven_hard_constraint(tmp_path: Path) -> None:
+    """Skew per constraint, and exit code 1."""
+    constraint = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, "
+    constraint += "labelSelector: {matchLabels: {app: web}}}"
+    spec = f"  nodeName: n1\n  topologySpreadConstraints: [{constraint}]"
+    folder = files(tmp_path, NODES, *(pod(name, spec, metadata=WEB) for name in ("w1", "w2")))
+    outcome = berth("audit", "-f", folder)
+    assert outcome.code == 1
+    assert re.search(r"^default +Pod/w1 +hostname +hard +2 +1 +no +n1 2, n2 0$", outcome.out, re.MULTILINE)
+    assert "2 spread constraints are not kept (2 hard, 0 soft).\n" in outcome.out
+
+
+def test_filters(tmp_path: Path) -> None:
+    """By namespace and by rule, in whatever case; the exit code is that of what is shown."""
+    folder = files(tmp_path, NODES, pod("p", SELECTS))
+    assert berth("audit", "-f", folder, "-n", "default", "--rule", "nodeaffinity").code == 1
+    assert berth("audit", "-f", folder, "-n", "shop").out == "Every hard rule holds.\n"
+    assert berth("audit", "-f", folder, "--rule", "NodePorts", "--rule", "VolumeZone").code == 0
+    refused = berth("audit", "-f", folder, "--rule", "Luck")
+    assert (refused.code, "'Luck' is not one of" in refused.err) == (2, True)
+
+
+def test_a_gate_that_is_off(tmp_path: Path) -> None:
+    """The execution-time rule does not exist then."""
+    folder = files(tmp_path, NODES, pod("p", EXECUTION))
+    assert berth("audit", "-f", folder, "--feature-gates", "NodeAffinityEviction=false").code == 0
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    """One sentence, exit code 2."""
+    outcome = berth("audit", "-f", files(tmp_path, "kind: Pod\napiVersion: v1\nspec: 3"))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: ")
+
+
+def test_wide_shows_where_the_rule_stands(tmp_path: Path) -> None:
+    """Owner and path are added."""
+    out = berth("audit", "-f", files(tmp_path, NODES, pod("p", EXECUTION)), "-o", "wide").out
+    assert "OWNER" in out
+    assert f"spec.affinity.nodeAffinity.{RULE}   " in out
+
+
+def test_many_broken_rules_are_summed_up(tmp_path: Path) -> None:
+    """Beyond what a person reads, pods of one owner share a line; wide lists all."""
+    owner = (
+        ", ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: web, uid: u, controller: true}]"
+    )
+    node = NODES.replace('pods: "10"', 'pods: "200"').replace('cpu: "4"', 'cpu: "400"')
+    pods = "---".join(pod(f"web-{i}", SELECTS, metadata=owner) for i in range(101))
+    folder = files(tmp_path, node, pods)
+    out = berth("audit", "-f", folder).out
+    assert re.search(
+        r"^default +StatefulSet/web +NodeAffinity +hard +101 +1 +nodeSelector", out, re.MULTILINE
+    )
+    assert "(101 broken rules; -o wide lists every one)" in out
+    assert berth("audit", "-f", folder, "-o", "wide").out.count("nodeSelector wants") == 101
+
+
+def test_output_for_programs(tmp_path: Path) -> None:
+    """One versioned object, the same in JSON and YAML."""
+    folder = files(tmp_path, NODES, pod("p", EXECUTION, metadata=WEB), BUDGET)
+    outcome = berth("audit", "-f", folder, "-o", "json")
+    document = json.loads(outcome.out)
+    path = f"spec.affinity.nodeAffinity.{RULE}"
+    assert outcome.code == 1
+    assert (document["apiVersion"], document["kind"]) == ("berth.dev/v1alpha1", "Audit")
+    assert document["summary"] == {
+        "clean": False,
+        "nodes": 2,
+        "running": 1,
+        "broken": 1,
+        "uneven": 0,
+        "evictions": 1,
+        "stopped": 1,
+    }
+    assert document["violations"] == [
+        {
+            "namespace": "default",
+            "pod": "p",
+            "owner": None,
+            "node": "n1",
+            "rule": "NodeAffinity",
+            "reason": "node(s) didn't match Pod's node affinity/selector",
+            "cause": f"{RULE} wants disk, the node has no label disk",
+            "path": path,
+            "ofPeer": False,
+            "hard": True,
+            "execution": True,
+        }
+    ]
+    (eviction,) = document["evictions"]
+    assert (eviction["pod"], eviction["landsOn"], eviction["stoppedBy"]) == ("p", None, ["keep"])
+    assert [(breach["kind"], breach["path"]) for breach in eviction["breaches"]] == [("node", path)]
+    assert document["budgets"] == [
+        {
+            "namespace": "default",
+            "name": "keep",
+            "selector": "app=web",
+            "pods": 1,
+            "healthy": 1,
+            "desired": 1,
+            "allowed": 0,
+            "computed": True,
+        }
+    ]
+    assert yaml.safe_load(berth("audit", "-f", folder, "-o", "yaml").out) == document
+
+
+def test_every_field_is_documented(tmp_path: Path) -> None:
+    """docs/output.md names all of them."""
+    text = ROOT.joinpath("docs/output.md").read_text(encoding="utf-8")
+    section = text.partition("## `kind: Audit`")[2].partition("\n## ")[0]
+    folder = files(tmp_path, NODES, pod("p", EXECUTION, metadata=WEB), BUDGET)
+    document = json.loads(berth("audit", "-f", folder, "-o", "json").out)
+    names = set(document) - {"apiVersion", "kind"} | set(document["summary"])
+    for part in ("violations", "evictions", "budgets"):
+        names |= set(document[part][0])
+    documented = set(re.findall(r"`(?:….)?(\w+)(?:\[\])?`", section))
+    assert names - documented == set()
+
+
+def test_the_documented_output_is_real() -> None:
+    """docs/cli.md shows what the example prints."""
+    text = ROOT.joinpath("docs/cli.md").read_text(encoding="utf-8")
+    ((file, shown),) = re.findall(r"^```\n\$ berth audit -f (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert berth("audit", "-f", ROOT / file).out == shown
+
+
+# --- a live cluster -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A pod whose node lacks the label it requires, and a budget that nobody has counted yet."""
+    with running(tmp_path_factory.mktemp("data")) as client:
+        client.made("/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"capacity": {"pods": "10"}}})
+        rule = {RULE: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}}
+        made = served_pod("p", nodeName="n1", affinity={"nodeAffinity": rule})
+        made["metadata"]["labels"] = {"app": "web"}
+        client.made("/api/v1/namespaces/default/pods", made)
+        client.made("/apis/policy/v1/namespaces/default/poddisruptionbudgets", yaml.safe_load(BUDGET))
+        yield client
+
+
+def test_a_live_cluster_with_its_budgets(server: Client) -> None:
+    """Budgets are listed, too; nothing is written."""
+    outcome = berth("audit", "--kubeconfig", server.prepared.kubeconfig, "-o", "json")
+    document = json.loads(outcome.out)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert [violation["pod"] for violation in document["violations"]] == ["p"]
+    assert [budget["name"] for budget in document["budgets"]] == ["keep"]

@@ -1,0 +1,182 @@
+"""The flags of `berth controllers`, and its page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from berth.cli import controllers
+from berth.cli.controllers import command
+from berth.cli.decision_log import log_decision
+from berth.controllers.cache import Cache
+from berth.controllers.eviction import AffinityEviction, Decision, EvictionSettings, Metrics, Rate
+from berth.controllers.eviction.decisions import EVICTED, HALTED
+from berth.controllers.eviction.signals import EVENTS, FAILURES, RELEASE_ANNOTATION
+from berth.kube.gates import FeatureGates
+from berth.kube.manifests import load, problems
+from berth.live import logs
+from berth.live.component import ComponentSettings
+from tests.cli.command import Outcome, berth
+
+PAGE = (Path(__file__).parents[2] / "docs" / "eviction.md").read_text(encoding="utf-8")
+
+
+class Started:
+    """What the command would have run."""
+
+    def __init__(self) -> None:
+        self.component: ComponentSettings | None = None
+        self.eviction: EvictionSettings | None = None
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    found = Started()
+
+    def remember(
+        settings: ComponentSettings, make: Callable[..., Any], **_: object
+    ) -> Coroutine[Any, Any, None]:
+        found.component = settings
+        make(None, CollectorRegistry())
+
+        async def nothing() -> None:
+            pass
+
+        return nothing()
+
+    def machine(cache: Cache, settings: EvictionSettings, **rest: Any) -> AffinityEviction:
+        found.eviction = settings
+        return AffinityEviction(cache, settings, **rest)
+
+    monkeypatch.setattr(controllers, "run_component", remember)
+    monkeypatch.setattr(controllers, "AffinityEviction", machine)
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    return found
+
+
+def test_without_flags_the_defaults_hold(started: Started) -> None:
+    """Those of the controller itself, a lease of its own, and an endpoint."""
+    assert berth("controllers") == Outcome(0, "", "")
+    assert started.eviction == EvictionSettings()
+    assert started.component is not None
+    assert started.component.election is not None
+    assert started.component.election.name == "berth-controllers"
+    assert started.component.serving is not None
+    assert started.component.serving.port == 10260
+
+
+def test_every_flag_arrives(started: Started) -> None:
+    flags = (
+        "--kubeconfig=f --context=c --feature-gates=PodAffinityEviction=false "
+        "--affinity-violation-grace=1m30s --pace-by-owner=false --pace-timeout=0s "
+        "--eviction-qps=3 --eviction-burst=4 --domain-eviction-qps=2 --domain-eviction-burst=1 "
+        "--eviction-domain=rack --max-evicted-share=0.2 --halt-above=0 "
+        "--leader-elect=false --secure-port=0 --kube-api-qps=7 --kube-api-burst=8"
+    )
+    assert berth("controllers", *flags.split()).code == 0
+    eviction, component = started.eviction, started.component
+    assert eviction is not None
+    assert eviction.options.gates == FeatureGates(pod_affinity_eviction=False)
+    assert (eviction.grace, eviction.rate) == (90.0, Rate(qps=3, burst=4))
+    assert (eviction.domain_key, eviction.domain_rate) == ("rack", Rate(qps=2, burst=1))
+    assert (eviction.max_share, eviction.halt_above) == (0.2, 0)
+    assert (eviction.pace_by_owner, eviction.pace_timeout) == (False, 0.0)
+    assert component == ComponentSettings(kubeconfig="f", context="c", qps=7, burst=8)
+
+
+def test_a_dry_run_takes_no_lease(started: Started) -> None:
+    """It writes nothing at all."""
+    assert berth("controllers", "--dry-run").code == 0
+    assert started.eviction is not None
+    assert started.eviction.dry_run
+    assert started.component is not None
+    assert started.component.election is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--feature-gates=Foo=true", "--feature-gates: unrecognized feature gate: Foo"),
+        ("--max-evicted-share=0", "the share of pods"),
+        ("--max-evicted-share=1.5", "the share of pods"),
+        ("--eviction-qps=0", "an eviction rate must be greater than zero"),
+        ("--domain-eviction-burst=0", "its burst at least one"),
+        ("--affinity-violation-grace=soon", "soon"),
+        ("--tls-cert-file=x", "go together"),
+        ("--leader-elect-lease-duration=1s", "the lease duration must be greater"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, told: str) -> None:
+    outcome = berth("controllers", flag)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert told in outcome.err
+    assert started.component is None
+
+
+def test_decisions_are_logged_with_what_they_are_about(caplog: pytest.LogCaptureFixture) -> None:
+    """Halts are about a domain, all else is about a pod."""
+    with caplog.at_level(1, "berth.cli.decision_log"):
+        log_decision(Decision(0.0, EVICTED, "shop/web", {"rule": "r", "node": "n", "cause": "c"}))
+        log_decision(Decision(0.0, HALTED, "domain a", {"share": 0.6}))
+    keys = [record.__dict__["keys"] for record in caplog.records]
+    assert keys == [
+        {"pod": "shop/web", "rule": "r", "node": "n", "cause": "c"},
+        {"domain": "domain a", "share": 0.6},
+    ]
+    assert [record.levelname == "WARNING" for record in caplog.records] == [False, True]
+
+
+# --- its page ---------------------------------------------------------------------------------------
+
+
+def cells(section: str) -> dict[str, str]:
+    """The rows of the tables in a section: what is in their first cell, and the rest."""
+    text = PAGE.split(section, 1)[1].split("\n## ", 1)[0].split("\n**", 1)[0]
+    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", text, re.MULTILINE)
+    return {name: rest for names, rest in rows for name in re.findall(r"(?:^|, )`([^` ]+)", names)}
+
+
+def test_every_flag_is_in_the_table() -> None:
+    """With its default, where it has one that is always the same."""
+    flags = {name.partition("[")[0]: rest for name, rest in cells("## Flags").items()}
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    assert {name for option in options for name in option.opts} == set(flags)
+    for option in options:
+        if option.show_default:
+            assert f"`{option.default}`" in flags[option.opts[-1]].partition("|")[0]
+
+
+def test_every_metric_is_in_the_table() -> None:
+    metrics = Metrics()
+    AffinityEviction(Cache(), metrics=metrics)
+    families = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in metrics.registry.collect()
+    }
+    assert {*families, "leader_election_master_status"} == set(cells("**Metrics**"))
+
+
+def test_every_event_is_in_the_table() -> None:
+    halts = {"EvictionBackOff", "EvictionsHalted", "EvictionsResumed"}
+    assert {*EVENTS.values(), *FAILURES.values(), *halts} == set(cells("**Events.**"))
+    assert RELEASE_ANNOTATION in PAGE
+
+
+def test_the_manifests_can_be_used(tmp_path: Path) -> None:
+    """Both ways to write the rule mean the same."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for number, block in enumerate(blocks):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(block)
+        assert list(problems(load([file]))) == []
+    native, annotated = map(yaml.safe_load, blocks)
+    rule = yaml.safe_load(annotated["metadata"]["annotations"]["berth.dev/affinity"])
+    assert rule == native["spec"]["affinity"]
