@@ -8,6 +8,7 @@ import shlex
 import pytest
 import yaml
 
+from berth.engine.audit import audit
 from berth.engine.options import Options
 from berth.engine.topology import spreads
 from berth.kube.gates import FeatureGates
@@ -503,6 +504,27 @@ def test_pod_anti_affinity_at_execution_time(landing: Landing) -> None:
     assert landing.choice("calm-new") == {"node-b", "node-c"}
     assert landing.choice("noisy-new") == {"node-c"}
     assert landing.broken("calm-old") == ["InterPodAffinity"]
+
+
+@example("execution-time/audit.yaml")
+def test_audit(landing: Landing) -> None:
+    """What breaks which rule, what is uneven, who would go, and what stops it."""
+    found = audit(landing.simulation.snapshot)
+    broken = {(v.entry.name, v.finding.rule, v.finding.execution, v.hard) for v in found.violations}
+    assert broken == {
+        ("web-0", "NodeAffinity", True, True),
+        ("web-1", "NodeAffinity", True, True),
+        ("quiet", "InterPodAffinity", False, True),
+        ("noisy", "InterPodAffinity", False, True),
+        ("tool", "NodeUnschedulable", False, False),
+    }
+    assert [(spread.owner, spread.counts) for spread in found.spreads] == [
+        ("StatefulSet/web", {"a": 2, "b": 0})
+    ]
+    assert {(eviction.entry.owner, eviction.lands_on) for eviction in found.evictions} == {
+        ("StatefulSet/web", "n2")
+    }
+    assert [[budget.name for budget in eviction.stopped_by] for eviction in found.evictions] == [[], ["web"]]
 
 
 # --- all of them ---------------------------------------------------------------------------------

@@ -1,0 +1,56 @@
+"""`berth audit`: which rules do running pods break, and who would be evicted for it?"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from berth.cli.audit_report import report
+from berth.cli.documents import audit_document, show
+from berth.cli.inputs import Reading, progress_bar, reading_options, taken_in
+from berth.cli.tables import terminal
+from berth.engine.audit import AUDITED_RULES, audit
+
+
+@click.command("audit")
+@reading_options
+@click.option("-n", "--namespace", metavar="NS", help="Show only this namespace (all pods are counted).")
+@click.option(
+    "--rule",
+    "rules",
+    multiple=True,
+    type=click.Choice(AUDITED_RULES, case_sensitive=False),
+    metavar="NAME",
+    help=f"Show only this rule: {', '.join(AUDITED_RULES)}. May be repeated.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    form: str,
+    namespace: str | None,
+    rules: tuple[str, ...],
+    **settings: Unpack[Reading],
+) -> None:
+    """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
+
+    A pod breaks a rule if it could not be placed where it runs. All rules are hard except for a cordon and
+    for NoSchedule taints, which are only for newcomers, and ScheduleAnyway constraints. Rules that must
+    hold while a pod runs (requiredDuringSchedulingRequiredDuringExecution, NoExecute taints) are marked.
+    For the former it is shown what 'berth controllers' would evict, and which PodDisruptionBudget would
+    stop it. Without -f it reads the cluster of --kubeconfig, by default the one kubectl would talk to, and
+    changes nothing there.
+    Exit code 0: every hard rule holds; 1: one is broken; 2: bad input.
+    """
+    snapshot = taken_in(settings, "PodDisruptionBudget")
+    with progress_bar("judging pods") as progress:
+        found = audit(snapshot, progress)
+    shown = found.only(namespace, rules)
+    if form in ("json", "yaml"):
+        show(audit_document(shown), form)
+    else:
+        term = terminal()
+        for line in report(shown, term, wide=form == "wide"):
+            click.echo(line, color=term.color)
+    ctx.exit(0 if shown.clean else 1)
