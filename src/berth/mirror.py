@@ -20,7 +20,7 @@ from berth.engine.options import Options
 from berth.engine.podclass import PodClass, resizing
 from berth.engine.pods import NOWHERE
 from berth.kube.annotations import AnnotationError
-from berth.kube.objects import Pod
+from berth.kube.objects import ObjectMeta, Pod
 from berth.machinery.contract import (
     CLAIMS,
     DELETED,
@@ -45,6 +45,7 @@ class Mirror:
     """Attributes:
     cluster: The engine's view: what was watched, and what was assumed since.
     bound: The pods that were seen on a node.
+    storage: The claims and volumes as they were last seen, as far as every object goes.
     unreadable: Pods whose annotation cannot be read, and why; they are left out of the counts.
     """
 
@@ -54,6 +55,7 @@ class Mirror:
         self.cluster = Cluster(options, profiles=profiles)
         self.cluster.volumes.known = True
         self.bound: dict[Key, Pod] = {}
+        self.storage: dict[tuple[Resource, Key], ObjectMeta] = {}
         self.unreadable: dict[Key, str] = {}
         self._changes: dict[object, Change] = {}
 
@@ -172,6 +174,10 @@ class Mirror:
     def _volume(self, event: Event) -> None:
         index, gone = self.cluster.volumes, event.change == DELETED
         namespace, name = event.key
+        if gone:
+            self.storage.pop((event.resource, event.key), None)
+        else:
+            self.storage[event.resource, event.key] = event.object.metadata
         if event.resource is CLAIMS:
             changed = index.remove_claim(namespace, name) if gone else index.set_claim(event.object)
         elif event.resource is VOLUMES:

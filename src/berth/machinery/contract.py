@@ -152,7 +152,10 @@ class DeleteAll(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict(Action):
+    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod."""
+
     uid: str | None = None
+    resource_version: str | None = None
     grace: int | None = None
 
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.machinery.contract import LABELLED_POD_GROUPS, POD_GROUPS, PODS, Action, Bind, Outcome
+from berth.machinery.contract import (
+    LABELLED_POD_GROUPS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    VOLUMES,
+    Action,
+    Bind,
+    Outcome,
+)
 from tests.live.scheduler.story import ZONE, Story, anti, near
+from tests.live.scheduler.test_volumes import claim, mounts, storage_class, volume
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 
@@ -194,3 +204,48 @@ def test_a_gated_member_does_not_count() -> None:
     story.change(PODS, "b", {"spec": {"schedulingGates": None}})
     story.settle()
     assert len(story.bindings) == 2
+
+
+def test_members_that_want_the_same_volume_do_not_fit_together() -> None:
+    """What one member is promised the other cannot have; nothing is promised if not all fit."""
+    story = Story()
+    story.nodes("n1", "n2")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    for name in ("c1", "c2"):
+        claim(story, name, "local")
+    volume(story, "pv1", "n1", "local")
+    gang(story, "ring", 2)
+    member(story, "a", volumes=mounts("c1"))
+    member(story, "b", volumes=mounts("c2"))
+    story.settle()
+    assert "didn't find available persistent volumes" in (story.condition("a") or ("", ""))[1]
+    assert "claimRef" not in story.get(VOLUMES, "pv1")["spec"]
+    volume(story, "pv2", "n2", "local")
+    story.advance(5)
+    claimed = {story.get(VOLUMES, name)["spec"]["claimRef"]["name"] for name in ("pv1", "pv2")}
+    assert claimed == {"c1", "c2"}
+
+
+def test_a_group_that_needs_fewer_pods_now_is_tried_again() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 3)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    story.change(POD_GROUPS, "ring", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
+    story.advance(3)
+    assert len(story.bindings) == 2
+
+
+def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 1)
+    member(story, "big", cpu="9")
+    member(story, "picky", nodeSelector={"gpu": "yes"})
+    story.settle()
+    assert "node affinity/selector" in (story.condition("picky") or ("", ""))[1]
+    story.change(NODES, "n1", {"metadata": {"labels": {"gpu": "yes"}}}, "")
+    story.advance(3)
+    assert story.node_of("picky") == "n1"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from berth.engine.options import Options
-from berth.machinery.contract import NODES, PODS, Action, Bind, Get, Outcome
+from berth.live.scheduler.placing import Choice, Placer, Refusal
+from berth.live.scheduler.waiting import Waiting
+from berth.machinery.contract import NODES, PODS, Action, Bind, Get, Outcome, Patch
 from tests.live.scheduler.story import ZONE, Story, anti, near
 
 
@@ -355,6 +359,69 @@ def test_a_node_that_went_is_not_bound_to_again() -> None:
     assert story.node_of("p") == "n2"
 
 
+def test_not_found_is_not_believed_while_the_pod_is_there() -> None:
+    """A proxy in between may say so of everything."""
+    story = Story()
+    story.nodes("n1")
+    failing(story, 404)
+    story.pod("p")
+    story.advance(10)
+    assert story.node_of("p") == "n1"
+
+
+def test_a_pod_that_is_going_is_not_bound_again_and_again() -> None:
+    """A finalizer keeps it, but no binding will ever be accepted."""
+    story = Story()
+    story.nodes("n1")
+
+    def refuse(action: Action) -> Outcome | None:
+        if not isinstance(action, Bind):
+            return None
+        metadata = {"deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/keep"]}
+        story.change(PODS, "p", {"metadata": metadata})
+        return Outcome(at=story.now, code=409, reason="Conflict", message="is being deleted")
+
+    story.refuse = refuse
+    story.pod("p")
+    story.advance(600)
+    assert len(story.bindings) == 1
+    assert not story.scheduler.desk.assumed.pods
+
+
+def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody foresaw is an error of that pod; it is tried again later."""
+    story = Story()
+    story.nodes("n1")
+    place = Placer.place
+
+    def fails(placer: Placer, waiting: Waiting) -> Choice | Refusal:
+        if waiting.key[1] == "cursed":
+            raise ValueError("nobody foresaw this")
+        return place(placer, waiting)
+
+    monkeypatch.setattr(Placer, "place", fails)
+    story.pod("cursed", cpu="2")
+    story.pod("p")
+    story.settle()
+    assert story.landing == {"cursed": None, "p": "n1"}
+    assert story.condition("cursed") == ("SchedulerError", "ValueError: nobody foresaw this")
+    monkeypatch.setattr(Placer, "place", place)
+    story.advance(5)
+    assert story.node_of("cursed") == "n1"
+
+
+def test_a_scheduler_that_never_decides_keeps_no_record_of_pods_that_are_gone() -> None:
+    """A standby may be one for months."""
+    story = Story()
+    for number in range(5000):
+        gates = [{"name": "g"}] if number % 2 else []
+        story.pod(f"p{number}", schedulingGates=gates)
+        story.leave(f"p{number}")
+    desk = story.scheduler.desk
+    assert len(desk.waiting._active) < 2000
+    assert len(desk.statements._open) < 2000
+
+
 def test_a_draining_scheduler_begins_nothing() -> None:
     story = Story()
     story.nodes("n1")
@@ -423,6 +490,23 @@ def test_victims_that_are_slow_to_go_are_waited_for() -> None:
     story.advance(400)
     going = [p for p in story.all(PODS) if "deletionTimestamp" in p["metadata"]]
     assert len(going) == 1
+
+
+def test_nobody_goes_for_a_pod_that_is_gone() -> None:
+    """Between telling a victim and deleting it, the one it was to make room for may go."""
+    story = Story()
+    story.nodes("n1")
+    story.running("low", "n1", cpu="3", priority=1)
+
+    def refuse(action: Action) -> Outcome | None:
+        if isinstance(action, Patch) and action.name == "low":
+            story.leave("high")
+        return None
+
+    story.refuse = refuse
+    story.pod("high", cpu="3", priority=10)
+    story.advance(60)
+    assert "deletionTimestamp" not in story.get(PODS, "low")["metadata"]
 
 
 def test_each_of_two_pods_makes_its_own_room() -> None:

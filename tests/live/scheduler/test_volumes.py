@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.engine.options import Options
 from berth.machinery.contract import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
 from tests.live.scheduler.story import HOST, Story
 
@@ -174,3 +175,43 @@ def test_a_deleted_pod_gives_its_volume_back() -> None:
     story.advance(10)
     assert story.get(VOLUMES, "pv")["spec"]["claimRef"]["name"] == "two"
     assert story.names(PODS) == ["q"]
+
+
+def test_a_volume_that_was_taken_meanwhile_is_left_alone() -> None:
+    """The watch lags: the volume belongs to somebody else by now."""
+    story = Story()
+    story.nodes("n1")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    claim(story, "data", "local")
+    volume(story, "pv", "n1", "local")
+    story.held.add(VOLUMES)
+    theirs = {"namespace": "other", "name": "theirs", "uid": "u"}
+    story.change(VOLUMES, "pv", {"spec": {"claimRef": theirs}, "status": {"phase": "Bound"}})
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert story.get(VOLUMES, "pv")["spec"]["claimRef"] == theirs
+    assert story.landing == {"p": None}
+
+
+def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    story.drop_node("n1")
+    volume(story, "pv", "n1")
+    bind_claim(story, "data", "pv")
+    story.settle()
+    assert story.bindings == []
+
+
+def test_a_profile_without_volume_binding_binds_at_once() -> None:
+    story = Story(profiles={"berth": Options(disabled=frozenset({"VolumeBinding"}))})
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert story.landing == {"p": "n1"}

@@ -1,0 +1,202 @@
+"""What the components that run against a cluster have in common on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import uvloop
+
+from berth.kube.durations import DurationError, parse_duration
+from berth.live.component import StartError
+from berth.live.connection import ConnectionSettingsError
+from berth.live.election import ElectionSettings, LeadershipLost
+from berth.live.serving import ServingError, ServingSettings
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        try:
+            return parse_duration(str(value))
+        except DurationError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = _Duration()
+
+
+def connection_options(command: _F) -> _F:
+    """Where the cluster is."""
+    return _all(
+        command,
+        click.option(
+            "--kubeconfig", metavar="FILE", help="Credentials (by default the user's, or the pod's own)."
+        ),
+        click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+    )
+
+
+def operating_options(lease: str, port: int) -> Callable[[_F], _F]:
+    """Election, request limits, endpoints and logs; `lease` and `port` are the defaults."""
+
+    def decorate(command: _F) -> _F:
+        return _all(command, *_election_options(lease), *_serving_options(port), *_LOG_OPTIONS)
+
+    return decorate
+
+
+def _election_options(lease: str) -> tuple[Callable[[_F], _F], ...]:
+    return (
+        click.option(
+            "--leader-elect",
+            type=bool,
+            is_flag=False,
+            flag_value=True,
+            metavar="BOOL",
+            help="Elect a leader first (by default true).",
+        ),
+        click.option(
+            "--leader-elect-lease-duration", type=DURATION, help="How long a leader is trusted.  [15s]"
+        ),
+        click.option(
+            "--leader-elect-renew-deadline", type=DURATION, help="How long it tries to renew.  [10s]"
+        ),
+        click.option("--leader-elect-retry-period", type=DURATION, help="Between two tries.  [2s]"),
+        click.option("--leader-elect-resource-name", metavar="NAME", help=f"The Lease.  [{lease}]"),
+        click.option("--leader-elect-resource-namespace", metavar="NS", help="Its namespace.  [kube-system]"),
+    )
+
+
+def _serving_options(port: int) -> tuple[Callable[[_F], _F], ...]:
+    return (
+        click.option(
+            "--kube-api-qps", type=float, metavar="N", help="Requests a second (by default unlimited)."
+        ),
+        click.option(
+            "--kube-api-burst", type=int, metavar="N", help="Requests at once within that rate.  [100]"
+        ),
+        click.option(
+            "--bind-address",
+            default="127.0.0.1",
+            show_default=True,
+            help="Where to serve health and metrics.",
+        ),
+        click.option(
+            "--secure-port",
+            type=click.IntRange(0, 65535),
+            default=port,
+            show_default=True,
+            help="0: serve nothing.",
+        ),
+        click.option(
+            "--tls-cert-file", metavar="FILE", help="Certificate to serve with (by default self-signed)."
+        ),
+        click.option("--tls-private-key-file", metavar="FILE", help="Its key."),
+    )
+
+
+_LOG_OPTIONS = (
+    click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True),
+    click.option(
+        "-v",
+        "--v",
+        "verbosity",
+        type=click.IntRange(0, 10),
+        default=2,
+        show_default=True,
+        help="How much to log.",
+    ),
+)
+
+
+def _all(command: _F, *options: Callable[[_F], _F]) -> _F:
+    """Decorate with options so that `--help` lists them in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+# --- reading them ---------------------------------------------------------------------------------
+
+
+def given(flag: _T | None, otherwise: _T) -> _T:
+    return otherwise if flag is None else flag
+
+
+def election_of(
+    flags: Mapping[str, Any],
+    *,
+    name: str,
+    namespace: str = "kube-system",
+    lease: float = 15.0,
+    renew_deadline: float = 10.0,
+    retry: float = 2.0,
+) -> ElectionSettings:
+    """The settings of an election: a flag wins over what is said here."""
+    return ElectionSettings(
+        namespace=given(flags["leader_elect_resource_namespace"], namespace),
+        name=given(flags["leader_elect_resource_name"], name),
+        lease=given(flags["leader_elect_lease_duration"], lease),
+        renew_deadline=given(flags["leader_elect_renew_deadline"], renew_deadline),
+        retry=given(flags["leader_elect_retry_period"], retry),
+    )
+
+
+def serving_of(flags: Mapping[str, Any]) -> ServingSettings | None:
+    if not flags["secure_port"]:
+        return None
+    certificate, key = flags["tls_cert_file"], flags["tls_private_key_file"]
+    if bool(certificate) != bool(key):
+        raise ValueError("--tls-cert-file and --tls-private-key-file go together; give both or neither")
+    return ServingSettings(
+        host=flags["bind_address"],
+        port=flags["secure_port"],
+        cert_file=Path(certificate) if certificate else None,
+        key_file=Path(key) if key else None,
+    )
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def run_to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Run a component; whatever ends it but a signal is a sentence for the user."""
+    failed: BaseException | None = None
+    try:
+        run_until_told(work)
+    except* (ConnectionSettingsError, ServingError, StartError, LeadershipLost) as group:
+        failed = first_of(group)
+    if failed is not None:
+        raise click.ClickException(str(failed))
+
+
+def first_of(group: BaseExceptionGroup[Exception]) -> BaseException:
+    """The first error in a group, however deep."""
+    found = group.exceptions[0]
+    return first_of(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+def run_until_told(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, or until SIGTERM or Ctrl-C; then let it finish in order."""
+
+    async def main() -> None:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    uvloop.run(main())

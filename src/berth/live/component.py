@@ -1,0 +1,158 @@
+"""A component as a whole: connection, election, endpoints, and the work itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector
+
+from berth.live.client import Client
+from berth.live.connection import connect
+from berth.live.election import Election, ElectionSettings, lead
+from berth.live.errors import ApiError, Unauthorized
+from berth.live.logs import say
+from berth.live.ratelimit import Limiter
+from berth.live.serving import ServingSettings, serve
+
+_log = logging.getLogger(__name__)
+_RETRY = 2.0
+
+
+class StartError(Exception):
+    """The component cannot run; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentSettings:
+    """Attributes:
+    qps, burst: Requests a second, 0 for no limit of our own, and how many may come at once.
+    election: None to run without one.
+    serving: None to serve nothing.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    qps: float = 0.0
+    burst: int = 100
+    election: ElectionSettings | None = None
+    serving: ServingSettings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a component does.
+
+    Attributes:
+        follow: Keep in step with the server until cancelled; a standby does this, too.
+        act: What only the leader does, until cancelled.
+        unsynced: What was not listed yet, for a health check; None if all was.
+        abandon: Called when leadership is lost, before the work is cancelled: it must end at once then.
+    """
+
+    follow: Callable[[], Coroutine[Any, Any, None]]
+    act: Callable[[], Coroutine[Any, Any, None]]
+    unsynced: Callable[[], str | None]
+    abandon: Callable[[], None] | None = None
+
+
+async def run_component(
+    settings: ComponentSettings, make: Callable[[Client, CollectorRegistry], Work], **starting: object
+) -> None:
+    """Work until cancelled; then finish what was begun, and give up the lease.
+
+    Args:
+        settings: How to reach the server, and who else to be reached by.
+        make: What to do; called before the server was reached.
+        starting: What to log then.
+
+    Raises:
+        StartError: the API server does not accept us.
+        berth.live.election.LeadershipLost: somebody else leads now, or nobody could be told that we do.
+    """
+    async with await connect(settings.kubeconfig, settings.context) as client:
+        if settings.qps > 0:
+            client.limiter = Limiter(settings.qps, settings.burst)
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        work = make(client, registry)
+        election = None if settings.election is None else Election(settings.election)
+        async with _endpoints(settings, client, work, registry, election), asyncio.TaskGroup() as group:
+            await _reach(client)
+            following = group.create_task(work.follow())
+            say(_log, logging.INFO, "Starting", **starting)
+            try:
+                await _act(election, client, work, registry)
+            finally:
+                following.cancel()
+
+
+async def _act(election: Election | None, client: Client, work: Work, registry: CollectorRegistry) -> None:
+    if election is None:
+        await work.act()
+        return
+    leads = Gauge(
+        "leader_election_master_status",
+        "Whether this process leads: 1 if it does.",
+        ("name",),
+        registry=registry,
+    ).labels(election.settings.name)
+    leads.set(0)
+    leading = False
+
+    def changed(leader: str) -> None:
+        nonlocal leading
+        lost = leading and leader != election.settings.identity
+        leading = leader == election.settings.identity
+        leads.set(int(leading))
+        if lost and work.abandon is not None:
+            work.abandon()
+
+    # A lease that cannot be renewed because other requests are waiting would be lost for nothing.
+    await lead(client.unlimited(), election.settings, work.act, on_change=changed, election=election)
+
+
+@contextlib.asynccontextmanager
+async def _endpoints(
+    settings: ComponentSettings,
+    client: Client,
+    work: Work,
+    registry: CollectorRegistry,
+    election: Election | None,
+) -> AsyncIterator[None]:
+    if settings.serving is None:
+        yield
+        return
+    checks = {"ping": lambda: None, "informers": work.unsynced}
+    live_checks = {} if election is None else {"leaderElection": lambda: election.failing(time.monotonic())}
+    async with serve(settings.serving, checks, registry, client.unlimited(), live_checks=live_checks) as port:
+        say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port)
+        yield
+
+
+async def _reach(client: Client) -> None:
+    """Wait for the API server. Credentials that it does not take will not get better by waiting."""
+    while True:
+        try:
+            await client.request("GET", "/api")
+        except Unauthorized as error:
+            raise StartError(f"the API server does not accept these credentials: {error}") from None
+        except ApiError as error:
+            if error.code == 403:
+                return
+            say(
+                _log,
+                logging.WARNING,
+                "Cannot reach the API server, trying again",
+                server=client.url,
+                err=str(error),
+            )
+            await asyncio.sleep(_RETRY)
+        else:
+            return
