@@ -141,6 +141,40 @@ def test_a_silent_watch_is_made_again() -> None:
     asyncio.run(story())
 
 
+def test_a_quiet_server_is_not_a_failing_one() -> None:
+    """Where nothing happens watches are silent; reconnecting must not become ever slower."""
+
+    async def story() -> None:
+        api = FaultyApi()
+        await put(api, "n0")
+        api.endings += [(0, "silence")] * 4
+        async with informed(api, silence=0.1) as (informer, heard):
+            await until(lambda: len(api.opened) >= 4)
+            assert informer._backoff.failures == 0
+            await put(api, "a")
+            await until(lambda: world(api) == heard.world)
+
+    asyncio.run(story())
+
+
+def test_an_object_that_is_not_what_it_should_be_is_left_out() -> None:
+    """In a list and in a watch; the others are not kept from anybody."""
+
+    async def story() -> None:
+        api = FaultyApi()
+        await put(api, "good")
+        await api.put("nodes", {"metadata": {"name": "odd"}, "kind": 7})
+        async with informed(api) as (_, heard):
+            assert set(heard.world) == {"good"}
+            await api.put("nodes", {"metadata": {"name": "odder"}, "kind": 7})
+            await put(api, "better")
+            await until(lambda: set(heard.world) == {"good", "better"})
+            await api.put("nodes", {"metadata": {"name": "good"}, "kind": 7})
+            await until(lambda: set(heard.world) == {"better"})
+
+    asyncio.run(story())
+
+
 def test_a_watch_that_always_ends_at_once_is_not_a_hot_loop() -> None:
     """The pauses grow; a change still comes through."""
 
@@ -150,7 +184,7 @@ def test_a_watch_that_always_ends_at_once_is_not_a_hot_loop() -> None:
         api.endings += [(0, "end")] * 4
         async with informed(api) as (informer, heard):
             await until(lambda: not api.endings)
-            assert informer._backoff.failures >= 4
+            await until(lambda: informer._backoff.failures >= 4)
             await put(api, "a")
             await until(lambda: world(api) == heard.world)
             await until(lambda: informer._backoff.failures == 0)

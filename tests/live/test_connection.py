@@ -1,0 +1,155 @@
+"""Credentials that run out are renewed, without a restart and without asking at every request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from berth.live import connection
+from berth.live.client import Client
+from berth.live.connection import connect
+from berth.live.errors import Unauthorized
+
+PLUGIN = """\
+import json, pathlib
+count = pathlib.Path({count!r})
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+status = {{"token": f"token-{{number}}", **{more}}}
+version = "client.authentication.k8s.io/v1"
+print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": status}}))
+"""
+
+
+@asynccontextmanager
+async def server(accepted: set[str], seen: list[str]) -> AsyncIterator[str]:
+    async def answer(request: web.Request) -> web.Response:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        seen.append(token)
+        return web.json_response({}, status=200 if token in accepted else 401)
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
+    path = folder / "config"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(body))
+    return path
+
+
+def plugin(folder: Path, more: str = "{}") -> dict[str, Any]:
+    script = folder / "plugin.py"
+    script.write_text(PLUGIN.format(count=str(folder / "count"), more=more))
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": [str(script)],
+        "interactiveMode": "Never",
+    }
+    return {"exec": command}
+
+
+@asynccontextmanager
+async def given(folder: Path, url: str, user: dict[str, Any]) -> AsyncIterator[Client]:
+    async with await connect(kubeconfig(folder, url, user)) as client:
+        yield client
+
+
+async def ask(client: Client) -> bool:
+    try:
+        await client.request("GET", "/api")
+    except Unauthorized:
+        return False
+    return True
+
+
+def test_a_plugin_is_asked_again_when_its_token_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token without an end is kept until then: plugins may take seconds, or a person."""
+    monkeypatch.setattr(connection, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "RENEW_SECONDS", 0.0)
+
+    async def story() -> None:
+        accepted, seen = {"token-1"}, list[str]()
+        async with server(accepted, seen) as url, given(tmp_path, url, plugin(tmp_path)) as client:
+            assert [await ask(client) for _ in range(3)] == [True, True, True]
+            accepted.clear()
+            accepted.add("token-2")
+            assert [await ask(client), await ask(client)] == [False, True]
+        assert seen == ["token-1"] * 4 + ["token-2"]
+
+    asyncio.run(story())
+
+
+def test_a_token_with_an_end_is_renewed_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "RENEW_SECONDS", 0.0)
+
+    async def story() -> None:
+        seen: list[str] = []
+        ended = '{"expirationTimestamp": "2020-01-01T00:00:00Z"}'
+        async with (
+            server({"token-1", "token-2", "token-3"}, seen) as url,
+            given(tmp_path, url, plugin(tmp_path, ended)) as client,
+        ):
+            assert await ask(client)
+        assert seen == ["token-2"]
+
+    asyncio.run(story())
+
+
+def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "RENEW_SECONDS", 0.0)
+
+    async def story() -> None:
+        seen: list[str] = []
+        token = tmp_path / "token"
+        token.write_text("first")
+        async with (
+            server({"first", "second"}, seen) as url,
+            given(tmp_path, url, {"tokenFile": str(token)}) as client,
+        ):
+            assert await ask(client)
+            token.write_text("second")
+            assert await ask(client)
+        assert seen == ["first", "second"]
+
+    asyncio.run(story())
+
+
+def test_a_plugin_that_fails_leaves_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LEAST_SECONDS", 0.0)
+
+    async def story() -> None:
+        seen: list[str] = []
+        async with server(set(), seen) as url, given(tmp_path, url, plugin(tmp_path)) as client:
+            (tmp_path / "plugin.py").write_text("raise SystemExit(1)")
+            assert [await ask(client), await ask(client)] == [False, False]
+        assert seen == ["token-1", "token-1"]
+
+    asyncio.run(story())
