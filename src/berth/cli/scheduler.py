@@ -85,7 +85,7 @@ def _settings(
         context=context,
         qps=given(flags["kube_api_qps"], connection.qps if config else 0.0),
         burst=given(flags["kube_api_burst"], connection.burst),
-        election=_election(configuration, flags),
+        election=_election(configuration, scheduler_name, flags),
         serving=serving_of(flags),
     )
     return settings, configuration.notes
@@ -113,13 +113,18 @@ def _scheduler(
     )
 
 
-def _election(configuration: SchedulerConfiguration, flags: Mapping[str, Any]) -> ElectionSettings | None:
+def _election(
+    configuration: SchedulerConfiguration, scheduler_name: str | None, flags: Mapping[str, Any]
+) -> ElectionSettings | None:
     stated = configuration.leader_election
     if not given(flags["leader_elect"], stated.leader_elect):
         return None
+    name = stated.resource_name
+    if scheduler_name == "default-scheduler" and name == "berth-scheduler":
+        name = "kube-scheduler"  # only one of the two may place these pods
     return election_of(
         flags,
-        name=stated.resource_name,
+        name=name,
         namespace=stated.resource_namespace,
         lease=stated.lease_duration,
         renew_deadline=stated.renew_deadline,

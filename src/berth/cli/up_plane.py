@@ -19,6 +19,8 @@ from berth.machinery.contract import Controller, RawObject, Resource
 
 # Registering thousands of nodes is only as fast as requests are made side by side.
 CONCURRENCY = 32
+# The server is one process: more requests of the scheduler at a time would only make others wait.
+BINDINGS, WRITERS = 12, 3
 # Pods that name no scheduler are ours, too: there is no other.
 SCHEDULER_NAMES = ("default-scheduler", "berth")
 
@@ -38,8 +40,8 @@ class Plane:
         known = list(map(canonical, resources))
         self.plane: ControlPlane = assemble(known, nodes=nodes, gates=gates)
         options = Options(gates=gates)
-        settings = SchedulerSettings(profiles=dict.fromkeys(SCHEDULER_NAMES, options))
-        self._scheduler = Shell(client, Scheduler(settings)) if scheduler else None
+        settings = SchedulerSettings(profiles=dict.fromkeys(SCHEDULER_NAMES, options), in_flight=BINDINGS)
+        self._scheduler = Shell(client, Scheduler(settings), writers=WRITERS) if scheduler else None
         self.runner = Runner(
             client,
             self.plane.controllers,

@@ -55,28 +55,30 @@ class Limits:
 
     def available(self, domain: str, now: float) -> float:
         """When a pod of the domain may go; not later than `now` if at once."""
-        return max(self._all.available(now), self._of(domain).available(now))
+        return max(bucket.available(now) for bucket in self._of(domain))
 
     def open(self, now: float) -> float:
         """When any pod may go."""
         return self._all.available(now)
 
     def take(self, domain: str, now: float) -> None:
-        self._all.take(now)
-        self._of(domain).take(now)
+        for bucket in self._of(domain):
+            bucket.take(now)
 
     def give_back(self, domain: str) -> None:
         """What was taken for an eviction that did not happen."""
-        self._all.give_back()
-        self._of(domain).give_back()
+        for bucket in self._of(domain):
+            bucket.give_back()
 
-    def _of(self, domain: str) -> Bucket:
+    def _of(self, domain: str) -> tuple[Bucket, ...]:
+        if not domain:
+            return (self._all,)  # a node that is in no domain counts for the cluster only
         bucket = self._domains.get(domain)
         if bucket is None:
             if len(self._domains) >= _MOST_BUCKETS:
                 del self._domains[next(iter(self._domains))]
             bucket = self._domains[domain] = Bucket(self._rate)
-        return bucket
+        return self._all, bucket
 
 
 @dataclass(frozen=True, slots=True)

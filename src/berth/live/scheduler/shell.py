@@ -23,8 +23,8 @@ from berth.machinery.contract import EVENTS, Action, Bind, Event, Get, Outcome
 
 _log = logging.getLogger(__name__)
 
-# Requests at a time: decisions, and events once no binding is under way.
-WORKERS, WRITERS = 48, 12
+# Events written at a time, once no binding is under way.
+WRITERS = 12
 # Events kept while the server is busy or away; the oldest are dropped beyond that.
 MOST_EVENTS = 20_000
 # The machine is asked once for what arrives together.
@@ -39,10 +39,11 @@ class Shell:
     abandoned: Somebody else decides by now: when told to stop, do so at once.
     """
 
-    def __init__(self, client: Client, scheduler: Scheduler) -> None:
+    def __init__(self, client: Client, scheduler: Scheduler, *, writers: int = WRITERS) -> None:
         self._client = client
         self._scheduler = scheduler
         self._clock = scheduler.clock
+        self._writers = writers
         self._wake = asyncio.Event()
         self._urgent: asyncio.PriorityQueue[tuple[int, int, Action]] = asyncio.PriorityQueue()
         self._numbers = itertools.count()
@@ -85,8 +86,9 @@ class Shell:
     async def schedule(self) -> None:
         """Decide and act until cancelled; then finish what was begun."""
         await self.synced()
-        workers = [asyncio.create_task(self._work()) for _ in range(WORKERS)]
-        workers += [asyncio.create_task(self._write(first=n == 0)) for n in range(WRITERS)]
+        limit = self._scheduler.desk.settings.in_flight
+        workers = [asyncio.create_task(self._work()) for _ in range(limit)]
+        workers += [asyncio.create_task(self._write(first=n == 0)) for n in range(self._writers)]
         deciding = asyncio.create_task(self._decide())
         try:
             await asyncio.wait((deciding, *workers), return_when=asyncio.FIRST_COMPLETED)

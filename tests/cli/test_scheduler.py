@@ -1,0 +1,83 @@
+"""What `berth scheduler` makes of its flags and its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.cli import scheduler
+from berth.live.scheduler.component import ComponentSettings
+from tests.cli.command import berth
+
+FILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: %s}]
+leaderElection: {leaderElect: true, leaseDuration: 20s}
+"""
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[ComponentSettings]:
+    """The settings the command would run with."""
+    found: list[ComponentSettings] = []
+
+    def run(settings: ComponentSettings) -> None:
+        found.append(settings)
+
+    def to_the_end(_work: Any) -> None:
+        pass
+
+    monkeypatch.setattr(scheduler, "run", run)
+    monkeypatch.setattr(scheduler, "run_to_the_end", to_the_end)
+    return found
+
+
+def config(folder: Path, name: str) -> str:
+    path = folder / "config.yaml"
+    path.write_text(FILE % name)
+    return str(path)
+
+
+def test_by_default_it_is_named_berth_and_has_a_lease_of_its_own(ran: list[ComponentSettings]) -> None:
+    assert berth("scheduler").code == 0
+    assert list(ran[0].scheduler.profiles) == ["berth"]
+    assert ran[0].election is not None
+    assert ran[0].election.name == "berth-scheduler"
+    assert ran[0].qps == 0
+
+
+def test_whoever_takes_kube_schedulers_pods_takes_its_lease(
+    ran: list[ComponentSettings], tmp_path: Path
+) -> None:
+    """Only one of the two may be at work, however the name was given."""
+    berth("scheduler", "--scheduler-name", "default-scheduler")
+    berth("scheduler", "--config", config(tmp_path, "default-scheduler"))
+    berth("scheduler", "--config", config(tmp_path, "mine"), "--scheduler-name", "default-scheduler")
+    assert [settings.election and settings.election.name for settings in ran] == ["kube-scheduler"] * 3
+
+
+def test_a_flag_wins_over_the_file(ran: list[ComponentSettings], tmp_path: Path) -> None:
+    given = ("--leader-elect-lease-duration", "1m", "--leader-elect-resource-name", "other")
+    berth("scheduler", "--config", config(tmp_path, "mine"), *given)
+    berth("scheduler", "--config", config(tmp_path, "mine"), "--leader-elect=false")
+    election = ran[0].election
+    assert election is not None
+    assert (election.lease, election.name) == (60, "other")
+    assert ran[1].election is None
+
+
+def test_mistakes_are_one_sentence(ran: list[ComponentSettings], tmp_path: Path) -> None:
+    for arguments in (
+        ("--feature-gates", "Nonsense=true"),
+        ("--config", str(tmp_path / "missing")),
+        ("--leader-elect-lease-duration", "soon"),
+        ("--leader-elect-lease-duration", "5s"),
+        ("--tls-cert-file", "x"),
+    ):
+        result = berth("scheduler", *arguments)
+        assert result.code == 2, arguments
+        assert result.err.startswith("error: ")
+    assert ran == []
