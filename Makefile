@@ -15,7 +15,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 help:
 	@echo "make up            set up and run a control plane on this machine"
 	@echo "make test          set up and run every check and test"
-	@echo "make test-cluster  run the scheduler's scenarios on the kube-apiserver and etcd in KUBEBUILDER_ASSETS"
+	@echo "make test-cluster  run the live scenarios on the kube-apiserver and etcd in KUBEBUILDER_ASSETS"
 	@echo "make check         lint, types and layers only"
 	@echo "make bench         print the benchmark table, write bench-results.json"
 	@echo "make bench-live    measure berth scheduler on an API server; BENCH=\"basic --nodes 500\" does less"
@@ -53,7 +53,7 @@ unit: $(STAMP)
 test-cluster: $(STAMP)
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "test-cluster is skipped: KUBEBUILDER_ASSETS does not name a folder with kube-apiserver and etcd."; \
-	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/scheduler; fi
+	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/scheduler tests/eviction; fi
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench

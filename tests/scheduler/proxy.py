@@ -35,15 +35,17 @@ class Trouble:
     """What goes wrong.
 
     Attributes:
-        refusals: Status -> the share of bindings that get it without reaching the server.
-        lost: The share of bindings that the server makes and of which the client hears a 500.
-        broken: The share of bindings whose connection is cut after the server made them.
+        meets: What it happens to: requests to create a `binding`, or an `eviction`.
+        refusals: Status -> the share of them that get it without reaching the server.
+        lost: The share of them that the server does and of which the client hears a 500.
+        broken: The share of them whose connection is cut after the server did them.
         retry_after: What a 429 says, in seconds.
-        delay: Seconds every binding takes longer.
-        width: How many bindings are let through at a time; None for all.
+        delay: Seconds every one takes longer.
+        width: How many are let through at a time; None for all.
         cut_after: Watches are cut in the middle of the line after so many lines; None leaves them alone.
     """
 
+    meets: str = "binding"
     refusals: dict[int, float] = field(default_factory=dict)
     lost: float = 0.0
     broken: float = 0.0
@@ -77,12 +79,13 @@ class _Handler:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        if request.method == "POST" and request.path.endswith("/binding"):
-            return await self._bind(request, body)
+        if request.method == "POST" and request.path.endswith(f"/{self._proxy.trouble.meets}"):
+            return await self._meet(request, body)
         return await self._forward(request, body)
 
-    async def _bind(self, request: web.Request, body: bytes) -> web.StreamResponse:
+    async def _meet(self, request: web.Request, body: bytes) -> web.StreamResponse:
         trouble, done = self._proxy.trouble, self._proxy.done
+        done["met"] += 1
         async with self._door or contextlib.nullcontext():
             await asyncio.sleep(trouble.delay)
         drawn = self._random.random()
@@ -190,3 +193,5 @@ async def _serve(proxy: Proxy, backend: Backend, port: int, opened: Future[Calla
         opened.set_result(lambda: loop.call_soon_threadsafe(ending.set))
         await ending.wait()
         await runner.cleanup()
+    # Connections over TLS are closed only when the loop has turned a few times more.
+    await asyncio.sleep(0.2)

@@ -58,6 +58,12 @@ def test_a_domain_has_a_rate_of_its_own() -> None:
     assert len(world.going()) == 6
 
 
+def test_nodes_in_no_domain_have_the_rate_of_the_cluster() -> None:
+    """They are not a domain together."""
+    settings = EvictionSettings(rate=FAST, domain_rate=Rate(qps=0.1, burst=2))
+    assert len(crowd(settings, going=5, staying=20, zone="").going()) == 5
+
+
 def test_a_refused_eviction_takes_nobody_elses_turn() -> None:
     settings = EvictionSettings(rate=Rate(qps=0.5, burst=1), domain_rate=FAST)
     world = World(settings)
