@@ -30,6 +30,8 @@ MOST_EVENTS = 20_000
 # The machine is asked once for what arrives together.
 _GATHER = 0.0005
 _YIELD = 0.02
+# While bindings are under way one event is written every so often, more when they pile up.
+_TRICKLE, MANY_EVENTS = 0.05, 5_000
 DRAIN_SECONDS = 15.0
 
 
@@ -155,9 +157,10 @@ class Shell:
             while not self._background:
                 self._written.clear()
                 await self._written.wait()
-            if self._scheduler.in_flight and not (first and self._background):
-                await asyncio.sleep(_YIELD)
-                continue
+            if self._scheduler.in_flight and len(self._background) < MANY_EVENTS:
+                await asyncio.sleep(_TRICKLE if first else _YIELD)
+                if not first or not self._background:
+                    continue
             await self._send(self._background.popleft())
 
     async def _send(self, action: Action) -> None:
