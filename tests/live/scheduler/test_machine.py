@@ -271,8 +271,23 @@ def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() -> None:
     story.pod("p")
     story.advance(6.5)
     assert story.node_of("p") is None
+    story.pod("q", cpu="4")
+    story.settle()
+    assert story.node_of("q") is None  # the place is kept
     story.advance(1)
     assert story.node_of("p") == "n1"
+
+
+def test_a_binding_that_was_put_off_is_not_sent_to_a_node_that_went() -> None:
+    story = Story()
+    story.nodes("n1")
+    failing(story, 429, retry_after=7)
+    story.pod("p")
+    story.settle()
+    story.drop_node("n1")
+    story.nodes("n2")
+    story.advance(20)
+    assert story.landing == {"p": "n2"}
 
 
 def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:

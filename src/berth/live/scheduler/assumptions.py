@@ -15,7 +15,7 @@ from berth.live.scheduler.waiting import Waiting
 from berth.machinery.contract import PODS, Bind, Get, Key, Outcome
 
 # So often the same binding is repeated before another node is tried.
-REPEATS = 5
+REPEATS = 12
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 
 
@@ -120,13 +120,9 @@ class Assumptions:
         ]
         return min(times, default=None)
 
-    def resumed(self, now: float) -> list[Bind | Get]:
-        """What to send again, now that the pause is over."""
-        return [
-            assumed.bind() if assumed.phase is Phase.BINDING else assumed.ask()
-            for assumed in self.pods.values()
-            if assumed.again is not None and assumed.again <= now
-        ]
+    def rested(self, now: float) -> list[Assumed]:
+        """Those whose pause is over."""
+        return [a for a in self.pods.values() if a.again is not None and a.again <= now]
 
 
 def is_uncertain(outcome: Outcome) -> bool:

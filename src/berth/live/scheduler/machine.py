@@ -153,11 +153,20 @@ class Scheduler:
         desk.ready += [action for when, action in desk.retries if when <= now]
         desk.retries = [entry for entry in desk.retries if entry[0] > now]
         if not self.draining:
-            desk.ready += desk.assumed.resumed(now)
+            self._resume()
             self._deciding.take()
         desk.ready += desk.statements.take(now)
         actions, desk.ready = desk.ready, []
         return actions + desk.reports.recorder.take(now)
+
+    def _resume(self) -> None:
+        """Send again what was put off, unless the node is gone."""
+        desk = self.desk
+        for assumed in desk.assumed.rested(desk.now):
+            if assumed.phase is Phase.BINDING and assumed.node not in desk.mirror.cluster.nodes.slot_of:
+                desk.retract(assumed, f'node "{assumed.node}" not found', desk.now)
+            else:
+                desk.ready.append(assumed.bind() if assumed.phase is Phase.BINDING else assumed.ask())
 
     def done(self, action: Action, outcome: Outcome) -> None:
         self._outcomes.done(action, outcome)

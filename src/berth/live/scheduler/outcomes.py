@@ -62,6 +62,9 @@ class Outcomes:
         if is_uncertain(outcome):
             assumed.phase = Phase.UNSURE
             assumed.pause(outcome.at, outcome.retry_after)
+        elif outcome.code == 429:
+            # It was not made, but the decision stands: to move the pod now would undo what others rely on.
+            assumed.pause(outcome.at, outcome.retry_after)
         elif outcome.missing:
             # The pod is gone, most likely; a proxy that answers for nobody would say the same.
             assumed.phase = Phase.UNSURE
