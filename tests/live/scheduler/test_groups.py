@@ -249,3 +249,18 @@ def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -
     story.change(NODES, "n1", {"metadata": {"labels": {"gpu": "yes"}}}, "")
     story.advance(3)
     assert story.node_of("picky") == "n1"
+
+
+def test_a_pod_that_moves_to_another_group_no_longer_counts_in_the_first() -> None:
+    story = Story()
+    story.nodes("n1")
+    for name in ("one", "two"):
+        story.create(LABELLED_POD_GROUPS, {"metadata": {"name": name}, "spec": {"minMember": 2}})
+    story.running("a", "n1", labels={LABEL: "one"})
+    story.change(PODS, "a", {"metadata": {"labels": {LABEL: "two"}}})
+    story.pod("b", labels={LABEL: "one"})
+    story.settle()
+    assert story.node_of("b") is None
+    story.pod("c", labels={LABEL: "two"})
+    story.settle()
+    assert story.node_of("c") == "n1"

@@ -125,6 +125,17 @@ def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
     assert (story.condition("bad") or ("",))[0] == "SchedulerError"
 
 
+def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes() -> None:
+    story = Story()
+    story.nodes("n1")
+    metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
+    story.create(PODS, {"metadata": metadata, "spec": {"nodeName": "n1", "containers": []}})
+    mirror = story.scheduler.desk.mirror
+    assert set(mirror.unreadable) == {("default", "bad")}
+    story.leave("bad")
+    assert (mirror.bound, mirror.unreadable) == ({}, {})
+
+
 def test_each_profile_places_by_its_own_rules() -> None:
     plain = Options()
     careless = Options(disabled=frozenset({"NodeResourcesFit"}))

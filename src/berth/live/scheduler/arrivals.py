@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from berth.engine.cluster import is_finished, is_terminating, pod_name
+from berth.engine.cluster import is_finished, is_terminating
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import Pod
 from berth.live.scheduler.assumptions import Assumed, Phase
@@ -42,10 +42,9 @@ class Arrivals:
         desk.waiting.drop(key)
         desk.volumes.forget(key)
         desk.groups.leave(key, pod)
-        held = desk.nominations.release(key)
-        assumed = desk.assumed.drop(key)
-        if assumed is not None or (not held and desk.mirror.cluster.has_pod(pod_name(pod))):
-            desk.mirror.forget(key, pod)
+        desk.nominations.release(key)
+        desk.assumed.drop(key)
+        desk.mirror.forget(key, pod)
 
     def _seen_on_node(self, key: Key, pod: Pod) -> None:
         desk = self._desk
@@ -56,6 +55,8 @@ class Arrivals:
         if assumed is not None and assumed.phase is not Phase.BOUND:
             # Seen before the answer came, or although it never will.
             desk.count_placed(assumed, pod)
+        if (before := desk.mirror.bound.get(key)) is not None:
+            desk.groups.leave(key, before)  # a label may have moved it to another group
         desk.mirror.put(key, pod)
         desk.groups.place(key, pod)
 
