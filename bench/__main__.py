@@ -1,4 +1,4 @@
-"""`python -m bench [engine|growth|load|tools …]`: print the table, write bench-results.json.
+"""`python -m bench [PART …]`: print the table, write bench-results.json; PARTS below are all there are.
 
 `python -m bench live` has options of its own and is not part of the rest: it takes many minutes.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, live, load, plane, server, tools
+from bench import engine, eviction, live, load, plane, server, tools
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")
@@ -30,6 +30,7 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
     "tools": tools.measure,
     "server": server.measure,
     "plane": plane.measure,
+    "eviction": eviction.measure,
 }
 
 

@@ -25,19 +25,19 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def plane(nodes: int) -> Iterator[Endpoint]:
+def plane(nodes: int, *flags: str) -> Iterator[Endpoint]:
     """A control plane with hollow nodes, ready when this is entered."""
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         command = [sys.executable, "-m", "berth", "up", "--data-dir", folder, "--port", str(port)]
-        command += ["--nodes", str(nodes), "--zones", "3"]
+        command += ["--nodes", str(nodes), "--zones", "3", *flags]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             for line in process.stdout or ():
                 if line.startswith("Ctrl-C"):
                     break
             token = Path(folder, "token").read_text(encoding="ascii").strip()
-            yield Endpoint(port, token, process.pid)
+            yield Endpoint(port, token, process.pid, Path(folder))
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(30)

@@ -34,6 +34,7 @@ class Endpoint:
     port: int
     token: str
     pid: int
+    folder: Path = Path()
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         lines = [

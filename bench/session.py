@@ -20,19 +20,32 @@ class Session:
         self.url, self.session = url, session
 
     async def post(self, path: str, body: bytes) -> None:
-        async with self.session.post(self.url + path, data=body) as answer:
-            text = await answer.read()
-            if answer.status >= 300:
-                raise SystemExit(f"{answer.status} {path}: {text[:300]!r}")
+        await self._send("POST", path, body, "application/json")
 
     async def post_all(self, requests: Iterable[tuple[str, bytes]], width: int = 32) -> None:
+        await self._send_all("POST", requests, width, "application/json")
+
+    async def patch_all(self, requests: Iterable[tuple[str, bytes]], width: int = 32) -> None:
+        """Merge into objects."""
+        await self._send_all("PATCH", requests, width, "application/merge-patch+json")
+
+    async def _send_all(
+        self, method: str, requests: Iterable[tuple[str, bytes]], width: int, content_type: str
+    ) -> None:
         waiting = iter(requests)
 
         async def work() -> None:
             for path, body in waiting:
-                await self.post(path, body)
+                await self._send(method, path, body, content_type)
 
         await asyncio.gather(*(work() for _ in range(width)))
+
+    async def _send(self, method: str, path: str, body: bytes, content_type: str) -> None:
+        headers = {"Content-Type": content_type}
+        async with self.session.request(method, self.url + path, data=body, headers=headers) as answer:
+            text = await answer.read()
+            if answer.status >= 300:
+                raise SystemExit(f"{answer.status} {path}: {text[:300]!r}")
 
     async def get(self, path: str, **parameters: str) -> dict[str, Any]:
         async with self.session.get(self.url + path, params=parameters) as answer:

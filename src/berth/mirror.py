@@ -19,7 +19,7 @@ from berth.engine.hints import (
 from berth.engine.options import Options
 from berth.engine.podclass import PodClass, resizing
 from berth.engine.pods import NOWHERE
-from berth.kube.annotations import AnnotationError
+from berth.kube.annotations import AnnotationError, without_annotation
 from berth.kube.objects import ObjectMeta, Pod
 from berth.machinery.contract import (
     CLAIMS,
@@ -46,7 +46,7 @@ class Mirror:
     cluster: The engine's view: what was watched, and what was assumed since.
     bound: The pods that were seen on a node.
     storage: The claims and volumes as they were last seen, as far as every object goes.
-    unreadable: Pods whose annotation cannot be read, and why; they are left out of the counts.
+    unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
     """
 
     watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *VOLUME_OBJECTS)
@@ -97,13 +97,13 @@ class Mirror:
             return
         name = pod_name(pod)
         before = self.cluster.find_pod(name)
+        self.unreadable.pop(key, None)
         try:
             pod_class = self.cluster.class_of(pod)
         except AnnotationError as error:
+            # Whatever it wanted to say, it runs there: others rely on it, or keep away.
             self.unreadable[key] = str(error)
-            self._remove(name)
-            return
-        self.unreadable.pop(key, None)
+            pod_class = self.cluster.class_of(without_annotation(pod))
         node = pod.spec.node_name or ""
         if before == (pod_class, node, is_terminating(pod)):
             return  # it was assumed to be here

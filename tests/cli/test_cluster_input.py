@@ -160,6 +160,16 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
     assert (2, f"error: {tmp_path / 'none'}: no such file\n") == (outcome.code, outcome.err)
 
 
+def test_a_context_that_is_not_there(kubeconfig: Path) -> None:
+    """It says where to look for those that are."""
+    outcome = berth("audit", "--kubeconfig", kubeconfig, "--context", "other")
+
+    wanted = (
+        f"error: {kubeconfig}: it has no context other; 'kubectl config get-contexts' lists those it has\n"
+    )
+    assert (2, wanted) == (outcome.code, outcome.err)
+
+
 def changed(kubeconfig: Path, target: Path, **cluster: Any) -> Path:
     """A kubeconfig with another cluster."""
     config = yaml.safe_load(kubeconfig.read_text())
@@ -195,7 +205,7 @@ def test_a_token_that_is_not_accepted(kubeconfig: Path, tmp_path: Path) -> None:
     outcome = berth("explain", "p", "--kubeconfig", path)
 
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "cannot be listed: Unauthorized" in outcome.err
+    assert "does not accept these credentials: Unauthorized" in outcome.err
 
 
 def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,9 +106,14 @@ def test_a_dry_run_takes_no_lease(started: Started) -> None:
         ("--feature-gates=Foo=true", "--feature-gates: unrecognized feature gate: Foo"),
         ("--max-evicted-share=0", "the share of pods"),
         ("--max-evicted-share=1.5", "the share of pods"),
-        ("--eviction-qps=0", "an eviction rate must be greater than zero"),
-        ("--domain-eviction-burst=0", "its burst at least one"),
-        ("--affinity-violation-grace=soon", "soon"),
+        ("--eviction-qps=0", "'--eviction-qps': 0 is not greater than zero"),
+        ("--eviction-qps=nan", "'--eviction-qps': nan is not"),
+        ("--domain-eviction-qps=-1", "'--domain-eviction-qps': -1 is not"),
+        ("--domain-eviction-burst=0", "'--domain-eviction-burst': 0 is not in the range"),
+        ("--eviction-domain=a b", "'--eviction-domain': 'a b' is no label key"),
+        ("--affinity-violation-grace=soon", "'--affinity-violation-grace': time: invalid duration"),
+        ("--affinity-violation-grace=30", "write it like 30s"),
+        ("--pace-timeout=-1s", "'--pace-timeout': -1s is negative"),
         ("--tls-cert-file=x", "go together"),
         ("--leader-elect-lease-duration=1s", "the lease duration must be greater"),
     ],
@@ -165,7 +170,7 @@ def test_every_metric_is_in_the_table() -> None:
 
 
 def test_every_event_is_in_the_table() -> None:
-    halts = {"EvictionBackOff", "EvictionsHalted", "EvictionsResumed"}
+    halts = {"EvictionBackOff", "EvictionsHalted", "EvictionsResumed", "InvalidAffinityAnnotation"}
     assert {*EVENTS.values(), *FAILURES.values(), *halts} == set(cells("**Events.**"))
     assert RELEASE_ANNOTATION in PAGE
 

@@ -79,6 +79,7 @@ class Script:
         """Merge into an object, as a user or another component would."""
         item = self.get(resource, name, namespace)
         new = _merged(item, change)
+        new["metadata"] = dict(new["metadata"])  # what was there before keeps its version
         if new.get("spec") != item.get("spec"):
             new["metadata"]["generation"] = new["metadata"].get("generation", 0) + 1
         self._store(resource, new)
@@ -223,8 +224,10 @@ class Script:
         return self._ok(changed)
 
     def _unmet(self, action: Evict) -> Outcome | None:
-        """What is answered where the preconditions do not hold."""
+        """What is answered where the preconditions do not hold, or it is not asked any more."""
         metadata = self.get(action.resource, action.name, action.namespace)["metadata"]
+        if action.meant is not None and not action.meant():
+            return Outcome(at=self.now, code=409, reason="Conflict", message="no longer meant")
         same = action.uid in (None, metadata["uid"])
         if same and action.resource_version in (None, metadata["resourceVersion"]):
             return None

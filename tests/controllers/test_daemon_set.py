@@ -64,9 +64,8 @@ def test_every_node_gets_a_pinned_pod_that_tolerates_what_daemons_tolerate() -> 
     ) == (3, 3, 3)
 
 
-@pytest.mark.parametrize("variant", [IGNORED, EXECUTION, "annotation"])
-def test_a_node_that_stops_matching_loses_its_pod_for_good(variant: str) -> None:
-    """Either required node affinity, in the spec or in the annotation, decides which nodes are eligible."""
+def agents(variant: str) -> Script:
+    """Two nodes with a daemon that wants their label, by one kind of rule or the other."""
     affinity = {"nodeAffinity": {EXECUTION if variant == "annotation" else variant: needs("ssd")}}
     world = Script(DaemonSetController)
     for number in range(2):
@@ -77,8 +76,22 @@ def test_a_node_that_stops_matching_loses_its_pod_for_good(variant: str) -> None
     world.create(DAEMON_SETS, body)
     run(world)
     assert served(world) == ["n0", "n1"]
-    world.change(NODES, "n1", {"metadata": {"labels": {"ssd": None}}})
+    return world
+
+
+def unlabel(world: Script, node: str) -> None:
+    world.change(NODES, node, {"metadata": {"labels": {"ssd": None}}})
     world.settle()
+
+
+@pytest.mark.parametrize("variant", [IGNORED, EXECUTION, "annotation"])
+def test_a_node_that_stops_matching_loses_its_pod_for_good(variant: str) -> None:
+    """Either required node affinity, in the spec or in the annotation, decides which nodes are eligible."""
+    world = agents(variant)
+    unlabel(world, "n1")
+    if variant != IGNORED:
+        world.delete(PODS, next(p["metadata"]["name"] for p in world.all(PODS) if pinned(p) == "n1"))
+        world.settle()
     assert served(world) == ["n0"]
     gone = next(p["metadata"]["name"] for p in world.all(PODS) if "deletionTimestamp" in p["metadata"])
     world.delete(PODS, gone, grace=0)
@@ -88,6 +101,41 @@ def test_a_node_that_stops_matching_loses_its_pod_for_good(variant: str) -> None
     world.change(NODES, "n1", {"metadata": {"labels": {"ssd": "yes"}}})
     run(world)
     assert served(world) == ["n0", "n1"]
+
+
+@pytest.mark.parametrize("variant", [EXECUTION, "annotation"])
+def test_a_pod_whose_own_rule_breaks_while_it_runs_is_left_to_its_eviction(variant: str) -> None:
+    """Deleting it would ask no budget, nor wait for anything; until it goes it counts as misscheduled."""
+    world = agents(variant)
+    world.done.clear()
+    unlabel(world, "n1")
+    world.advance(600)
+    assert verbs(world.done, PODS) == []
+    assert served(world) == ["n0", "n1"]
+    status = world.get(DAEMON_SETS, "agent")["status"]
+    assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (1, 1)
+
+
+def test_a_pod_that_nobody_would_evict_is_deleted() -> None:
+    """It is not placed yet, or has failed: only running pods are evicted."""
+    world = agents(EXECUTION)
+    world.node("n2", labels={"ssd": "yes"})
+    world.settle()
+    failed = next(p["metadata"]["name"] for p in world.all(PODS) if pinned(p) == "n1")
+    world.finish(failed, "Failed")
+    for node in ("n1", "n2"):
+        unlabel(world, node)
+    assert served(world) == ["n0"]
+
+
+def test_a_pod_from_before_the_rule_is_deleted() -> None:
+    """Its own rules hold, so nobody evicts it; the template has a rule now that does not."""
+    world = script(2, updateStrategy={"type": "OnDelete"})
+    unlabel(world, "n1")
+    change = {"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {EXECUTION: needs("ssd")}}}}}}
+    world.change(DAEMON_SETS, "agent", change)
+    world.settle()
+    assert served(world) == ["n0"]
 
 
 def test_the_execution_rule_stays_in_the_pod() -> None:

@@ -10,6 +10,7 @@ from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
+from berth.kube.gates import FeatureGates
 from berth.machinery.contract import LEASES, NODES, PODS, Delete, Update
 from tests.controllers.script import Script, verbs
 
@@ -24,7 +25,11 @@ def script(nodes: int = 2, **shape: Any) -> Script:
 
 
 def run(world: Script, name: str, node: str = "node-0001", **spec: Any) -> dict[str, Any]:
-    metadata = {"name": name, "annotations": spec.pop("annotations", {})}
+    metadata = {
+        "name": name,
+        "annotations": spec.pop("annotations", {}),
+        "labels": spec.pop("labels", {}),
+    }
     cpu = spec.pop("cpu", "1")
     container = {
         "name": "c",
@@ -149,6 +154,64 @@ def test_what_does_not_fit_is_rejected_with_the_kubelets_reason(spec: dict[str, 
     status = run(world, "p", **spec)["status"]
     assert ("Failed", reason) == (status["phase"], status["reason"])
     assert status["message"].startswith("Pod was rejected: ")
+
+
+def beside(rules: str, app: str, topology: str = "kubernetes.io/hostname") -> dict[str, Any]:
+    """A rule about other pods that must hold during execution."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": topology}
+    return {"affinity": {rules: {REQUIRED: [term]}}}
+
+
+def test_a_pod_is_not_admitted_beside_one_it_must_not_be_with() -> None:
+    """Nor beside one that must not be with it."""
+    world = script(2)
+    run(world, "noise", labels={"app": "noise"})
+    alone = beside("podAntiAffinity", "noise")
+    status = run(world, "shy", **alone)["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "InterPodAffinity")
+    assert run(world, "far", "node-0002", **alone)["status"]["phase"] == "Running"
+    status = run(world, "loud", "node-0002", labels={"app": "noise"})["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "InterPodAffinity")
+
+
+def test_a_pod_is_not_admitted_where_those_are_missing_that_it_must_be_with() -> None:
+    """Those that are to run there will do; whoever may be the first of its group may be alone."""
+    world = script(2)
+    near = beside("podAffinity", "lead")
+    status = run(world, "early", **near)["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "InterPodAffinity")
+    assert run(world, "first", labels={"app": "lead"}, **near)["status"]["phase"] == "Running"
+    assert run(world, "follower", **near)["status"]["phase"] == "Running"
+
+
+def test_two_that_arrive_together_find_each_other() -> None:
+    """Whichever is looked at first."""
+    world = script(1)
+    container = {"name": "c", "image": "i"}
+    near = beside("podAffinity", "lead")["affinity"]
+    spec = {"nodeName": "node-0001", "containers": [container]}
+    world.create(PODS, {"metadata": {"name": "a"}, "spec": {**spec, "affinity": near}})
+    world.create(PODS, {"metadata": {"name": "b", "labels": {"app": "lead"}}, "spec": spec})
+    world.settle()
+    assert {pod["status"]["phase"] for pod in world.all(PODS)} == {"Running"}
+
+
+def test_what_a_node_cannot_know_is_not_asked_of_it() -> None:
+    """Its zone has more nodes."""
+    world = script(1, zones=1)
+    zone = "topology.kubernetes.io/zone"
+    run(world, "noise", labels={"app": "noise"})
+    for name, rules, app in (("near", "podAffinity", "lead"), ("away", "podAntiAffinity", "noise")):
+        assert run(world, name, **beside(rules, app, zone))["status"]["phase"] == "Running"
+
+
+def test_with_the_gate_off_neighbours_do_not_matter() -> None:
+    gates = FeatureGates(pod_affinity_eviction=False)
+    wanted = make_nodes(Shape(nodes=1))
+    world = Script(lambda cache: Registration(cache, wanted), lambda cache: Kubelets(cache, gates=gates))
+    world.settle()
+    run(world, "noise", labels={"app": "noise"})
+    assert run(world, "shy", **beside("podAntiAffinity", "noise"))["status"]["phase"] == "Running"
 
 
 def test_a_node_takes_no_more_pods_than_it_says() -> None:

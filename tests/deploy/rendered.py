@@ -11,7 +11,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
-CHART = ROOT / "deploy" / "helm" / "berth-scheduler"
+CHARTS = ROOT / "deploy" / "helm"
+CHART, CONTROLLERS_CHART = CHARTS / "berth-scheduler", CHARTS / "berth-controllers"
 BASE, ONLY = KUSTOMIZE / "base", KUSTOMIZE / "overlays" / "only-scheduler"
 KUBECTL, HELM = shutil.which("kubectl"), shutil.which("helm")
 NAMESPACE = "berth-system"
@@ -29,9 +30,10 @@ def kustomized(folder: Path = BASE) -> list[Object]:
     return _read_kustomization(folder)
 
 
-def charted(*options: str, release: str = "berth-scheduler") -> list[Object]:
-    """The objects of the chart; there has to be a helm."""
-    return _output(HELM or "helm", "template", release, str(CHART), "--namespace", NAMESPACE, *options)
+def charted(*options: str, release: str = "", chart: Path = CHART) -> list[Object]:
+    """The objects of a chart, released under its own name or another; there has to be a helm."""
+    name = release or chart.name
+    return _output(HELM or "helm", "template", name, str(chart), "--namespace", NAMESPACE, *options)
 
 
 def _output(*command: str) -> list[Object]:

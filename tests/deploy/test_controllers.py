@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +12,20 @@ from berth.cli.controllers import LEASE, PORT, command
 from berth.controllers.eviction import AffinityEviction
 from berth.machinery.contract import LEASES
 from berth.server.resources import BUILTIN
-from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one, role
-from tests.deploy.test_manifests import granted
+from tests.deploy.rendered import (
+    BASE,
+    CHART,
+    CONTROLLERS_CHART,
+    KUSTOMIZE,
+    NAMESPACE,
+    Object,
+    charted,
+    kustomized,
+    load,
+    one,
+    role,
+)
+from tests.deploy.test_manifests import granted, needs_helm, unknown_values
 from tests.server.harness import Client, namespace, running
 
 CONTROLLERS = KUSTOMIZE / "controllers"
@@ -35,9 +47,16 @@ ELECTION = {
 }
 
 
-@pytest.fixture
-def objects() -> list[Object]:
-    return kustomized(CONTROLLERS)
+SOURCES = [
+    pytest.param(lambda: kustomized(CONTROLLERS), id="kustomize"),
+    pytest.param(lambda: charted(chart=CONTROLLERS_CHART), id="helm", marks=needs_helm),
+]
+
+
+@pytest.fixture(params=SOURCES)
+def objects(request: pytest.FixtureRequest) -> list[Object]:
+    source: Callable[[], list[Object]] = request.param
+    return source()
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +150,79 @@ def test_its_flags_are_flags_of_the_command(objects: list[Object]) -> None:
     assert f"--secure-port={PORT}" in container["args"]
     for probe in ("startup", "liveness", "readiness"):
         assert container[f"{probe}Probe"]["httpGet"]["port"] == "https"
+
+
+# --- the chart --------------------------------------------------------------------------------------
+
+
+def test_chart_and_kustomize_grant_the_same() -> None:
+    """The chart keeps its rules in files without templates."""
+    objects = kustomized(CONTROLLERS)
+    assert load(CONTROLLERS_CHART / "files" / "cluster-rules.yaml") == role(objects, "ClusterRole")
+    assert load(CONTROLLERS_CHART / "files" / "namespace-rules.yaml") == role(objects, "Role")
+
+
+def test_what_the_charts_have_in_common_is_the_same() -> None:
+    """Helm has no way to share templates without fetching them first."""
+    for name in ("poddisruptionbudget", "rbac", "service", "serviceaccount", "servicemonitor"):
+        ours, schedulers = (chart / "templates" / f"{name}.yaml" for chart in (CONTROLLERS_CHART, CHART))
+        assert ours.read_text(encoding="utf-8") == schedulers.read_text(encoding="utf-8")
+
+
+def test_the_chart_is_of_this_version() -> None:
+    about = load(CONTROLLERS_CHART / "Chart.yaml")
+    assert (about["version"], about["appVersion"]) == (berth.__version__, berth.__version__)
+
+
+def test_the_schema_knows_every_value() -> None:
+    assert list(unknown_values(CONTROLLERS_CHART)) == []
+
+
+@needs_helm
+def test_chart_and_kustomize_agree() -> None:
+    """The same pods, apart from names and labels."""
+    specs = [pod_of(each)["spec"] for each in (charted(chart=CONTROLLERS_CHART), kustomized(CONTROLLERS))]
+    for spec in specs:
+        spec.pop("affinity")
+        spec.pop("topologySpreadConstraints")
+    assert specs[0] == specs[1]
+
+
+@needs_helm
+def test_values_reach_the_arguments() -> None:
+    """Every value of eviction has its flag; zero and false are values, too."""
+    objects = charted(
+        "--set=dryRun=true,featureGates.PodAffinityEviction=false,eviction.affinityViolationGrace=1m",
+        "--set=eviction.qps=2.5,eviction.burst=20,eviction.domainQps=1,eviction.domainBurst=2",
+        "--set=eviction.domain=rack,eviction.maxEvictedShare=0.3,eviction.haltAbove=0",
+        "--set=eviction.paceByOwner=false,eviction.paceTimeout=0s",
+        chart=CONTROLLERS_CHART,
+    )
+    arguments = container_of(objects)["args"]
+    assert {
+        "--dry-run",
+        "--feature-gates=PodAffinityEviction=false",
+        "--affinity-violation-grace=1m",
+        "--eviction-qps=2.5",
+        "--eviction-burst=20",
+        "--domain-eviction-qps=1",
+        "--domain-eviction-burst=2",
+        "--eviction-domain=rack",
+        "--max-evicted-share=0.3",
+        "--halt-above=0",
+        "--pace-by-owner=false",
+        "--pace-timeout=0s",
+    } <= set(arguments)
+    known = {flag for parameter in command.params for flag in parameter.opts}
+    assert {argument.partition("=")[0] for argument in arguments[1:]} <= known
+
+
+@needs_helm
+def test_two_releases_have_a_lease_each() -> None:
+    """And each may hold its own only."""
+    for release in ("one", "two"):
+        objects = charted(release=release, chart=CONTROLLERS_CHART)
+        lease = f"{release}-berth-controllers"
+        assert f"--leader-elect-resource-name={lease}" in container_of(objects)["args"]
+        named = [rule["resourceNames"] for rule in role(objects, "Role") if "resourceNames" in rule]
+        assert named == [[lease]]

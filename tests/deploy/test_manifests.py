@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -252,7 +253,9 @@ def test_the_chart_is_of_this_version() -> None:
     assert (about["version"], about["appVersion"]) == (berth.__version__, berth.__version__)
 
 
-def test_the_schema_knows_every_value() -> None:
+def unknown_values(chart: Path) -> Iterator[str]:
+    """What a chart's schema does not know of its values, or the other way round."""
+
     def names(values: Any, schema: Any, path: str = "") -> Iterator[str]:
         for name, value in values.items():
             known = schema["properties"].get(name)
@@ -260,9 +263,27 @@ def test_the_schema_knows_every_value() -> None:
             if known and "properties" in known:
                 yield from names(value, known, f"{path}{name}.")
 
-    values, schema = rendered.load(CHART / "values.yaml"), rendered.load(CHART / "values.schema.json")
-    assert list(names(values, schema)) == []
-    assert set(schema["properties"]) - set(values) == {"global"}
+    values, schema = rendered.load(chart / "values.yaml"), rendered.load(chart / "values.schema.json")
+    yield from names(values, schema)
+    yield from set(schema["properties"]) - set(values) - {"global"}
+
+
+def test_the_schema_knows_every_value() -> None:
+    assert list(unknown_values(CHART)) == []
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("options", "lease"),
+    [((), "mine-berth-scheduler"), (("--set=config.leaderElection.resourceName=given",), "given")],
+)
+def test_a_release_has_a_lease_of_its_own(options: tuple[str, ...], lease: str) -> None:
+    """Two that shared one would leave the pods of one of them waiting; the Role allows what is configured."""
+    objects = rendered.charted(*options, release="mine")
+    read = scheduler_configuration.read(configuration(objects))
+    assert read.leader_election.resource_name == lease
+    named = [rule["resourceNames"] for rule in role(objects, "Role") if "resourceNames" in rule]
+    assert named == [[lease]]
 
 
 @needs_helm

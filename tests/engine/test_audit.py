@@ -319,6 +319,17 @@ def test_a_mirror_pod_is_not_evicted() -> None:
     assert ([v.entry.name for v in result.violations], result.evictions) == (["static"], [])
 
 
+def test_where_a_mirror_pod_is_in_the_way_the_other_one_goes() -> None:
+    """Though it has the higher priority: that is what the controller does."""
+    noise = make_pod("noise").labels(app="noise").on("n").build()
+    mirror = replace(noise, metadata=replace(noise.metadata, annotations={MIRROR_POD: "x"}))
+    quiet = make_pod("quiet").priority(10).on("n")
+    quiet = quiet.anti_affinity_to(app="noise", topology=HOSTNAME, during_execution=True)
+    result = audit(snapshot(make_node("n").labels({HOSTNAME: "n"}).build(), mirror, quiet.build()))
+
+    assert [eviction.entry.name for eviction in result.evictions] == ["quiet"]
+
+
 def test_evictions_of_some_rules() -> None:
     """Filtered like the violations they heal."""
     result = audit(snapshot(*SSD_NODES, ssd("w1").build()))

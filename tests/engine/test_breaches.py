@@ -1,5 +1,6 @@
 from hypothesis import HealthCheck, given, settings
 
+from berth.engine.breaches import MOST_PEERS
 from berth.engine.execution import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -8,6 +9,7 @@ from berth.engine.execution import (
     breaches_among,
     breaches_of,
     breaches_on,
+    is_in_the_way,
     owns_execution_rules,
 )
 from berth.kube.defaults import created, default_node
@@ -211,6 +213,20 @@ def test_many_peers_are_cut_short() -> None:
     assert len(found) == 30
     assert found[0].peers == tuple(f"default/p{i:02}" for i in range(1, 11))
     assert found[20].peers == tuple(f"default/p{i:02}" for i in range(10))
+
+
+def test_everyone_in_the_way_is_known_named_or_not() -> None:
+    """And nobody else: not those elsewhere, not those with other labels, not the pod with the rule itself."""
+    crowd = [web(f"w{number:02}").on("n") for number in range(MOST_PEERS + 2)]
+    others = [web("elsewhere").on("m"), make_pod("calm").labels(app="calm").on("n"), web("nowhere")]
+    cluster = engine_of(world(node("n"), node("m"), loner().on("n"), *crowd, *others))
+    (breach,) = all_breaches(cluster)
+    names = [*(f"default/w{number:02}" for number in range(MOST_PEERS + 2))]
+    rest = ["default/elsewhere", "default/calm", "default/nowhere", "default/loner", "default/unknown"]
+    assert [pod for pod in names + rest if is_in_the_way(cluster, breach, pod)] == names
+    for name in names:
+        cluster.remove_pod(name)
+    assert not is_in_the_way(cluster, breach, names[0])
 
 
 def test_a_class_knows_which_kinds_of_rules_it_has() -> None:

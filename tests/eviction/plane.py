@@ -8,7 +8,7 @@ from pathlib import Path
 
 from berth.controllers.hollow import LABEL
 from tests.builders import HOSTNAME, NodeBuilder, make_node
-from tests.cli.control_plane import command
+from tests.cli.control_plane import command, free_port
 from tests.scheduler.backends import Backend
 from tests.scheduler.world import World
 from tests.server.harness import Json
@@ -25,6 +25,7 @@ class ControlPlane(Backend):
     def __init__(self, folder: Path, gates: str = "") -> None:
         super().__init__(folder)
         self._gates = gates
+        self.metrics_port = free_port()
 
     def _start_server(self) -> subprocess.Popen[bytes]:
         flags: list[str | Path] = [
@@ -34,6 +35,8 @@ class ControlPlane(Backend):
             str(self.settings.port),
             "--nodes",
             "0",
+            "--metrics-port",
+            str(self.metrics_port),
         ]
         return self._spawn(self.name, command(*flags, "--feature-gates", self._gates))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from ssl import CERT_NONE, create_default_context
 from typing import Protocol
 
 from tests.scheduler.process import SchedulerProcess
@@ -19,6 +21,17 @@ class StartControllers(Protocol):
     def __call__(
         self, *flags: str, kubeconfig: Path | None = None, leader_elect: bool = False
     ) -> AbstractContextManager[SchedulerProcess]: ...
+
+
+def metrics(port: int, token: str = "") -> str:
+    """What is served to the holder of a token; beyond loopback the API server is asked about it."""
+    context = create_default_context()
+    context.check_hostname, context.verify_mode = False, CERT_NONE
+    headers = {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics", headers=headers)
+    with urllib.request.urlopen(request, context=context, timeout=30) as answer:  # noqa: S310
+        text: str = answer.read().decode()
+        return text
 
 
 @contextmanager

@@ -85,12 +85,17 @@ def budget(world: World, app: str, **spec: object) -> None:
     world.make(world.path("poddisruptionbudgets", prefix=POLICY), {"metadata": {"name": app}, "spec": body})
 
 
-def nine_steps(world: World, form: Form, node: MakeNode) -> None:
-    """The rule holds when the pod is placed and afterwards; its successor waits for a node that matches."""
+def nine_steps(world: World, form: Form, node: MakeNode, *, starts: bool = False) -> None:
+    """The rule holds when the pod is placed and afterwards; its successor waits for a node that matches.
+
+    Where there are kubelets the pod `starts`: a node that does not match by then would reject it instead.
+    """
     world.nodes(node("old", team="b"))
     template = form(tenant("web", team="b"))
     pod = world.add_pod(template)
     assert world.bound("web") == "old"
+    if starts:
+        running(world, "web")
 
     unlabel(world, "old", "team")
     event = evicted(world, pod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 
 from tests.builders import HOSTNAME, make_pod
 from tests.eviction.plane import APPS, ControlPlane, PlaneWorld, hollow
+from tests.eviction.process import metrics
 from tests.eviction.steps import (
     LASTING,
     NO_MATCH,
@@ -138,7 +140,7 @@ def is_judged(world: PlaneWorld, name: str) -> None:
 
 def test_a_rule_holds_while_a_pod_is_placed_and_while_it_runs(world: PlaneWorld) -> None:
     """The nine steps."""
-    nine_steps(world, native, hollow)
+    nine_steps(world, native, hollow, starts=True)
     running(world, "web")
 
 
@@ -159,6 +161,24 @@ def test_the_pod_says_why_it_goes(world: PlaneWorld) -> None:
         )
 
     world.until(reason, "the pod has the condition")
+
+
+def test_decisions_are_logged_and_counted(world: PlaneWorld) -> None:
+    """With the pod, the rule, the node, the label and the value, beside what the scheduler counts."""
+    world.nodes(hollow("old", team="b"))
+    pod = world.add_pod(native(tenant("web", team="b")))
+    running(world, "web")
+    unlabel(world, "old", "team")
+    evicted(world, pod)
+
+    about = f'pod="{world.namespace}/web" rule="spec.affinity.nodeAffinity.{LASTING}" node="old"'
+    cause = 'cause="team=b, the node has no label team"'
+    log = world.backend.log("up", characters=100_000)
+    for decision in ("Rule broken", "Evicting pod", "Evicted pod"):
+        assert f'"{decision}" {about} {cause}' in log
+    served = metrics(world.backend.metrics_port)
+    assert re.search(r"^evictions_node_affinity_total [1-9]", served, re.MULTILINE)
+    assert "scheduler_schedule_attempts_total" in served
 
 
 def test_another_label_of_the_node_concerns_nobody(world: PlaneWorld) -> None:

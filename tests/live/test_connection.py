@@ -15,7 +15,7 @@ from aiohttp import web
 
 from berth.live import connection
 from berth.live.client import Client
-from berth.live.connection import connect
+from berth.live.connection import ConnectionSettingsError, connect
 from berth.live.errors import Unauthorized
 
 PLUGIN = """\
@@ -86,6 +86,26 @@ async def ask(client: Client) -> bool:
     except Unauthorized:
         return False
     return True
+
+
+@pytest.mark.parametrize("given_by", ["flag", "variable", "nobody"])
+def test_a_kubeconfig_that_is_not_there(
+    given_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One sentence that says where it was looked for, and nothing else is said."""
+    missing = tmp_path / "none"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", str(missing) if given_by == "variable" else "")
+    told = {
+        "flag": f"{missing}: no such file",
+        "variable": f"{missing} (so says $KUBECONFIG): no such file",
+        "nobody": "there is no kubeconfig: $KUBECONFIG is not set, and ~/.kube/config does not exist; "
+        "name one with --kubeconfig",
+    }
+    with pytest.raises(ConnectionSettingsError) as raised:
+        asyncio.run(connect(missing if given_by == "flag" else None))
+    assert str(raised.value) == told[given_by]
+    assert caplog.records == []
 
 
 def test_a_plugin_is_asked_again_when_its_token_is_rejected(

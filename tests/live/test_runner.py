@@ -21,8 +21,9 @@ from berth.live.runner import Runner
 from berth.live.scheduler.desk import SchedulerSettings
 from berth.live.scheduler.machine import Scheduler
 from berth.live.scheduler.shell import Shell
+from berth.machinery.contract import EVENTS, PODS, Action, Create, Event, Evict, Outcome
 from tests.controllers.script import workload
-from tests.live.fake_api import FakeApi, Fault, serving
+from tests.live.fake_api import FakeApi, Fault, Raw, serving
 from tests.live.waiting import running, until
 
 
@@ -134,5 +135,68 @@ def test_a_machine_that_breaks_ends_the_runner() -> None:
             with pytest.raises(ExceptionGroup) as caught:
                 await asyncio.wait_for(runner.run(), 10)
             assert caught.group_contains(ZeroDivisionError)
+
+    asyncio.run(story())
+
+
+class Evictor:
+    """A machine that evicts one pod, and has something to say about it."""
+
+    name = "evictor"
+    watches = (PODS,)
+
+    def __init__(self) -> None:
+        self.learnt: list[int] = []
+        self._asked = False
+
+    def handle(self, event: Event) -> None:
+        pass
+
+    def due(self) -> float | None:
+        return None if self._asked else 0.0
+
+    def reconcile(self, now: float) -> list[Action]:
+        del now
+        self._asked = True
+        return [Evict(resource=PODS, key=self, namespace="default", name="p")]
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        del action
+        self.learnt.append(outcome.code)
+
+    def farewell(self, now: float) -> list[Action]:
+        del now
+        body = {"metadata": {"name": "told"}, "codes": list(self.learnt)}
+        return [Create(resource=EVENTS, key=self, namespace="default", body=body)]
+
+
+class SlowApi(FakeApi):
+    """Answers to an eviction when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def _act(self, key: tuple[str, str, str], item: Raw, subresource: str, body: Raw) -> Raw:
+        self.asked.set()
+        await self.go_on.wait()
+        return await super()._act(key, item, subresource, body)
+
+
+def test_an_eviction_that_was_sent_is_heard_to_the_end() -> None:
+    """Told to end, the runner waits for the answer, and writes what there is to say about it."""
+
+    async def story() -> None:
+        api, machine = SlowApi(), Evictor()
+        await api.put("pods", {"metadata": {"namespace": "default", "name": "p"}, "spec": {}})
+        async with serving(api) as client:
+            runner = Runner(client, [machine], VIEWS)
+            async with running(runner.run()) as task:
+                await asyncio.wait_for(api.asked.wait(), 10)
+                task.cancel()
+                await asyncio.sleep(0)
+                api.go_on.set()
+        assert machine.learnt == [200]
+        assert api.objects["events", "default", "told"]["codes"] == [200]
 
     asyncio.run(story())

@@ -142,9 +142,10 @@ class KubeApiServer(Backend):
 
     name = "kube-apiserver"
 
-    def __init__(self, folder: Path, assets: Path) -> None:
+    def __init__(self, folder: Path, assets: Path, **flags: str) -> None:
         super().__init__(folder)
         self._assets = assets
+        self._flags = {flag.replace("_", "-"): value for flag, value in flags.items()}
         self._etcd = f"http://127.0.0.1:{free_port()}"
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self.prepared.token},admin,admin,"system:masters"\n')
@@ -186,6 +187,7 @@ class KubeApiServer(Backend):
             "max-requests-inflight": "3000",
             "max-mutating-requests-inflight": "3000",
             "cert-dir": str(self.folder / "certificates"),
+            **self._flags,
         }
         command = [f"--{flag}={value}" for flag, value in flags.items()]
         return self._spawn(self.name, [find_binary(self._assets, self.name), *command])

@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from berth.live.connection import ConnectionSettingsError, connect, in_cluster
+from berth.live.connection import HOME, ConnectionSettingsError, connect, existing, in_cluster
 from berth.live.listing import Listing, ListingError, list_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from berth.engine.simulation import Progress
-
-_HOME = Path("~/.kube/config")
+    from berth.live.client import Client
 
 
 def list_from(
     kubeconfig: str | None, context: str | None, kinds: Iterable[str], progress: Progress | None
 ) -> Listing:
     """What the cluster of a kubeconfig, by default the user's, holds; whatever is wrong ends the command."""
-    path = _existing(kubeconfig) if kubeconfig else _default()
+    return ask(kubeconfig, context, lambda client: list_cluster(client, kinds, progress))
+
+
+def ask(
+    kubeconfig: str | None, context: str | None, question: Callable[[Client], Awaitable[Listing]]
+) -> Listing:
+    """What the server of a kubeconfig, by default the user's, answers; whatever is wrong ends the command."""
+    has_own = bool(kubeconfig or os.environ.get("KUBECONFIG")) or HOME.expanduser().is_file()
+    if not has_own and not in_cluster():
+        raise click.UsageError(
+            f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {HOME} does not exist"
+        )
 
     async def work() -> Listing:
-        async with await connect(path, context) as client:
-            return await list_cluster(client, kinds, progress)
+        # As kubectl: a pod's own account is for those who have nothing else.
+        async with await connect(existing(kubeconfig) if has_own else None, context) as client:
+            return await question(client)
 
     try:
         return asyncio.run(work())
     except (ConnectionSettingsError, ListingError) as error:
         raise click.ClickException(str(error)) from None
-
-
-def _default() -> str | None:
-    """As kubectl finds it: $KUBECONFIG, which may name several, or ~/.kube/config, or the pod's account."""
-    if given := os.environ.get("KUBECONFIG"):
-        return _existing(given)
-    if (home := _HOME.expanduser()).is_file():
-        return str(home)
-    if in_cluster():
-        return None
-    raise click.UsageError(
-        f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {_HOME} does not exist"
-    )
-
-
-def _existing(paths: str) -> str:
-    if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
-        raise click.ClickException(f"{paths}: no such file")
-    return paths

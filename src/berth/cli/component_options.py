@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
+from berth.kube import names
 from berth.kube.durations import DurationError, parse_duration
 from berth.live.component import StartError
 from berth.live.connection import ConnectionSettingsError
@@ -29,12 +31,37 @@ class _Duration(click.ParamType[float]):
         if isinstance(value, int | float):
             return float(value)
         try:
-            return parse_duration(str(value))
+            found = parse_duration(str(value))
         except DurationError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(f"{error}; write it like 30s or 1m30s", param, ctx)
+        if found < 0:
+            self.fail(f"{value} is negative", param, ctx)
+        return found
 
 
-DURATION = _Duration()
+class _Rate(click.ParamType[float]):
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            found = float(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not 0 < found < math.inf:
+            self.fail(f"{value} is not greater than zero and finite", param, ctx)
+        return found
+
+
+class _LabelKey(click.ParamType[str]):
+    name = "label"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if problems := names.label_key_errors(str(value)):
+            self.fail(f"{value!r} is no label key: {problems[0]}", param, ctx)
+        return str(value)
+
+
+DURATION, RATE, LABEL_KEY = _Duration(), _Rate(), _LabelKey()
 
 
 def connection_options(command: _F) -> _F:
@@ -52,7 +79,7 @@ def operating_options(lease: str, port: int) -> Callable[[_F], _F]:
     """Election, request limits, endpoints and logs; `lease` and `port` are the defaults."""
 
     def decorate(command: _F) -> _F:
-        return _all(command, *_election_options(lease), *_serving_options(port), *_LOG_OPTIONS)
+        return log_options(_all(command, *_election_options(lease), *_serving_options(port)))
 
     return decorate
 
@@ -119,6 +146,11 @@ _LOG_OPTIONS = (
         help="How much to log.",
     ),
 )
+
+
+def log_options(command: _F) -> _F:
+    """How, and how much."""
+    return _all(command, *_LOG_OPTIONS)
 
 
 def _all(command: _F, *options: Callable[[_F], _F]) -> _F:

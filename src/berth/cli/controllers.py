@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.component_options import (
     DURATION,
+    LABEL_KEY,
+    RATE,
     connection_options,
     election_of,
     given,
@@ -42,20 +44,27 @@ LEASE, PORT = "berth-controllers", 10260
     show_default=True,
     help="How long pod affinity may be broken before a pod goes for it.",
 )
-@click.option("--eviction-qps", type=float, default=1.0, show_default=True, help="Evictions a second.")
-@click.option("--eviction-burst", type=int, default=10, show_default=True, help="Evictions at once.")
+@click.option("--eviction-qps", type=RATE, default=1.0, show_default=True, help="Evictions a second.")
+@click.option(
+    "--eviction-burst", type=click.IntRange(1), default=10, show_default=True, help="Evictions at once."
+)
 @click.option(
     "--domain-eviction-qps",
-    type=float,
+    type=RATE,
     default=0.5,
     show_default=True,
     help="Evictions a second in one topology domain.",
 )
 @click.option(
-    "--domain-eviction-burst", type=int, default=5, show_default=True, help="Evictions at once in one domain."
+    "--domain-eviction-burst",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Evictions at once in one domain.",
 )
 @click.option(
     "--eviction-domain",
+    type=LABEL_KEY,
     default=EvictionSettings().domain_key,
     show_default=True,
     metavar="LABEL",

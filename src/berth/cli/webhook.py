@@ -12,7 +12,7 @@ import click
 from cryptography.hazmat.primitives import serialization
 
 from berth import certificates
-from berth.cli.component_options import run_to_the_end
+from berth.cli.component_options import LABEL_KEY, log_options, run_to_the_end
 from berth.kube import names
 from berth.kube.anti_affinity import HOSTNAME, AntiAffinityLimit
 from berth.live import logs
@@ -42,6 +42,7 @@ _FILES = ("ca.crt", "tls.crt", "tls.key")
 @click.option(
     "--allowed-topology-key",
     "topology_keys",
+    type=LABEL_KEY,
     multiple=True,
     default=(HOSTNAME,),
     show_default=True,
@@ -55,16 +56,7 @@ _FILES = ("ca.crt", "tls.crt", "tls.key")
     metavar="NS",
     help="A namespace without the limit; may be repeated.",
 )
-@click.option("--logging-format", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option(
-    "-v",
-    "--v",
-    "verbosity",
-    type=click.IntRange(0, 10),
-    default=2,
-    show_default=True,
-    help="How much to log.",
-)
+@log_options
 @click.pass_context
 def command(
     ctx: click.Context,

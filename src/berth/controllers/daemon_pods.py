@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from berth.controllers.node_matching import matches_node
-from berth.controllers.pods import owner_reference, pod_from
+from berth.controllers.node_matching import matches_lastingly, matches_once
+from berth.controllers.pods import owner_reference, phase, pod_from
 from berth.controllers.templates import REVISION_HASH
 from berth.controllers.views import Meta, Node, Pod, PodSpec, Workload
 from berth.engine.rules.taint_toleration import first_untolerated
@@ -38,26 +38,41 @@ class Eligibility:
         self._gates = gates
         tolerations = [*(spec.tolerations or ()), *daemon_tolerations(host_network=bool(spec.host_network))]
         self._pod = Pod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
-        self._known: dict[str, tuple[Node, tuple[bool, bool]]] = {}
+        self._known: dict[str, tuple[Node, tuple[bool, bool, bool]]] = {}
 
     def of(self, node: Node) -> tuple[bool, bool]:
         """Whether a pod should be started on the node, and whether one that is there may stay."""
+        return self._of(node)[:2]
+
+    def lasts(self, node: Node) -> bool:
+        """Whether the rules that must hold during execution hold; where they do not, no pod is started."""
+        return self._of(node)[2]
+
+    def _of(self, node: Node) -> tuple[bool, bool, bool]:
         name = node.metadata.name or ""
         known = self._known.get(name)
         if known is None or known[0] is not node:
             known = self._known[name] = (node, self._judge(node))
         return known[1]
 
-    def _judge(self, node: Node) -> tuple[bool, bool]:
+    def _judge(self, node: Node) -> tuple[bool, bool, bool]:
         wanted = self._pod.spec.node_name
-        if (wanted and wanted != node.metadata.name) or not matches_node(self._pod, node, self._gates):
-            return False, False
+        if (wanted and wanted != node.metadata.name) or not matches_once(self._pod, node, self._gates):
+            return False, False, False
+        lasts = matches_lastingly(self._pod, node, self._gates)
         taints = (node.spec.taints if node.spec else None) or []
         tolerations = self._pod.spec.tolerations
         if first_untolerated(tolerations, taints) is None:
-            return True, True
+            return lasts, True, lasts
         lasting = [taint for taint in taints if taint.effect == "NoExecute"]
-        return False, first_untolerated(tolerations, lasting) is None
+        return False, first_untolerated(tolerations, lasting) is None, lasts
+
+
+def is_evicted(pod: Pod, node: Node, gates: FeatureGates) -> bool:
+    """Whether a pod breaks a rule of its own that running pods are evicted for."""
+    if not pod.spec.node_name or phase(pod) in ("Succeeded", "Failed"):
+        return False
+    return not matches_lastingly(pod, node, gates)
 
 
 def daemon_tolerations(*, host_network: bool) -> list[Toleration]:

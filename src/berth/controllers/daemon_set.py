@@ -1,7 +1,8 @@
 """DaemonSets: one pod on every node that satisfies its node affinity and whose taints it tolerates.
 
 Eligibility considers both required node affinities, in the spec and in the annotation, so a pod that
-is evicted because its node stopped matching is not made again there.  Pods that fail or are evicted
+is evicted because its node stopped matching is not made again there.  A pod whose rule has to hold
+during execution is not deleted but left to `berth.controllers.eviction`.  Pods that fail or are evicted
 while their node stays eligible are replaced ever more slowly.
 Upstream: pkg/controller/daemon.
 """
@@ -16,7 +17,7 @@ import msgspec
 
 from berth.controllers.cache import Cache, controller_of, key_of
 from berth.controllers.claims import Claim, selecting
-from berth.controllers.daemon_pods import Eligibility, Restraint, daemon_pod, node_of
+from berth.controllers.daemon_pods import Eligibility, Restraint, daemon_pod, is_evicted, node_of
 from berth.controllers.machine import Machine
 from berth.controllers.patches import status_patch
 from berth.controllers.pods import (
@@ -159,9 +160,8 @@ class DaemonSetController(Machine):
             pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
             failed = [pod for pod in pods if phase(pod) == "Failed"]
             living = [pod for pod in pods if phase(pod) != "Failed"]
-            if not stays:
-                for pod in pods:
-                    plan.delete[pod.metadata.uid or ""] = (pod, f"node {name} is no longer eligible")
+            if not stays or not eligibility.lasts(node):
+                plan.delete |= self._unwanted(pods, node, stays=stays)
                 continue
             for pod in failed:
                 self._replace_failed(key, uid, name, pod, plan, now)
@@ -181,6 +181,15 @@ class DaemonSetController(Machine):
                     if not is_terminating(pod):
                         plan.delete[pod.metadata.uid or ""] = (pod, f"node {name or '?'} is gone")
         return plan
+
+    def _unwanted(self, pods: list[Pod], node: Node, *, stays: bool) -> dict[str, tuple[Pod, str]]:
+        """The pods to delete from a node that is not eligible: those that nobody evicts.
+
+        Those who evict for a broken rule ask the budgets first, and say why.
+        """
+        cause = f"node {node.metadata.name} is no longer eligible"
+        evicted = [pod for pod in pods if stays and is_evicted(pod, node, self._gates)]
+        return {pod.metadata.uid or "": (pod, cause) for pod in pods if pod not in evicted}
 
     def _replace_failed(self, key: Key, uid: str, node: str, pod: Pod, plan: _Plan, now: float) -> None:
         """A failed pod is removed once its node's turn has come, which is later each time."""

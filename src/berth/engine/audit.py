@@ -203,7 +203,8 @@ def _is_static(rule: Rule) -> bool:
 def _evictions(cluster: Cluster, entries: list[Entry], budgets: list[DisruptionBudget]) -> list[Eviction]:
     # A mirror pod is a kubelet's own: evicting it would not make it go.
     by_key = {e.key: e for e in entries if MIRROR_POD not in (e.pod.metadata.annotations or {})}
-    leaving = departures(cluster, [breach for breach in all_breaches(cluster) if breach.pod in by_key])
+    breaches = [breach for breach in all_breaches(cluster) if breach.pod in by_key]
+    leaving = departures(cluster, breaches, staying={e.key for e in entries} - by_key.keys())
     targets = landing(cluster, leaving)
     ledger = Ledger(budgets)
     found = []

@@ -56,6 +56,23 @@ class Breach:
     peers: tuple[str, ...] = ()
 
 
+def is_in_the_way(cluster: Cluster, breach: Breach, pod: str) -> bool:
+    """Whether a pod is one of those, named or not, that a breach of anti-affinity is about."""
+    owner, other = cluster.find_pod(breach.pod), cluster.pods.index.get(pod)
+    if breach.kind != ANTI_AFFINITY or owner is None or other is None or breach.pod == pod:
+        return False
+    asked = np.array([cluster.pods.index[breach.pod]], dtype=np.intp)
+    if NOWHERE in (cluster.pods.node[other], cluster.pods.node[asked[0]]):
+        return False
+    return any(
+        standing.owned.path == breach.path
+        and bool(standing.broken[0])
+        and standing.column.ids[cluster.pods.node[other]] == standing.domain[0]
+        and bool((standing.peers == other).any())
+        for standing in LastingAffinity(cluster, owner[0]).anti_affinity(asked)
+    )
+
+
 def owns_execution_rules(pod_class: PodClass) -> frozenset[str]:
     """The kinds of execution-time rules that pods of a class have."""
     if not pod_class.endures:

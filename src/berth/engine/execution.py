@@ -17,6 +17,7 @@ from berth.engine.breaches import (
     breaches_among,
     breaches_of,
     breaches_on,
+    is_in_the_way,
     owns_execution_rules,
 )
 from berth.engine.departures import Departure, departures
@@ -34,6 +35,7 @@ __all__ = [
     "breaches_of",
     "breaches_on",
     "departures",
+    "is_in_the_way",
     "landing",
     "owns_execution_rules",
     "suspects",

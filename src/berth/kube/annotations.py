@@ -27,18 +27,21 @@ from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelecto
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
 
-_FIELD = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
 _MAX_TERMS = 10_000
 
 _T = TypeVar("_T")
+_P = TypeVar("_P", bound=Pod)
 _Rules = TypeVar("_Rules", NodeAffinity, PodAffinity)
 
 
 class AnnotationError(ValueError):
     """The annotation cannot be read; `field` is the path to the offending part."""
 
-    def __init__(self, path: str, detail: str, value: object = None) -> None:
-        self.field = f"{_FIELD}{'.' if path and not path.startswith('[') else ''}{path}"
+    def __init__(
+        self, path: str, detail: str, value: object = None, *, annotation: str = AFFINITY_ANNOTATION
+    ) -> None:
+        dot = "." if path and not path.startswith("[") else ""
+        self.field = f"metadata.annotations[{annotation}]{dot}{path}"
         self.type = "FieldValueInvalid"
         self.detail = detail
         self.value = value
@@ -66,28 +69,46 @@ def annotated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinit
     return merge_affinity_keys(affinity, pod.metadata.labels or {})
 
 
+def without_annotation(pod: _P) -> _P:
+    """The pod as if it had no such annotation."""
+    annotations = {**(pod.metadata.annotations or {})}
+    annotations.pop(AFFINITY_ANNOTATION, None)
+    metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Affinity:
+    return read_rules(text, Affinity, AFFINITY_ANNOTATION)
+
+
+def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
+    """The rules in an annotation's value, JSON or YAML, as a `kind`.
+
+    Raises:
+        AnnotationError: it is not one, or has a field that a `kind` has not.
+    """
     try:
-        raw = _decode(text)
-        affinity = convert(raw, Affinity)
+        raw = _decode(text, annotation)
+        rules = convert(raw, kind)
     except yaml_reader.YamlError as error:
-        raise AnnotationError("", f"is neither JSON nor YAML: {error}", text) from None
+        detail = f"is neither JSON nor YAML: {error}"
+        raise AnnotationError("", detail, text, annotation=annotation) from None
     except DecodeError as error:
-        raise AnnotationError(error.path, error.detail, error.value) from None
+        raise AnnotationError(error.path, error.detail, error.value, annotation=annotation) from None
     # A stock API server cannot warn about a misspelt rule in here, so it must not be ignored.
-    if (unknown := unknown_field(raw, affinity)) is not None:
-        raise AnnotationError(unknown, "unknown field")
-    return affinity
+    if (unknown := unknown_field(raw, rules)) is not None:
+        raise AnnotationError(unknown, "unknown field", annotation=annotation)
+    return rules
 
 
-def _decode(text: str) -> object:
+def _decode(text: str, annotation: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         documents = [document.value for document in yaml_reader.read(text)]
     if len(documents) != 1:
-        raise AnnotationError("", "must hold exactly one affinity object", text)
+        raise AnnotationError("", "must hold exactly one affinity object", text, annotation=annotation)
     return documents[0]
 
 

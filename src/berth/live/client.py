@@ -135,6 +135,13 @@ class Client:
             rejected=self._rejected,
         )
 
+    async def turn(self) -> Client:
+        """Wait for a turn; the client to make one request with that need not wait any more."""
+        if self.limiter is None:
+            return self
+        await self.limiter.acquire(Urgency.URGENT)
+        return self.unlimited()
+
     async def close(self) -> None:
         await self._session.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 import urllib.request
 from pathlib import Path
@@ -20,6 +21,7 @@ from berth.live.client import Client
 from berth.live.ratelimit import Limiter
 
 _log = logging.getLogger(__name__)
+HOME = Path("~/.kube/config")
 # How often credentials that can run out are looked at.
 RENEW_SECONDS = 30.0
 # However often they are rejected, they are not renewed more often than this.
@@ -37,7 +39,11 @@ async def connect(
     patience: float = 30.0,
     limiter: Limiter | None = None,
 ) -> Client:
-    """A client for a kubeconfig, by default the user's, or inside a pod without one the pod's own account."""
+    """A client for a kubeconfig, by default the user's, or inside a pod without one the pod's own account.
+
+    Raises:
+        ConnectionSettingsError: there is none, or it cannot be used.
+    """
     from kubernetes_asyncio import config  # noqa: PLC0415
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
     from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
@@ -46,18 +52,17 @@ async def connect(
 
     configuration = Configuration()
     loader = None
+    path = None if kubeconfig is None and in_cluster() else existing(kubeconfig)
     try:
-        if kubeconfig is None and in_cluster():
+        if path is None:
             config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         else:
-            path = None if kubeconfig is None else str(kubeconfig)
             loader = await config.load_kube_config(path, context=context, client_configuration=configuration)
         transport = RESTClientObject(configuration, maxsize=0)
     except (ConfigException, OSError, ValueError, YAMLError) as error:
-        why = " ".join(str(error).split())
-        raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: {why}") from error
+        raise ConnectionSettingsError(f"{path or 'service account'}: {_why(error, context)}") from error
     except (AttributeError, LookupError, TypeError) as error:  # it reads without looking
-        raise ConnectionSettingsError(f"{kubeconfig or 'kubeconfig'}: it is not a kubeconfig") from error
+        raise ConnectionSettingsError(f"{path or 'service account'}: it is not a kubeconfig") from error
 
     credentials = _Credentials(configuration, loader)
     options: dict[str, Any] = {}
@@ -133,6 +138,38 @@ def _proxy_from_environment(url: str) -> str | None:
     if not parts.hostname or urllib.request.proxy_bypass(parts.netloc):
         return None
     return urllib.request.getproxies().get(parts.scheme)
+
+
+def existing(kubeconfig: str | Path | None = None) -> str:
+    """The file, or the files with colons between them, as kubectl finds them: the one given, or the user's.
+
+    Raises:
+        ConnectionSettingsError: there is none.
+    """
+    given = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG")
+    found = given or str(HOME)
+    if any(Path(path).expanduser().is_file() for path in found.split(os.pathsep) if path):
+        return found if given else str(HOME.expanduser())
+    if not given:
+        raise ConnectionSettingsError(
+            f"there is no kubeconfig: $KUBECONFIG is not set, and {HOME} does not exist; "
+            "name one with --kubeconfig"
+        )
+    source = "" if kubeconfig else " (so says $KUBECONFIG)"
+    raise ConnectionSettingsError(f"{given}{source}: no such file")
+
+
+def _why(error: Exception, context: str | None) -> str:
+    """What the library says about a kubeconfig, in words that say what to do."""
+    text = " ".join(str(error).split()).removeprefix("Invalid kube-config file. ")
+    if text.startswith("Expected key current-context"):
+        return "it has no current-context; choose one with --context"
+    name, of_list, kind = text.removeprefix("Expected object with name ").rpartition(" in ")
+    if of_list and kind.endswith("/contexts list"):
+        listed = "'kubectl config get-contexts' lists those it has"
+        whose = "" if context else ", its current-context"
+        return f"it has no context {name}{whose}; {listed}"
+    return text
 
 
 def in_cluster() -> bool:

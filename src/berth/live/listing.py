@@ -10,7 +10,15 @@ import msgspec
 
 from berth.kube.manifests import Manifest, listed
 from berth.live.client import PAGE, Client
-from berth.live.errors import ApiError, Expired, Forbidden, NotFound, TooManyRequests, Unreachable
+from berth.live.errors import (
+    ApiError,
+    Expired,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from berth.machinery.contract import (
     BUDGETS,
     CLAIMS,
@@ -68,16 +76,8 @@ async def list_cluster(
     """
     asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
     resources = (*REQUIRED, *_CONTEXT, *STORAGE, *asked)
-    lister = _Lister(client, progress)
-    problem = ""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = {resource: group.create_task(lister.items(resource)) for resource in resources}
-    except* ApiError as errors:
-        problem = _first(errors)  # what is raised here would end up in a group, too
-    if problem:
-        raise ListingError(problem)
-    found = {resource: task.result() for resource, task in tasks.items()}
+    lister = Lister(client, progress)
+    found = await lister.all(resources)
     whole = all(found[resource] is not None for resource in STORAGE)
     if not whole:
         # Claims without their volumes, or the other way round, would look like mistakes of the pods.
@@ -96,12 +96,33 @@ def _created(manifest: Manifest) -> str:
     return (view.metadata.creation_timestamp or "") if view is not None else ""
 
 
-class _Lister:
-    def __init__(self, client: Client, progress: Progress | None) -> None:
+class Lister:
+    """Lists resources, those in `required` or not at all."""
+
+    def __init__(
+        self, client: Client, progress: Progress | None, required: Iterable[Resource] = REQUIRED
+    ) -> None:
+        self._required = frozenset(required)
         self._client = client
         self._progress = progress
         self._counts: dict[Resource, tuple[int, int]] = {}
         self.notes: list[str] = []
+
+    async def all(self, resources: Iterable[Resource]) -> dict[Resource, list[msgspec.Raw] | None]:
+        """What there is of each resource; None for those that have to be left out.
+
+        Raises:
+            ListingError: a required one cannot be listed, or the server does not answer.
+        """
+        problem = ""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {resource: group.create_task(self.items(resource)) for resource in resources}
+        except* ApiError as errors:
+            problem = _first(errors)  # what is raised here would end up in a group, too
+        if problem:
+            raise ListingError(problem)
+        return {resource: task.result() for resource, task in tasks.items()}
 
     async def items(self, resource: Resource) -> list[msgspec.Raw] | None:
         """All of a resource; None if it may be left out and has to be."""
@@ -110,11 +131,14 @@ class _Lister:
         except Unreachable as error:
             raise Unreachable(f"{self._client.url} cannot be reached: {error}") from error
         except (Forbidden, NotFound) as error:
-            if resource in REQUIRED:
+            if resource in self._required:
                 raise _refused(self._client, resource, error) from error
             why = "there are none" if isinstance(error, NotFound) else str(error)
             self.notes.append(f"{resource.name} are left out, since the server does not list them: {why}")
             return None
+        except Unauthorized as error:
+            message = f"{self._client.url} does not accept these credentials: {error}"
+            raise ApiError(error.code, error.reason, message) from error
         except ApiError as error:
             raise _refused(self._client, resource, error) from error
 

@@ -24,6 +24,10 @@ Clock = Callable[[], float]
 
 async def perform(client: Client, action: Action, clock: Clock) -> Outcome:
     """Carry an action out; whatever happens is an outcome."""
+    if isinstance(action, Evict) and action.meant is not None:
+        client = await client.turn()
+        if not action.meant():
+            return Outcome(at=clock(), code=409, reason="Conflict", message="no longer meant")
     try:
         body = await _request(client, action)
     except ApiError as error:

@@ -14,12 +14,12 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.live.performing import perform
-from berth.machinery.contract import Action, Controller, Event, Outcome, Resource
+from berth.machinery.contract import Action, Controller, Event, Evict, Outcome, Resource
 
 _log = logging.getLogger(__name__)
 
@@ -27,10 +27,19 @@ CONCURRENCY = 16  # actions of one machine
 REQUESTS = 64  # of all machines together
 # Machines are given a moment to hear of more before they are asked, so that a burst is one question.
 GATHER = 0.002
+# When told to end: as long the answer to an eviction is waited for, and for what is to be said about it.
+LAST_WORDS = 3.0
 
 
 class Listener(Protocol):
     def handle(self, event: Event) -> None: ...
+
+
+@runtime_checkable
+class Leaving(Protocol):
+    """A machine that has something to say when it ends."""
+
+    def farewell(self, now: float) -> list[Action]: ...
 
 
 class Runner:
@@ -38,6 +47,7 @@ class Runner:
 
     Attributes:
         informers: By resource, made from what the machines watch.
+        leaving: Nothing is begun any more.
     """
 
     def __init__(
@@ -57,6 +67,7 @@ class Runner:
         self._listeners: dict[Resource, list[_Shell]] = defaultdict(list)
         self.clock = clock
         self._requests = asyncio.Semaphore(REQUESTS)
+        self.leaving = False
         for shell in self._shells:
             for resource in shell.controller.watches:
                 self._listeners[resource].append(shell)
@@ -78,10 +89,23 @@ class Runner:
                 group.create_task(informer.run(), name=f"inform {informer.resource.name}")
 
     async def act(self) -> None:
-        """Do what the machines ask for, once everything was listed."""
-        async with asyncio.TaskGroup() as group:
-            for shell in self._shells:
-                group.create_task(shell.run(group), name=f"run {shell.controller.name}")
+        """Do what the machines ask for, once everything was listed.
+
+        When cancelled, evictions that were sent are waited for, and what machines have to say about them is
+        written: nothing new is begun.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for shell in self._shells:
+                    group.create_task(shell.run(group), name=f"run {shell.controller.name}")
+        except asyncio.CancelledError:
+            last = [action for shell in self._shells for action in shell.farewell()]
+            requests = [asyncio.ensure_future(perform(self._client, a, self.clock)) for a in last]
+            if requests:
+                await asyncio.wait(requests, timeout=LAST_WORDS)
+            for request in requests:
+                request.cancel()
+            raise
 
     async def synced(self) -> None:
         """Wait until everything was listed once."""
@@ -112,6 +136,8 @@ class Runner:
 
     async def perform(self, action: Action) -> Outcome:
         async with self._requests:
+            if self.leaving:
+                raise asyncio.CancelledError
             return await perform(self._client, action, self.clock)
 
 
@@ -158,9 +184,31 @@ class _Shell:
         finally:
             self._sleeps_until = -math.inf
 
+    def farewell(self) -> list[Action]:
+        if isinstance(self.controller, Leaving):
+            return self.controller.farewell(self._runner.clock())
+        return []
+
+    async def _to_the_end(self, action: Evict) -> Outcome:
+        """Whether a pod was evicted has to be known, also by those who are told to end."""
+        request = asyncio.ensure_future(self._runner.perform(action))
+        try:
+            await asyncio.wait({request})
+        except asyncio.CancelledError:
+            self._runner.leaving = True
+            await asyncio.wait({request}, timeout=LAST_WORDS)
+            if request.done():
+                self.controller.done(action, request.result())
+            request.cancel()
+            raise
+        return request.result()
+
     async def _perform(self, action: Action) -> None:
         try:
-            outcome = await self._runner.perform(action)
+            if isinstance(action, Evict):
+                outcome = await self._to_the_end(action)
+            else:
+                outcome = await self._runner.perform(action)
         finally:
             self._slots.release()
         if not outcome.ok:

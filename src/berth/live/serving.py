@@ -290,7 +290,7 @@ def _listen(settings: ServingSettings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=128)
     except OSError as error:
-        why = error.strerror or str(error)
+        why = (error.strerror or str(error)).partition(" (while attempting")[0]
         raise ServingError(f"cannot listen on port {settings.port} of {settings.host}: {why}") from None
 
 
@@ -302,10 +302,19 @@ def _context(settings: ServingSettings) -> ssl.SSLContext:
         certificate, key = self_signed("berth", names, dt.datetime.now(dt.UTC))
         _load(context, key + certificate)
         return context
+    for file in (settings.cert_file, settings.key_file):
+        if file is not None and not file.is_file():
+            raise ServingError(f"{file}: the certificate cannot be used: no such file")
     try:
         context.load_cert_chain(settings.cert_file, settings.key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ServingError(f"{settings.cert_file}: the certificate cannot be used: {error}") from None
+    except ssl.SSLError as error:
+        raise ServingError(
+            f"{settings.cert_file}: the certificate cannot be used: it is no certificate in PEM form, "
+            f"or {settings.key_file} is not its key ({error.reason or error})"
+        ) from None
+    except OSError as error:
+        why = error.strerror or error
+        raise ServingError(f"{settings.cert_file}: the certificate cannot be used: {why}") from None
     return context
 
 

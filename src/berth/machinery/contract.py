@@ -6,7 +6,7 @@ A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -76,6 +76,20 @@ LABELLED_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 CUSTOM_RESOURCES = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+# Karmada's.
+CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
+POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
+CLUSTER_POLICIES = Resource(
+    "policy.karmada.io",
+    "v1alpha1",
+    "clusterpropagationpolicies",
+    "ClusterPropagationPolicy",
+    namespaced=False,
+)
+RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
+CLUSTER_BINDINGS = Resource(
+    "work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False
 )
 
 
@@ -152,11 +166,17 @@ class DeleteAll(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict(Action):
-    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod."""
+    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod.
+
+    Attributes:
+        meant: Asked right before the request is sent; if it says no, nothing is sent, and the outcome is
+            a conflict.
+    """
 
     uid: str | None = None
     resource_version: str | None = None
     grace: int | None = None
+    meant: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from berth.controllers.eviction import EvictionSettings
-from berth.controllers.eviction.decisions import BROKEN, EVICTED, HEALED, WOULD_EVICT
+from berth.controllers.eviction.decisions import BROKEN, EVICTED, HEALED, INVALID, WOULD_EVICT
+from berth.engine.execution import Departure
 from berth.engine.options import Options
 from berth.kube.gates import FeatureGates
-from berth.machinery.contract import BUDGETS, NODES, PODS, Action, Evict, Get, Outcome, Patch
-from tests.controllers.eviction.world import World, interfere_once, needs_label
+from berth.machinery.contract import BUDGETS, NODES, PODS, Action, Create, Evict, Get, Outcome, Patch
+from tests.controllers.eviction.world import LASTING, World, interfere_once, needs_label
 from tests.controllers.script import Raw
 
 RULE = needs_label("userB", "allow")
+
+
+class Killed(Exception):  # noqa: N818
+    """The process ends."""
 
 
 def world(settings: EvictionSettings | None = None) -> World:
@@ -306,9 +312,6 @@ def test_nothing_is_forgotten_when_the_process_is_killed(step: type[Action]) -> 
     made = world()
     made.relabel("n1", userB=None)
 
-    class Killed(Exception):  # noqa: N818
-        pass
-
     def kill(action: Action) -> None:
         if isinstance(action, step):
             raise Killed
@@ -323,6 +326,21 @@ def test_nothing_is_forgotten_when_the_process_is_killed(step: type[Action]) -> 
     assert made.going() == {"b"}
 
 
+@pytest.mark.parametrize("code", [0, 409, 503])
+def test_a_condition_that_could_not_be_taken_back_is_taken_back_later(code: int) -> None:
+    """The server was away or busy at that moment."""
+    made = world()
+    refused(made)
+    away = Outcome(at=made.now, code=code, reason="Conflict" if code == 409 else "")
+    made.refuse = lambda action: away if isinstance(action, Patch) and action.resource is PODS else None
+    made.relabel("n1", userB="allow")
+    made.settle()
+    assert made.condition("b")[0] == "True"
+    made.refuse = lambda _: None
+    made.advance(10)
+    assert made.condition("b")[0] == "False"
+
+
 def test_a_condition_left_by_a_process_that_was_killed_is_taken_back() -> None:
     """If the rules hold by the time the next one starts."""
     made = world()
@@ -333,6 +351,87 @@ def test_a_condition_left_by_a_process_that_was_killed_is_taken_back() -> None:
     made.restart()
     made.settle()
     assert made.condition("b")[0] == "False"
+
+
+def test_a_label_that_returns_before_the_eviction_is_sent_keeps_the_pod() -> None:
+    """Requests may have to wait for their turn: what is known by then decides."""
+    made = world()
+    made.relabel("n1", userB=None)
+    interfere_once(made, Evict, lambda: made.relabel("n1", userB="allow"))
+    made.advance(60)
+    assert made.going() == set()
+    assert made.condition("b")[0] == "False"
+    assert made.metric("pod_failed_eviction_node_affinity_total", pod="b", namespace="default") == 0
+
+
+def test_an_annotation_that_cannot_be_read_is_reported_once() -> None:
+    """Its rules cannot be enforced, those in the spec are."""
+    made = world()
+    made.change(PODS, "b", {"metadata": {"annotations": {"berth.dev/affinity": "{"}}})
+    made.advance(600)
+    assert made.metric("affinity_invalid_annotations") == 1
+    (event,) = made.events("InvalidAffinityAnnotation")
+    assert event["involvedObject"]["name"] == "b"
+    (decision,) = made.said(INVALID)
+    assert decision.warns
+    made.relabel("n1", userB=None)
+    made.settle()
+    assert made.going() == {"b"}
+
+
+@pytest.mark.parametrize("expression", [{"operator": "in", "values": ["allow"]}, {"operator": "In"}])
+def test_nobody_goes_for_a_rule_that_no_server_would_take(expression: Raw) -> None:
+    """A misspelt rule can never hold."""
+    made = world()
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "userB", **expression}]}]}
+    rule = json.dumps({"nodeAffinity": {LASTING: terms}})
+    made.change(PODS, "other", {"metadata": {"annotations": {"berth.dev/affinity": rule}}})
+    made.advance(600)
+    assert made.attempts() == []
+    (event,) = made.events("InvalidAffinityAnnotation")
+    assert "operator" in event["message"] or "values" in event["message"]
+
+
+def test_another_pod_with_the_same_mistake_is_reported_as_well() -> None:
+    """Even if it has the same name."""
+    made = world()
+    for _ in range(2):
+        made.pod("wrong", "n2", annotations={"berth.dev/affinity": "{"})
+        made.settle()
+        made.vanish("wrong")
+    made.settle()
+    assert len(made.events("InvalidAffinityAnnotation")) == 2
+    assert made.metric("affinity_invalid_annotations") == 0
+
+
+def test_an_annotation_that_can_be_read_again_counts_again() -> None:
+    made = world()
+    rule = json.dumps(needs_label("gone"))
+    made.change(PODS, "other", {"metadata": {"annotations": {"berth.dev/affinity": "{"}}})
+    made.settle()
+    made.change(PODS, "other", {"metadata": {"annotations": {"berth.dev/affinity": rule}}})
+    made.settle()
+    assert made.going() == {"other"}
+    assert made.metric("affinity_invalid_annotations") == 0
+
+
+def test_what_is_left_to_say_is_said_at_the_end() -> None:
+    """The eviction was answered when the process was told to end."""
+    made = world()
+    made.relabel("n1", userB=None)
+    machine = made.machine
+    learn = machine.done
+
+    def learn_and_end(action: Action, outcome: Outcome) -> None:
+        learn(action, outcome)
+        if isinstance(action, Evict):
+            raise Killed
+
+    machine.done = learn_and_end  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        made.settle()
+    last = machine.farewell(made.now)
+    assert [type(action) for action in last] == [Patch, Create]
 
 
 def test_in_a_dry_run_nothing_is_written() -> None:
@@ -346,6 +445,45 @@ def test_in_a_dry_run_nothing_is_written() -> None:
     assert decision.details["replacement"] == "n2"
     assert made.metric("affinity_evictions_dry_run_total", kind="node") == 1
     assert made.metric("affinity_violations", kind="node") == 1
+
+
+def test_a_dry_run_looks_for_places_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else happens in the cluster meanwhile."""
+    made = world(EvictionSettings(dry_run=True))
+    asked: list[str] = []
+    landing = made.machine.planning.landing
+
+    def counted(going: Sequence[Departure]) -> dict[str, str | None]:
+        asked.extend(departure.pod for departure in going)
+        return landing(going)
+
+    made.relabel("n1", userB=None)
+    made.settle()
+    monkeypatch.setattr(made.machine.planning, "landing", counted)
+    for number in range(5):
+        made.relabel("n2", other=str(number))
+        made.settle()
+    assert asked == []
+
+
+def test_an_answer_that_comes_after_the_next_pod_counts() -> None:
+    """The pod is gone, and another one has its name and has to go as well, before the answer is there."""
+    made = world()
+    made.relabel("n1", userB=None)
+    answered: list[str] = []
+
+    def late(action: Action) -> Outcome | None:
+        if not isinstance(action, Evict) or answered:
+            return None
+        answered.append(action.uid or "")
+        made.swap("b", "n1", RULE)
+        made.settle()
+        return Outcome(at=made.now)
+
+    made.refuse = late
+    made.settle()
+    assert made.going() == {"b"}
+    assert made.metric("evictions_node_affinity_total") == 2
 
 
 def test_after_a_node_returns_its_pods_are_judged() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from berth.controllers.eviction import EvictionSettings, Rate
 from berth.controllers.eviction.decisions import BACKED_OFF
-from berth.machinery.contract import PODS, REPLICA_SETS, Action, Evict, Outcome
+from berth.machinery.contract import PODS, REPLICA_SETS, Action, Evict, Get, Outcome
 from tests.controllers.eviction.world import World, needs_label
 
 RULE = needs_label("user", "b")
@@ -113,11 +115,12 @@ def test_a_refused_pod_does_not_hold_up_the_others_of_its_owner() -> None:
     assert "w0" not in world.going()
 
 
-def test_an_eviction_that_nobody_answered_may_have_happened() -> None:
+@pytest.mark.parametrize("code", [0, 500, 504])
+def test_an_eviction_without_a_sure_answer_may_have_happened(code: int) -> None:
     """So the next pod waits for its replacement as well."""
     world = service()
     world.relabel("old", user=None)
-    lost = Outcome(at=world.now, code=0, message="connection reset")
+    lost = Outcome(at=world.now, code=code, message="nobody knows")
 
     def lose(action: Action) -> Outcome | None:
         if not isinstance(action, Evict):
@@ -159,6 +162,30 @@ def test_after_a_restart_an_owner_that_is_not_whole_is_waited_for() -> None:
     world.pod("n0", "new", RULE, owner=owner)
     world.settle()
     assert len(world.going()) == 1
+
+
+def test_a_pod_that_is_replaced_under_its_name_holds_nobody_up() -> None:
+    """It was marked, and had another uid by the time its eviction would have been sent."""
+    world = service()
+    owner = owner_of(world)
+    swapped: list[str] = []
+
+    def swap(action: Action) -> Outcome | None:
+        if isinstance(action, Get) and not swapped:
+            swapped.append(one_marked(world))
+            world.swap(swapped[0], "old", RULE, owner=owner)
+        return None
+
+    world.refuse = swap
+    world.relabel("old", user=None)
+    world.settle()
+    assert swapped
+    assert len(world.going()) == 1
+
+
+def one_marked(world: World) -> str:
+    (name,) = [name for name in world.names(PODS) if world.condition(name)[0] == "True"]
+    return name
 
 
 def test_daemons_are_not_paced() -> None:
@@ -234,6 +261,25 @@ def test_an_owner_that_comes_back_is_backed_off_and_reported() -> None:
     events = world.events("EvictionBackOff")
     assert "a scheduler that knows its rules" in events[0]["message"]
     assert all(event["type"] == "Warning" for event in events)
+
+
+def test_a_replacement_of_the_same_name_that_is_right_is_no_return() -> None:
+    """The eviction of its predecessor was refused, and somebody else removed it."""
+    world = service(replicas=1)
+    owner = owner_of(world)
+    world.relabel("old", user=None)
+    world.settle()
+    world.replace("w0", "w0", "new", affinity=RULE, owner=owner)
+    world.budget("pdb", "web", allowed=0)
+    world.advance(60)
+    world.relabel("new", user=None)
+    world.labelled("newer", user="b")
+    world.settle()
+    assert world.attempts() == ["w0", "w0"]
+    world.swap("w0", "newer", RULE, owner=owner)
+    world.advance(60)
+    assert world.events("EvictionBackOff") == []
+    assert world.attempts() == ["w0", "w0"]
 
 
 def test_a_rule_that_breaks_later_is_no_return() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from berth.controllers.eviction import EvictionSettings
+from berth.controllers.eviction import EvictionSettings, Rate
 from berth.engine.options import Options
 from berth.kube.gates import FeatureGates
-from berth.machinery.contract import NAMESPACES, NODES, PODS
-from tests.controllers.eviction.world import HOSTNAME, ZONE, World, apart_from, near
+from berth.machinery.contract import BUDGETS, NAMESPACES, NODES, PODS, Evict, Patch
+from tests.controllers.eviction.world import HOSTNAME, ZONE, World, apart_from, interfere_once, near
 from tests.controllers.script import Raw
 
 
@@ -71,6 +71,18 @@ def test_the_grace_starts_anew_with_every_violation() -> None:
     assert world.going() == {"follower"}
 
 
+def test_a_follower_of_the_same_name_has_its_own_grace() -> None:
+    world = pair()
+    world.vanish("leader")
+    world.advance(29)
+    world.vanish("follower")
+    world.pod("follower", "n1", near("leader"), app="follower")
+    world.advance(29)
+    assert world.attempts() == []
+    world.advance(2)
+    assert world.attempts() == ["follower"]
+
+
 def test_the_grace_can_be_none() -> None:
     world = pair(EvictionSettings(grace=0))
     world.vanish("leader")
@@ -112,6 +124,49 @@ def test_a_follower_that_is_refused_is_retried_until_a_leader_is_back() -> None:
     assert world.condition("follower")[0] == "False"
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_leader_that_the_watch_has_not_shown_yet_keeps_its_follower(*, refused: bool) -> None:
+    """The mark has to come back by the same watch before anybody goes for it."""
+    world = pair()
+    world.vanish("leader")
+    if refused:
+        world.budget("pdb", "follower", allowed=0)
+    world.advance(31 if refused else 29)
+    asked = len(world.attempts())
+    assert bool(asked) is refused
+    world.held.add(PODS)
+    world.pod("leader-2", "n1", app="leader")
+    if refused:
+        world.change(BUDGETS, "pdb", {"status": {"disruptionsAllowed": 1}})
+    world.advance(60)
+    assert len(world.attempts()) == asked
+    world.deliver()
+    world.advance(60)
+    assert len(world.attempts()) == asked
+    assert world.condition("follower")[0] == "False"
+
+
+def test_a_condition_from_before_a_restart_is_taken_back_if_the_rule_heals_in_its_new_grace() -> None:
+    world = pair()
+    world.budget("pdb", "follower", allowed=0)
+    world.vanish("leader")
+    world.advance(40)
+    assert world.condition("follower")[0] == "True"
+    world.restart()
+    world.advance(10)
+    world.pod("leader-2", "n1", app="leader")
+    world.advance(10)
+    assert world.condition("follower")[0] == "False"
+
+
+def test_a_leader_whose_annotation_cannot_be_read_leads_all_the_same() -> None:
+    world = pair()
+    world.change(PODS, "leader", {"metadata": {"annotations": {"berth.dev/affinity": "{"}}})
+    world.advance(60)
+    assert world.attempts() == []
+    assert len(world.events("InvalidAffinityAnnotation")) == 1
+
+
 # --- anti-affinity ------------------------------------------------------------------------------------
 
 
@@ -149,6 +204,98 @@ def test_nobody_goes_for_a_pod_that_is_going() -> None:
     world.vanish("noise-2")
     world.advance(300)
     assert world.attempts() == ["noise-2"]
+
+
+def test_nobody_goes_for_a_pod_that_somebody_else_deletes_meanwhile() -> None:
+    """The budget allows it in the end, when it is not needed any more."""
+    world = neighbours()
+    world.budget("pdb", "quiet", allowed=0)
+    world.pod("noise-2", "n1", app="noise")
+    world.settle()
+    assert world.attempts() == ["quiet"]
+    world.delete(PODS, "noise-2")
+    world.change(BUDGETS, "pdb", {"status": {"disruptionsAllowed": 1}})
+    world.advance(25)
+    assert world.attempts() == ["quiet"]
+    world.vanish("noise-2")
+    world.advance(60)
+    assert world.going() == set()
+
+
+def test_a_pod_that_is_in_nobodys_way_any_more_stays() -> None:
+    """Though the rule is still broken by others, and there are more of them than its breach names."""
+    rate = Rate(qps=0.2, burst=1)
+    world = World(EvictionSettings(rate=rate, max_share=1.0))
+    world.labelled("n1")
+    for number in range(13):
+        world.pod(f"noise-{number:02}", "n1", app="noise")
+    world.pod("quiet", "n1", apart_from("noise"), app="quiet", priority=10)
+    world.settle()
+    (first,) = world.going()
+    left = {item["metadata"]["name"] for item in world.all(PODS)} - {"quiet", first}
+    calm = sorted(left)[-2:]
+    for name in calm:
+        world.change(PODS, name, {"metadata": {"labels": {"app": "calm"}}})
+    world.advance(600)
+    assert set(world.attempts()) == (left | {first}) - set(calm)
+
+
+def test_the_last_moment_counts() -> None:
+    """One is in another zone by the time its eviction would be sent; the other one is still in the way."""
+    world = neighbours(priority=10, rule=apart_from("noise", ZONE))
+    world.labelled("n3")
+    world.pod("noise-2", "n3", app="noise")
+    world.pod("noise-3", "n1", app="noise")
+    interfere_once(world, Evict, lambda: world.relabel("n3", **{ZONE: "c"}))
+    world.advance(60)
+    assert world.going() == {"noise-3"}
+    assert world.condition("noise-2")[0] == "False"
+
+
+def test_nobody_goes_by_a_plan_that_is_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long plans are made anew only now and then."""
+    monkeypatch.setattr("berth.controllers.eviction.planning.LONG", 0)
+    world = neighbours()
+    world.budget("pdb", "quiet", allowed=0)
+    world.pod("noise-2", "n1", app="noise")
+    world.settle()
+    assert world.attempts() == ["quiet"]
+    world.delete(PODS, "noise-2")
+    world.change(BUDGETS, "pdb", {"status": {"disruptionsAllowed": 1}})
+    world.advance(25)
+    assert world.attempts() == ["quiet"]
+
+
+def test_the_condition_says_since_when_and_when_it_was_looked_at_last() -> None:
+    world = neighbours()
+    world.budget("pdb", "quiet", allowed=0)
+    world.pod("noise-2", "n1", app="noise")
+    times = []
+    for _ in range(2):
+        world.advance(10)
+        conditions = world.get(PODS, "quiet")["status"]["conditions"]
+        (target,) = [each for each in conditions if each["type"] == "DisruptionTarget"]
+        times.append((target["lastTransitionTime"], target["lastProbeTime"]))
+    assert times[0][0] == times[1][0]
+    assert times[0][1] < times[1][1]
+
+
+def test_a_restart_takes_nothing_back_from_those_who_go_for_others() -> None:
+    """The condition of the pod in the way stays what it is."""
+    world = neighbours(priority=10)
+    world.budget("pdb", "noise", allowed=0)
+    world.pod("noise-2", "n1", app="noise")
+    world.settle()
+    assert world.condition("noise-2") == ("True", "RequiredPodAffinityViolation")
+    world.done.clear()
+    world.restart()
+    world.settle()
+    statuses = [
+        action.body["status"]["conditions"][0]["status"]
+        for action in world.done
+        if isinstance(action, Patch) and isinstance(action.body, dict) and action.resource is PODS
+    ]
+    assert set(statuses) == {"True"}
 
 
 def test_a_label_makes_a_neighbour() -> None:

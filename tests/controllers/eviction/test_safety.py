@@ -7,8 +7,8 @@ import pytest
 from berth.controllers.eviction import EvictionSettings, Rate
 from berth.controllers.eviction.decisions import HALTED, RESUMED
 from berth.controllers.eviction.safety import CLUSTER
-from berth.machinery.contract import NAMESPACES
-from tests.controllers.eviction.world import World, needs_label
+from berth.machinery.contract import NAMESPACES, Get
+from tests.controllers.eviction.world import ZONE, World, interfere_once, needs_label
 
 RULE = needs_label("user", "b")
 FAST = Rate(qps=1000, burst=1000)
@@ -144,14 +144,18 @@ def test_a_halt_ends_when_a_person_says_so(released: str) -> None:
 
 def test_another_domain_goes_on() -> None:
     """Unless it is too much for the whole cluster."""
-    world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=12, staying=8)
+    world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=0, staying=8)
+    world.relabel("theirs", user="b")
     world.labelled("there", "b", user="b")
     world.pod("d", "there", RULE)
+    for number in range(12):
+        world.pod(f"b{number}", "theirs", RULE)
     for number in range(30):
         world.pod(f"e{number}", "new")
+    world.settle()
+    world.relabel("theirs", user=None)
     world.relabel("there", user=None)
     world.settle()
-    world.advance(60)
     assert world.going() == {"d"}
     assert set(world.machine.brake.halts) == {"a"}
     assert CLUSTER not in world.machine.brake.halts
@@ -163,3 +167,45 @@ def test_a_halt_survives_a_restart() -> None:
     world.advance(600)
     assert world.attempts() == []
     assert world.metric("affinity_evictions_halted", domain="a") > 0.5
+
+
+def test_a_halt_does_not_end_because_more_pods_come() -> None:
+    """12 of 26 would be less than the share; neither a person nor a label said that they may go."""
+    world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=12, staying=8)
+    for number in range(6):
+        world.pod(f"d{number}", "ours")
+    world.advance(600)
+    assert world.attempts() == []
+
+
+def test_a_halt_stops_those_that_are_on_their_way() -> None:
+    """6 of 18 may go; before one of them has gone it is 14."""
+    world = World(EvictionSettings(rate=FAST, domain_rate=FAST))
+    for node, pods in (("n1", 6), ("n2", 8)):
+        world.labelled(node, user="b")
+        for number in range(pods):
+            world.pod(f"{node}-{number}", node, RULE)
+    world.labelled("n3")
+    for number in range(4):
+        world.pod(f"n3-{number}", "n3")
+    world.settle()
+    world.relabel("n1", user=None)
+    interfere_once(world, Get, lambda: world.relabel("n2", user=None))
+    assert world.attempts() == []
+    assert world.metric("affinity_evictions_waiting", reason="halted") == 14
+
+
+def test_a_node_that_loses_its_zone_as_well_still_counts_there() -> None:
+    """All labels of a zone's nodes are wiped away: 10 of its 10 pods, and a third of the cluster's."""
+    world = World(EvictionSettings(rate=FAST, domain_rate=FAST))
+    for zone in "abc":
+        for node in (f"{zone}1", f"{zone}2"):
+            world.labelled(node, zone, user="b")
+            for number in range(5):
+                world.pod(f"{node}-{number}", node, RULE)
+    world.settle()
+    for node in ("a1", "a2"):
+        world.relabel(node, user=None, **{ZONE: None})
+    world.advance(600)
+    assert world.attempts() == []
+    assert set(world.machine.brake.halts) == {"a"}

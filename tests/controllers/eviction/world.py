@@ -15,6 +15,7 @@ from berth.machinery.contract import (
     ADDED,
     BUDGETS,
     EVENTS,
+    MODIFIED,
     NAMESPACES,
     NODES,
     PODS,
@@ -177,6 +178,16 @@ class World(Script):
         """A pod that terminates is gone, and its owner has made another one that is Ready."""
         self.vanish(old)
         self.pod(new, node, **pod)
+
+    def swap(self, name: str, node: str, affinity: Raw | None = None, **pod: Any) -> None:
+        """While the watch was cut, a pod went and another one of its name came: it shows as one change."""
+        del self.objects[PODS, "default", name]
+        kept, self._kept = self._kept, []
+        self.held.add(PODS)
+        self.pod(name, node, affinity, **pod)
+        self.held.discard(PODS)
+        self._kept = kept
+        self._tell(Event(PODS, MODIFIED, self._view(PODS, self.get(PODS, name))))
 
     # --- what was done ------------------------------------------------------------------------------
 

@@ -136,6 +136,17 @@ def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes()
     assert (mirror.bound, mirror.unreadable) == ({}, {})
 
 
+def test_a_running_pod_with_an_unreadable_annotation_takes_its_room() -> None:
+    story = Story()
+    story.nodes("n1")
+    metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1000"}}}
+    story.create(PODS, {"metadata": metadata, "spec": {"nodeName": "n1", "containers": [container]}})
+    story.pod("p")
+    story.settle()
+    assert story.landing["p"] is None
+
+
 def test_each_profile_places_by_its_own_rules() -> None:
     plain = Options()
     careless = Options(disabled=frozenset({"NodeResourcesFit"}))

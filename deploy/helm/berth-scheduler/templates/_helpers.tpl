@@ -18,7 +18,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "berth.labels" -}}
 {{ include "berth.selector" . }}
-app.kubernetes.io/component: scheduler
+app.kubernetes.io/component: {{ include "berth.component" . }}
 app.kubernetes.io/part-of: berth
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -33,11 +33,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{- define "berth.component" -}}scheduler{{- end -}}
+
+{{- /* Two releases must not share a lease, or one of them would never do anything. */ -}}
+{{- define "berth.lease" -}}
+{{- dig "leaderElection" "resourceName" (include "berth.fullname" .) .Values.config -}}
+{{- end -}}
+
 {{- define "berth.config" -}}
 {{- $election := dict
   "leaderElect" true
   "resourceLock" "leases"
-  "resourceName" "berth-scheduler"
+  "resourceName" (include "berth.lease" .)
   "resourceNamespace" .Release.Namespace
   "leaseDuration" "15s"
   "renewDeadline" "10s"

@@ -1,6 +1,8 @@
 """Execution-time affinity: pods whose required rules stop holding are evicted, promptly and politely.
 
 - `finding`: which rules are broken, by the engine's judgement; `ledger` since when.
+- `reading`: which rules are none.
+- `census`: how many pods run where.
 - `planning`: who has to go, in which order.
 - `safety`: how fast, and when nobody at all; `pacing`: one of an owner at a time, and no circles.
 - `evicting`: each pod through its steps.

@@ -15,7 +15,8 @@ WAITING = "Eviction waits"
 HALTED = "Evictions halted"
 RESUMED = "Evictions resumed"
 BACKED_OFF = "Owner backed off"
-_WARNINGS = frozenset({REFUSED, HALTED, BACKED_OFF})
+INVALID = "Annotation is not valid"
+_WARNINGS = frozenset({REFUSED, HALTED, BACKED_OFF, INVALID})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ A pod is marked (its `DisruptionTarget` condition, written only if the pod is as
 read once more from the server, and then it is evicted on condition that it is still the pod, in the version,
 that was marked.  Before each step its rules are judged again.  So whatever changes meanwhile, the pod
 is looked at anew instead of evicted.
+
+A rule about other pods is judged by the watch alone.  There the mark has to come back through the watch
+first: then whatever happened to any pod before it was written is known, too.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
 from berth.controllers.eviction import decisions
 from berth.controllers.eviction.decisions import Decision
 from berth.controllers.eviction.desk import Desk
 from berth.controllers.eviction.finding import details_of, key_of
+from berth.controllers.eviction.metrics import NODE_KIND
 from berth.controllers.eviction.pacing import owner_id
 from berth.controllers.eviction.planning import Planned
 from berth.controllers.eviction.safety import name_of
@@ -30,6 +35,8 @@ from berth.controllers.eviction.signals import (
     refusal,
 )
 from berth.controllers.views import Bare, Budget, Node, Pod
+from berth.engine.cluster import pod_name
+from berth.engine.execution import NODE
 from berth.kube.selectors import parse_label_selector
 from berth.machinery.contract import NODES, PODS, Action, Evict, Get, Outcome
 
@@ -41,8 +48,9 @@ _AT_ONCE = 1.0
 # A pod that was evicted is seen to go by then.
 _SEEN = 30.0
 
-# Answers after which the eviction may have happened all the same; 0 is none at all.
-_UNSURE = frozenset({0, 502, 503, 504})
+# Answers after which the eviction may have happened all the same; 0 is none at all, and 500 is what a server
+# says whose storage did not answer.
+_UNSURE = frozenset({0, 500, 502, 503, 504})
 
 BUDGET, HALTED, PACED, BACKED_OFF, RATE = "refused", "halted", "paced", "owner-backed-off", "rate"
 
@@ -63,7 +71,7 @@ BUSY = frozenset({Phase.MARKING, Phase.CHECKING, Phase.EVICTING})
 @dataclass(slots=True, eq=False)
 class Attempt:
     """Attributes:
-    version: Of the pod, as it was marked.
+    before, version: Of the pod, as it was when it was marked, and as it was marked.
     lands: The node that would take its replacement.
     obstacle: What it waits for.
     """
@@ -71,6 +79,7 @@ class Attempt:
     planned: Planned
     pod: Pod
     phase: Phase = Phase.WAITING
+    before: str = ""
     version: str = ""
     lands: str | None = None
     tries: int = 0
@@ -82,7 +91,11 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Aftermath:
-    """The key of writes whose outcome does not matter."""
+    """The key of writes that no eviction waits for.
+
+    Attributes:
+        pod: Whose condition is to be taken back; the outcome of others does not matter.
+    """
 
     pod: str = field(default="")
 
@@ -97,6 +110,7 @@ class Evicting:
         self._desk = desk
         self._later: list[Action] = []
         self._paced: set[str] = set()  # owners that are waited for in this round
+        self._unabsolved: dict[str, float] = {}  # pods whose condition is still there -> when to try again
         self.attempts: dict[str, Attempt] = {}
         self.wake: float | None = None
 
@@ -107,18 +121,27 @@ class Evicting:
         self.wake = None
         order = self._desk.planning.prune()
         self._match(order, now)
+        self._absolve_again(now)
         begun: list[Attempt] = []
         self._paced.clear()
         for attempt in self._in_order(order):
             if attempt.phase in (Phase.MARKED, Phase.CHECKED):
-                self._advance(attempt, now)
-            elif attempt.phase is Phase.WAITING and self._may_begin(attempt, now):
+                if self._desk.brake.stops(attempt.planned.domain) is None:
+                    self._advance(attempt, now)
+                    continue
+                self._return_tokens(attempt)
+                attempt.phase = Phase.WAITING
+            if attempt.phase is Phase.WAITING and self._is_settled(attempt) and self._may_begin(attempt, now):
                 begun.append(attempt)
         if begun:
             lands = self._desk.planning.landing([attempt.planned.departure for attempt in begun])
             for attempt in begun:
                 attempt.lands = lands.get(attempt.planned.pod)
                 self._begin(attempt, now)
+        return self.take()
+
+    def take(self) -> list[Action]:
+        """What was decided and is not asked of the server yet."""
         actions, self._later = self._later, []
         return actions
 
@@ -139,6 +162,8 @@ class Evicting:
     def _renew(self, planned: Planned, pod: Pod, now: float) -> None:
         attempt = self.attempts.get(planned.pod)
         if attempt is None or attempt.pod.metadata.uid != pod.metadata.uid:
+            if attempt is not None and attempt.phase in (Phase.MARKED, Phase.CHECKED):
+                self._return_tokens(attempt)  # of those who are asked for the answer does it
             self.attempts[planned.pod] = Attempt(planned, pod)
             self._notice_return(planned, pod, now)
             return
@@ -161,6 +186,12 @@ class Evicting:
             desk.signals.came_back(pod, desk.returns, now)
             details = {"owner": owner, "node": planned.node, "seconds": round(until - now)}
             desk.tell(Decision(now, decisions.BACKED_OFF, planned.pod, details))
+
+    def _is_settled(self, attempt: Attempt) -> bool:
+        """Whether it is this pod that has to go, though the plan may be out of date."""
+        departure = attempt.planned.departure
+        own = any(breach.kind == NODE and breach.pod == departure.pod for breach in departure.breaches)
+        return own or not self._desk.planning.stale
 
     def _may_begin(self, attempt: Attempt, now: float) -> bool:
         obstacle, when = self._obstacle(attempt, now)
@@ -205,19 +236,32 @@ class Evicting:
         for pod in {breach.pod for breach in breaches}:
             if self._desk.finding.rejudge(pod, now):
                 self._desk.planning.stale = True
-        return any(self._desk.finding.ledger.is_ripe(breach) for breach in breaches)
+        return self._is_demanded(attempt)
+
+    def _is_demanded(self, attempt: Attempt) -> bool:
+        name, finding = attempt.planned.pod, self._desk.finding
+        pod = finding.pod(name)
+        if pod is None or pod.metadata.uid != attempt.pod.metadata.uid:
+            return False
+        return any(finding.demands(breach, name) for breach in attempt.planned.departure.breaches)
+
+    def _is_meant(self, attempt: Attempt) -> bool:
+        """Asked when the eviction is about to be sent, which may be some time after it was decided."""
+        return self._desk.brake.stops(attempt.planned.domain) is None and self._is_demanded(attempt)
 
     # --- the steps ----------------------------------------------------------------------------------
 
     def _begin(self, attempt: Attempt, now: float) -> None:
         departure, pod = attempt.planned.departure, attempt.pod
         self._say(decisions.EVICTING, attempt, now, replacement=attempt.lands or "nowhere")
-        if is_marked(pod, departure):
-            attempt.phase, attempt.version = Phase.MARKED, pod.metadata.resource_version or ""
+        attempt.before = pod.metadata.resource_version or ""
+        kind = kind_of(departure)
+        if kind == NODE_KIND and is_marked(pod, departure):
+            attempt.phase, attempt.version = Phase.MARKED, attempt.before
             self._advance(attempt, now)
             return
         attempt.phase = Phase.MARKING
-        reason, message = REASONS[kind_of(departure)], reasons_of(departure)
+        reason, message = REASONS[kind], reasons_of(departure)
         self._later.append(mark(pod, key=attempt, reason=reason, message=message, now=now))
 
     def _advance(self, attempt: Attempt, now: float) -> None:
@@ -226,6 +270,8 @@ class Evicting:
             return
         metadata, departure = attempt.pod.metadata, attempt.planned.departure
         if attempt.phase is Phase.MARKED:
+            if attempt.before == metadata.resource_version != attempt.version:
+                return  # the watch has not shown the mark yet
             attempt.phase = Phase.CHECKING
             self._later.append(Get(resource=NODES, key=attempt, name=attempt.planned.node))
             return
@@ -238,6 +284,7 @@ class Evicting:
                 name=metadata.name or "",
                 uid=metadata.uid,
                 resource_version=attempt.version or None,
+                meant=partial(self._is_meant, attempt),
                 cause=reasons_of(departure),
             )
         )
@@ -261,7 +308,7 @@ class Evicting:
         self._later.append(
             mark(
                 pod,
-                key=Aftermath(),
+                key=Aftermath(pod_name(pod)),
                 reason="AffinityRulesHold",
                 message=message,
                 now=now,
@@ -269,6 +316,25 @@ class Evicting:
                 guarded=False,
             )
         )
+
+    def doubt(self, pod: str, now: float) -> None:
+        """Its condition may have to be taken back: look again in a while."""
+        self._unabsolved[pod] = now + _LONGEST_GLANCE
+        self._wake_at(self._unabsolved[pod])
+
+    def _absolve_again(self, now: float) -> None:
+        for name, when in list(self._unabsolved.items()):
+            if when > now:
+                self._wake_at(when)
+                continue
+            del self._unabsolved[name]
+            pod = self._desk.finding.pod(name)
+            if pod is None or name in self.attempts or not is_marked_by_us(pod):
+                continue
+            if name in self._desk.finding.ledger:
+                self.doubt(name, now)
+            else:
+                self.absolve(pod, now)
 
     def _return_tokens(self, attempt: Attempt) -> None:
         self._desk.limits.give_back(attempt.planned.domain)
@@ -278,10 +344,17 @@ class Evicting:
 
     def done(self, action: Action, outcome: Outcome) -> None:
         attempt = action.key
+        if isinstance(attempt, Aftermath) and attempt.pod:
+            if not outcome.ok and not outcome.missing:
+                self.doubt(attempt.pod, outcome.at)
+            return
         if not isinstance(attempt, Attempt):
             return
         if self.attempts.get(attempt.planned.pod) is not attempt:
-            self._return_tokens(attempt)  # another pod has its name now
+            if isinstance(action, Evict) and outcome.ok:
+                self._evicted(attempt, outcome.at)
+            else:
+                self._return_tokens(attempt)  # another pod has its name now
             return
         if outcome.missing and action.resource is PODS:
             self._return_tokens(attempt)
@@ -366,6 +439,11 @@ class Evicting:
     def pending(self) -> bool:
         """Whether there is something to do at once."""
         return bool(self._later)
+
+    def awaits(self, pod: str) -> bool:
+        """Whether a change of a pod is waited for."""
+        attempt = self.attempts.get(pod)
+        return attempt is not None and attempt.phase is Phase.MARKED
 
     def hasten(self, nodes: set[str]) -> bool:
         """The labels of nodes changed: those that were refused there are tried again. Whether some were."""

@@ -12,15 +12,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from berth.controllers.eviction import decisions
+from berth.controllers.eviction.census import Census
 from berth.controllers.eviction.decisions import Decision, Tell
-from berth.controllers.eviction.ledger import Ledger
+from berth.controllers.eviction.ledger import Ledger, rule_of
+from berth.controllers.eviction.reading import fault_of
 from berth.controllers.eviction.settings import EvictionSettings
 from berth.controllers.pods import is_finished, is_terminating
 from berth.controllers.views import Pod
 from berth.engine.cluster import pod_name
-from berth.engine.execution import Breach, all_breaches, breaches_among, breaches_of, breaches_on, suspects
+from berth.engine.execution import (
+    NODE,
+    Breach,
+    all_breaches,
+    breaches_among,
+    breaches_of,
+    breaches_on,
+    is_in_the_way,
+    suspects,
+)
 from berth.engine.happenings import Change, NodeCame, NodeChanged, NodeLeft
 from berth.kube import objects
+from berth.kube.annotations import without_annotation
 from berth.machinery.contract import DELETED, PODS, Event, Key
 from berth.mirror import Mirror
 
@@ -53,6 +65,8 @@ class Finding:
     mirror: The engine's cluster.
     ledger: What is broken.
     started: Whether everything was looked at.
+    census: How many run where.
+    faults: Pods whose annotation has no rules to enforce, with their uids, and why.
     arrivals: When pods were first seen on their node, of those that came since the start.
     """
 
@@ -60,10 +74,13 @@ class Finding:
         self.mirror = Mirror(settings.options, {})
         self.ledger = Ledger(settings.grace)
         self.started = False
+        self.census = Census()
         self._tell = tell
+        self.faults: dict[Key, tuple[str | None, str]] = {}
         self.arrivals: dict[str, float] = {}
         self._suspects: set[str] = set()
         self._arrived: set[str] = set()
+        self._lost = False  # a pod that broke a rule is gone, whoever has its name now
 
     @property
     def pending(self) -> bool:
@@ -76,10 +93,6 @@ class Finding:
         if pod is None or not isinstance(pod, Pod) or is_terminating(pod) or is_mirror_pod(pod):
             return None
         return pod
-
-    def immovable(self) -> frozenset[str]:
-        """Pods that run and cannot be evicted."""
-        return frozenset(pod_name(pod) for pod in self.living() if is_mirror_pod(pod))
 
     def living(self) -> Iterable[Pod]:
         return (pod for pod in self.mirror.bound.values() if isinstance(pod, Pod) and not is_terminating(pod))
@@ -99,25 +112,45 @@ class Finding:
 
     def _pod(self, event: Event) -> None:
         pod, key = event.object, event.key
+        fault = fault_of(pod)
+        if fault is not None:
+            pod = without_annotation(pod)
         name = pod_name(pod)
         known = self.mirror.bound.get(key)
         if event.change == DELETED or is_finished(pod):
+            self.faults.pop(key, None)
             if known is not None:
                 self.mirror.forget(key, known)
+                self._lost |= bool(self.ledger.drop(name))
+                self.census.drop(name)
                 self._suspects.add(name)
                 self._arrived.discard(name)
                 self.arrivals.pop(name, None)
             return
         if not pod.spec.node_name:
             return
+        self._note_fault(key, pod, fault)
         is_new = known is None or known.metadata.uid != pod.metadata.uid
         if is_new:
             self._arrived.add(name)
             if known is not None:
-                self.ledger.drop(name)
+                self._lost |= bool(self.ledger.drop(name))
         if is_new or known is None or _differs(known, pod):
             self._suspects.add(name)
         self.mirror.put(key, pod)
+        if is_terminating(pod):
+            self.census.drop(name)
+        else:
+            self.census.put(name, pod.spec.node_name, immovable=is_mirror_pod(pod))
+
+    def _note_fault(self, key: Key, pod: Pod, fault: str | None) -> None:
+        if fault is None:
+            self.faults.pop(key, None)
+            return
+        entry = (pod.metadata.uid, fault)
+        if self.faults.get(key) != entry:
+            self.faults[key] = entry
+            self._suspects.add(pod_name(pod))
 
     # --- judging ------------------------------------------------------------------------------------
 
@@ -125,7 +158,7 @@ class Finding:
         """Look at what may have changed since the last time."""
         if not self.started:
             return self._first(now)
-        found = Found()
+        found, self._lost = Found(changed=self._lost), False
         pods, self._suspects = self._suspects, set()
         self.arrivals.update(dict.fromkeys(self._arrived, now))
         self._arrived.clear()
@@ -141,6 +174,9 @@ class Finding:
                 pods.update(breach.pod for breach in breaches_on(cluster, node))
         for pod, broken in self._breaches(pods).items():
             found.changed |= self._enter(pod, broken, now)
+            # Who goes for a rule about other pods depends on more than a breach tells: on all the peers,
+            # also on those it does not name, and on which of them are going already.
+            found.changed |= any(breach.kind != NODE for breach in broken)
         found.changed |= self.ledger.ripen(now)
         return found
 
@@ -148,6 +184,16 @@ class Finding:
         """Look at one pod; whether the ledger is different from before."""
         broken = breaches_of(self.mirror.cluster, pod) if self.pod(pod) is not None else []
         return self._enter(pod, broken, now)
+
+    def demands(self, breach: Breach, pod: str) -> bool:
+        """Whether a rule is broken at this moment, has been for long enough, and is about this pod."""
+        if not self.ledger.is_ripe(breach) or self.pod(breach.pod) is None:
+            return False
+        current = {rule_of(now): now for now in breaches_of(self.mirror.cluster, breach.pod)}
+        broken = current.get(rule_of(breach))
+        if broken is None:
+            return False
+        return breach.pod == pod or is_in_the_way(self.mirror.cluster, broken, pod)
 
     def _breaches(self, pods: Iterable[str]) -> dict[str, list[Breach]]:
         """What each of some pods breaks; nothing, if it cannot be evicted."""

@@ -10,10 +10,10 @@ from berth.controllers.cache import Cache
 from berth.controllers.eviction import decisions
 from berth.controllers.eviction.decisions import Decision, Tell, silent
 from berth.controllers.eviction.desk import Desk
-from berth.controllers.eviction.evicting import Evicting
+from berth.controllers.eviction.evicting import Aftermath, Evicting
 from berth.controllers.eviction.finding import details_of
 from berth.controllers.eviction.metrics import Metrics, StateCollector
-from berth.controllers.eviction.planning import nodes_of
+from berth.controllers.eviction.planning import Planned, nodes_of
 from berth.controllers.eviction.safety import CLUSTER, Halt, name_of, released_domains
 from berth.controllers.eviction.settings import EvictionSettings
 from berth.controllers.eviction.signals import (
@@ -24,7 +24,17 @@ from berth.controllers.eviction.signals import (
     kind_of,
 )
 from berth.controllers.views import Namespace, Node
-from berth.machinery.contract import BUDGETS, NAMESPACES, NODES, PODS, Action, Event, Outcome, Resource
+from berth.machinery.contract import (
+    BUDGETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    Action,
+    Event,
+    Key,
+    Outcome,
+    Resource,
+)
 from berth.machinery.recorder import Recorder
 from berth.machinery.story import Story
 from berth.mirror import Mirror
@@ -57,11 +67,13 @@ class AffinityEviction:
         self.evicting = Evicting(desk)
         self._look = False
         self._reported: dict[str, str | None] = {}
+        self._complained: dict[Key, tuple[str | None, str]] = {}
         self.metrics.registry.register(
             StateCollector(
                 lambda: self.finding.ledger.counts,
                 lambda: {domain: halt.share for domain, halt in self.brake.halts.items()},
                 self.evicting.waiting,
+                lambda: len(self.finding.faults),
             )
         )
 
@@ -78,10 +90,13 @@ class AffinityEviction:
             return
         self.finding.handle(event)
         if event.resource is PODS:
-            self._look |= self._pacing.concerns(event.object)
+            name = f"{event.key[0]}/{event.key[1]}"
+            self._look |= self._pacing.concerns(event.object) or self.evicting.awaits(name)
+        elif event.resource is NODES:
+            self.planning.handle(event)
         elif event.resource is NAMESPACES and event.key[1] == HOME_NAMESPACE:
             self._released(event.object)
-        elif event.resource is not NODES and event.resource in Mirror.watches:
+        elif event.resource in Mirror.watches:
             self._look |= bool(self.evicting.attempts)  # an owner may have fewer replicas now
 
     def _released(self, home: Namespace) -> None:
@@ -107,10 +122,11 @@ class AffinityEviction:
         starting = not self.finding.started
         if self.finding.pending or self._ripens(now):
             self._judge(now)
-        if starting:
-            self._take_up(now)
+            self._complain(now)
         if (due := self.planning.due()) is not None and due <= now:
             self._plan(now)
+        if starting:
+            self._take_up(now)
         if self._settings.dry_run:
             self._report(now)
             return []
@@ -130,13 +146,26 @@ class AffinityEviction:
         self.planning.stale |= found.changed
         self._look |= self.evicting.hasten(found.nodes)
 
+    def _complain(self, now: float) -> None:
+        """Say of every pod once that what its annotation demands is not known."""
+        before, self._complained = self._complained, dict(self.finding.faults)
+        for key, fault in self._complained.items():
+            name, (_, why) = f"{key[0]}/{key[1]}", fault
+            pod = self.finding.pod(name)
+            if pod is not None and before.get(key) != fault:
+                self._signals.invalid(pod, why, now)
+                self._tell(Decision(now, decisions.INVALID, name, {"err": why}))
+
     def _take_up(self, now: float) -> None:
         """What a process before us may have left undone."""
+        going = {planned.pod for planned in self.planning.order}
         for pod in self.finding.living():
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             if name in self.finding.ledger:
                 self._pacing.resume(pod, now)
-            elif is_marked_by_us(pod) and not self._settings.dry_run:
+                if is_marked_by_us(pod):
+                    self.evicting.doubt(name, now)
+            elif name not in going and is_marked_by_us(pod) and not self._settings.dry_run:
                 self.evicting.absolve(pod, now)
 
     def _plan(self, now: float) -> None:
@@ -160,14 +189,15 @@ class AffinityEviction:
         """A dry run: say once of every pod that it would be evicted."""
         self._look = False
         self._signals.recorder.take(now)
-        order = self.planning.prune()
-        lands = self.planning.landing([planned.departure for planned in order if not planned.homeless][:100])
         before, self._reported = self._reported, {}
-        for planned in order:
+        new: list[Planned] = []
+        for planned in self.planning.prune():
             pod = self.finding.pod(planned.pod)
             uid = self._reported[planned.pod] = pod.metadata.uid if pod else None
-            if before.get(planned.pod, "") == uid:
-                continue
+            if before.get(planned.pod, "") != uid:
+                new.append(planned)
+        lands = self.planning.landing([planned.departure for planned in new if not planned.homeless][:100])
+        for planned in new:
             halt = self.brake.stops(planned.domain)
             details: dict[str, object] = {}
             for breach in planned.departure.breaches[:1]:
@@ -177,6 +207,13 @@ class AffinityEviction:
                 details["halted"] = name_of(halt.domain)
             self.metrics.would.labels(kind_of(planned.departure)).inc()
             self._tell(Decision(now, decisions.WOULD_EVICT, planned.pod, details))
+
+    def farewell(self, now: float) -> list[Action]:
+        """What is still to be written when nothing more is to be begun: what became of the last evictions."""
+        if self._settings.dry_run:
+            return []
+        last = [action for action in self.evicting.take() if isinstance(action.key, Aftermath)]
+        return last + self._signals.recorder.take(now)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if action.key is Recorder.KEY:

@@ -82,10 +82,12 @@ class StateCollector(Collector):
         violations: Callable[[], Mapping[str, int]],
         halts: Callable[[], Mapping[str, float]],
         waiting: Callable[[], Mapping[str, int]],
+        invalid: Callable[[], int],
     ) -> None:
         self._violations = violations
         self._halts = halts
         self._waiting = waiting
+        self._invalid = invalid
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         open_now = GaugeMetricFamily(
@@ -108,3 +110,8 @@ class StateCollector(Collector):
         for reason, count in sorted(self._waiting().items()):
             waiting.add_metric((reason,), count)
         yield waiting
+        yield GaugeMetricFamily(
+            "affinity_invalid_annotations",
+            "Running pods whose annotation is not valid, so that its rules are not enforced.",
+            value=self._invalid(),
+        )

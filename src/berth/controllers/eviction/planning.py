@@ -17,7 +17,7 @@ from berth.controllers.eviction.settings import EvictionSettings
 from berth.controllers.pods import created_at
 from berth.controllers.views import Node
 from berth.engine.execution import Breach, Departure, departures, landing
-from berth.machinery.contract import NODES
+from berth.machinery.contract import DELETED, NODES, Event
 
 # More than these are not asked where they would land before it is their turn.
 MOST_LANDINGS = 500
@@ -59,6 +59,16 @@ class Planning:
         self.order: list[Planned] = []
         self.stale = False
         self._made = 0.0
+        self._was_in: dict[str, str] = {}  # nodes without the label of their domain -> the domain
+
+    def handle(self, event: Event) -> None:
+        """A node that loses the label of its domain stays there: a mistake with labels may take that, too."""
+        name, old = event.key[1], event.old
+        self._finding.census.moved(name)
+        if event.change == DELETED or self._key in (event.object.metadata.labels or {}):
+            self._was_in.pop(name, None)
+        elif domain := ((old.metadata.labels if old else None) or {}).get(self._key):
+            self._was_in[name] = domain
 
     def due(self) -> float | None:
         """When to make the plan anew."""
@@ -78,7 +88,7 @@ class Planning:
                 node = pod.spec.node_name or ""
                 since = ledger.since(departure.breaches, now)
                 going.append((departure, node, self.domain_of(node), since))
-        running = self._running() if going else {}
+        running = self._finding.census.running(self.domain_of) if going else {}
         news = self._brake.judge(Counter(domain for _, _, domain, _ in going), running, now)
         free = [entry[0] for entry in going if self._brake.stops(entry[2]) is None]
         lands = self.landing(free[:MOST_LANDINGS])
@@ -92,7 +102,7 @@ class Planning:
         return news
 
     def _departures(self, broken: Sequence[Breach]) -> list[Departure]:
-        staying = self._finding.immovable()
+        staying = frozenset(self._finding.census.immovable)
         return departures(self._finding.mirror.cluster, broken, started=self._started, staying=staying)
 
     def _started(self, name: str) -> float:
@@ -109,14 +119,8 @@ class Planning:
 
     def domain_of(self, node: str) -> str:
         found = self._cache.get(NODES, ("", node), Node)
-        return ((found.metadata.labels if found else None) or {}).get(self._key, "")
-
-    def _running(self) -> Counter[str]:
-        on: Counter[str] = Counter(pod.spec.node_name or "" for pod in self._finding.living())
-        found: Counter[str] = Counter()
-        for node, count in on.items():
-            found[self.domain_of(node)] += count
-        return found
+        labels = (found.metadata.labels if found else None) or {}
+        return labels.get(self._key) or self._was_in.get(node, "")
 
 
 def nodes_of(order: Iterable[Planned], domain: str | None) -> list[str]:

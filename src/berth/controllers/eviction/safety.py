@@ -112,6 +112,7 @@ class Brake:
         self._max_share = settings.max_share
         self._floor = settings.halt_above
         self._gone: deque[tuple[float, str]] = deque()
+        self._running: dict[str, int] = {}  # halted domain -> the pods there when it was halted
         self.halts: dict[str, Halt] = {}
         self.released: frozenset[str] = frozenset()
 
@@ -136,6 +137,9 @@ class Brake:
             too_many = halt.share > self._max_share and halt.going > self._floor
             if too_many and self.released.isdisjoint((halt.domain, CLUSTER)):
                 self.halts[halt.domain] = halt
+        self._running = {
+            domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
+        }
         new = [halt for domain, halt in self.halts.items() if domain not in before]
         return new, [domain for domain in before if domain not in self.halts]
 
@@ -145,10 +149,14 @@ class Brake:
         if not going:
             return
         left = sum(gone.values())
-        yield Halt(CLUSTER, sum(going.values()) + left, sum(running.values()) + left)
+        yield self._halt(CLUSTER, sum(going.values()) + left, sum(running.values()) + left)
         for domain, count in going.items():
             if domain:
-                yield Halt(domain, count + gone[domain], running.get(domain, 0) + gone[domain])
+                yield self._halt(domain, count + gone[domain], running.get(domain, 0) + gone[domain])
+
+    def _halt(self, domain: str, going: int, running: int) -> Halt:
+        """Pods that come to a halted domain do not end the halt: that is for labels and people."""
+        return Halt(domain, going, min(running, self._running.get(domain, running)))
 
     def stops(self, domain: str) -> Halt | None:
         return self.halts.get(CLUSTER) or self.halts.get(domain)

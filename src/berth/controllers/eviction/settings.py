@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from berth.engine.options import ZONE, Options
@@ -15,7 +16,7 @@ class Rate:
     burst: int
 
     def __post_init__(self) -> None:
-        if self.qps <= 0 or self.burst < 1:
+        if not 0 < self.qps < math.inf or self.burst < 1:
             raise ValueError("an eviction rate must be greater than zero, and its burst at least one")
 
 

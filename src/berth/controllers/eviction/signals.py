@@ -65,7 +65,10 @@ def mark(
     guarded: bool = True,
 ) -> Patch:
     """Set the pod's condition; `guarded`: only if the pod is still as it was seen."""
-    metadata = pod.metadata
+    metadata, known = pod.metadata, pod_condition(pod, DISRUPTION_TARGET)
+    changed = stamp(now)
+    if known is not None and known.status == status and known.last_transition_time:
+        changed = known.last_transition_time
     guard = {"uid": metadata.uid}
     if guarded:
         guard["resourceVersion"] = metadata.resource_version
@@ -74,7 +77,8 @@ def mark(
         "status": status,
         "reason": reason,
         "message": message[:1024],
-        "lastTransitionTime": stamp(now),
+        "lastProbeTime": stamp(now),
+        "lastTransitionTime": changed,
     }
     return Patch(
         resource=PODS,
@@ -112,6 +116,10 @@ class Signals:
             "Is it placed by a scheduler that knows its rules?"
         )
         self.recorder.record(now, PODS, pod, WARNING, "EvictionBackOff", message)
+
+    def invalid(self, pod: Pod, why: str, now: float) -> None:
+        message = f"The rules of the annotation are not enforced: {why}"
+        self.recorder.record(now, PODS, pod, WARNING, "InvalidAffinityAnnotation", message)
 
     def halted(
         self, halt: Halt, home: Namespace | None, nodes: Sequence[Node], max_share: float, now: float

@@ -33,15 +33,15 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) -> R
 def _rejections(pod: Pod, node: Node, others: list[Pod], gates: FeatureGates) -> Iterator[Rejected]:
     yield from _resources(pod, node, others)
     if not matches_node(pod, node, gates):
-        yield _failed("NodeAffinity", node_affinity.REASON_POD)
+        yield failed("NodeAffinity", node_affinity.REASON_POD)
     if _ports_taken(pod, others):
-        yield _failed("NodePorts", node_ports.REASON)
+        yield failed("NodePorts", node_ports.REASON)
     taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == "NoExecute"]
     if taint_toleration.first_untolerated(pod.spec.tolerations, taints) is not None:
-        yield _failed("TaintToleration", taint_toleration.REASON)
+        yield failed("TaintToleration", taint_toleration.REASON)
 
 
-def _failed(name: str, text: str) -> Rejected:
+def failed(name: str, text: str) -> Rejected:
     return Rejected(name, f"Predicate {name} failed: {text}")
 
 

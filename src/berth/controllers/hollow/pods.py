@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.controllers.cache import Cache, key_of
-from berth.controllers.hollow import is_hollow, statuses
-from berth.controllers.hollow.admission import admit
+from berth.controllers.hollow import is_hollow, neighbours, statuses
+from berth.controllers.hollow.admission import Rejected, admit
 from berth.controllers.machine import Machine
 from berth.controllers.pods import created_at, is_finished, is_terminating, phase, pod_condition
-from berth.controllers.views import Node, Pod
+from berth.controllers.views import Namespace, Node, Pod
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.machinery.contract import (
     DELETED,
+    NAMESPACES,
     NODES,
     PODS,
     STRATEGIC,
@@ -59,7 +60,7 @@ class Kubelets(Machine):
     """
 
     name = "kubelet"
-    watches = (PODS, NODES)
+    watches = (PODS, NODES, NAMESPACES)
 
     def __init__(self, cache: Cache, pace: Pace | None = None, gates: FeatureGates = DEFAULT_GATES) -> None:
         super().__init__(cache)
@@ -75,6 +76,8 @@ class Kubelets(Machine):
                 for there in self.cache.pods_on(event.key[1]):
                     self.queue.add(key_of(there.metadata))
             return
+        if event.resource is NAMESPACES:
+            return  # their labels are looked up when a pod is admitted
         pod: Pod = event.object
         if not pod.spec.node_name:
             return
@@ -110,7 +113,7 @@ class Kubelets(Machine):
     def _start(self, key: Key, pod: Pod, node: Node, now: float) -> Iterator[Action]:
         uid = pod.metadata.uid or ""
         if uid not in self._admitted:
-            rejection = admit(pod, node, self._running_on(node, pod), self._gates)
+            rejection = self._admit(pod, node)
             if rejection is not None:
                 yield self._write(
                     key, pod, statuses.rejected(rejection.reason, rejection.message, now), "rejected"
@@ -124,6 +127,18 @@ class Kubelets(Machine):
             return
         host, address = self._address(pod, node)
         yield self._write(key, pod, statuses.running(pod, now, host, address), "started")
+
+    def _admit(self, pod: Pod, node: Node) -> Rejected | None:
+        running = list(self._running_on(node, pod))
+        rejection = admit(pod, node, running, self._gates)
+        if rejection is not None:
+            return rejection
+        others = self.cache.pods_on(node.metadata.name or "")
+        bound = [other for other in others if other is not pod and not is_finished(other)]
+        namespaces = self.cache.all(NAMESPACES, Namespace)
+        return neighbours.rejection(
+            pod, node, running=running, bound=bound, namespaces=namespaces, gates=self._gates
+        )
 
     def _running_on(self, node: Node, pod: Pod) -> Iterator[Pod]:
         for other in self.cache.pods_on(node.metadata.name or ""):

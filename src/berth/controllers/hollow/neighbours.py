@@ -1,0 +1,83 @@
+"""The part of the kubelet's admission that is about other pods of the node.
+
+A kubelet knows its own pods only, so it looks at the terms whose topology is the node and that must hold
+during execution; so does the proposal for inter-pod affinity.  Whether a pod may be the first of its
+group anywhere is for the scheduler to know: such a pod is not rejected for being alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from berth.controllers.hollow.admission import Rejected, failed
+from berth.controllers.views import Namespace, Node, Pod
+from berth.engine.cluster import Cluster, pod_name
+from berth.engine.execution import AFFINITY, ANTI_AFFINITY, breaches_among, is_in_the_way
+from berth.engine.options import HOSTNAME, Options
+from berth.engine.rules import inter_pod_affinity
+from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError
+from berth.kube.gates import FeatureGates
+
+
+def rejection(
+    pod: Pod,
+    node: Node,
+    *,
+    running: Sequence[Pod],
+    bound: Sequence[Pod],
+    namespaces: Iterable[Namespace],
+    gates: FeatureGates,
+) -> Rejected | None:
+    """Why a pod cannot be with the others of a node, None if it can.
+
+    Args:
+        pod: The pod to admit.
+        node: Where.
+        running: The pods that were admitted there: those it must not be with.
+        bound: All pods that are to run there: those it may rely on.
+        namespaces: With their labels.
+        gates: Which rules there are.
+    """
+    if not any(map(_may_object, (pod, *running))):
+        return None
+    namespaces, name = list(namespaces), pod_name(pod)
+    here = _cluster(pod, node, running, namespaces, gates)
+    found = breaches_among(here, [name, *map(pod_name, running)])
+    near = [breach for breach in found if breach.topology is not None and breach.topology[0] == HOSTNAME]
+    if any(breach.kind == ANTI_AFFINITY and breach.pod == name for breach in near):
+        return failed("InterPodAffinity", inter_pod_affinity.REASON_ANTI_AFFINITY)
+    if any(is_in_the_way(here, breach, name) for breach in near):
+        return failed("InterPodAffinity", inter_pod_affinity.REASON_EXISTING)
+    if any(breach.kind == AFFINITY and breach.pod == name for breach in near):
+        there = breaches_among(_cluster(pod, node, bound, namespaces, gates), [name])
+        if any(breach.kind == AFFINITY and (breach.topology or ("",))[0] == HOSTNAME for breach in there):
+            return failed("InterPodAffinity", inter_pod_affinity.REASON_AFFINITY)
+    return None
+
+
+def _may_object(pod: Pod) -> bool:
+    """Whether a pod may have rules about others; most have none, and nothing is to be built for them."""
+    if AFFINITY_ANNOTATION in (pod.metadata.annotations or {}):
+        return True
+    affinity = pod.spec.affinity
+    rules = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    return any(
+        rule is not None and bool(rule.required_during_scheduling_required_during_execution) for rule in rules
+    )
+
+
+def _cluster(
+    pod: Pod, node: Node, others: Sequence[Pod], namespaces: Iterable[Namespace], gates: FeatureGates
+) -> Cluster:
+    cluster = Cluster(Options(gates=gates))
+    for namespace in namespaces:
+        cluster.set_namespace(namespace)
+    cluster.add_node(node)
+    for there in (pod, *others):
+        try:
+            pod_class = cluster.class_of(there)
+        except AnnotationError:
+            continue
+        name, identity = pod_name(there), cluster.identity_of(there)
+        cluster.assume(name, pod_class, node.metadata.name or "", identity=identity)
+    return cluster

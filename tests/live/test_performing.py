@@ -1,0 +1,64 @@
+"""Actions become requests, unless they are not meant any more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from berth.live.performing import perform
+from berth.live.ratelimit import Limiter
+from berth.machinery.contract import PODS, Evict
+from tests.live.fake_api import FakeApi, serving
+
+POST = ("POST", "/api/v1/namespaces/default/pods/p/eviction")
+
+
+async def put_pod(api: FakeApi) -> None:
+    await api.put("pods", {"metadata": {"namespace": "default", "name": "p"}, "spec": {}})
+
+
+def eviction(answers: list[bool]) -> Evict:
+    return Evict(resource=PODS, key="p", namespace="default", name="p", meant=answers.pop)
+
+
+def test_an_eviction_that_is_not_meant_any_more_is_not_sent() -> None:
+    async def story() -> None:
+        api = FakeApi()
+        await put_pod(api)
+        async with serving(api) as client:
+            outcome = await perform(client, eviction([False]), lambda: 7.0)
+        assert outcome.conflict
+        assert outcome.at == 7.0
+        assert POST not in api.requests
+
+    asyncio.run(story())
+
+
+def test_one_that_is_meant_is_sent_once() -> None:
+    async def story() -> None:
+        api = FakeApi()
+        await put_pod(api)
+        async with serving(api) as client:
+            client.limiter = Limiter(100.0, 1)
+            assert (await perform(client, eviction([True]), lambda: 7.0)).ok
+        assert api.requests.count(POST) == 1
+
+    asyncio.run(story())
+
+
+def test_it_is_asked_after_the_wait_for_a_turn() -> None:
+    """A client that may make few requests makes them late."""
+
+    async def story() -> None:
+        api, known = FakeApi(), [True]
+        await put_pod(api)
+        async with serving(api) as client:
+            client.limiter = Limiter(20.0, 1)
+            await client.limiter.acquire()
+            action = Evict(resource=PODS, key="p", namespace="default", name="p", meant=lambda: known[0])
+            waiting = asyncio.create_task(perform(client, action, lambda: 7.0))
+            await asyncio.sleep(0)
+            known[0] = False
+            assert (await waiting).conflict
+        assert POST not in api.requests
+
+    asyncio.run(story())
