@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from berth.cli.component_options import log_options
 from berth.cli.up_child import ServerProcess, StartError, check_port
 from berth.cli.up_demo import apply_demo, demo_nodes
 from berth.cli.up_plane import Plane, make_plane
@@ -24,8 +25,10 @@ from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.views import Node
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests import ManifestError, load
+from berth.live import logs
 from berth.live.client import Client
 from berth.live.errors import ApiError
+from berth.live.serving import ServingError, ServingSettings
 from berth.machinery.contract import NODES, RawObject
 from berth.server import Prepared, ServerSettings, prepare
 
@@ -44,6 +47,7 @@ class Wish:
     manifests: list[RawObject]
     demo: bool
     scheduler: bool = True
+    metrics_port: int | None = None
 
 
 @click.command("up")
@@ -83,6 +87,13 @@ class Wish:
     help="Whether to schedule, or leave pods to a scheduler beside it.",
 )
 @click.option("--demo", is_flag=True, help="Fill in a small, telling scenario.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve the scheduler's and the controllers' metrics here; 0 takes a free one (by default nowhere).",
+)
+@log_options
 @click.pass_context
 def command(  # noqa: PLR0913 - one parameter an option
     ctx: click.Context,
@@ -98,12 +109,16 @@ def command(  # noqa: PLR0913 - one parameter an option
     feature_gates: str,
     scheduler: bool,
     demo: bool,
+    metrics_port: int | None,
+    verbosity: int,
+    logging_format: logs.Form,
 ) -> None:
     """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
 
     Everything is on this machine: an API server with its state in SQLite, the workload controllers, a
     scheduler, and nodes that run no containers but say they do. Ctrl-C stops it.
     """
+    logs.set_up(logging_format, verbosity)
     try:
         gates = FeatureGates.parse(feature_gates)
         manifests = _read_nodes(node_file) if node_file else []
@@ -129,6 +144,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 manifests=manifests,
                 demo=demo,
                 scheduler=scheduler,
+                metrics_port=None if metrics_port is None else check_port(host, metrics_port),
             )
             code = _run(_up(wish))
         except StartError as error:
@@ -221,7 +237,10 @@ async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Pr
     await server.ready(client)
     nodes = [*wish.manifests, *await _wanted_nodes(wish, client)]
     plane = await make_plane(client, nodes, wish.settings.gates, scheduler=wish.scheduler)
-    running = asyncio.create_task(_reporting(plane))
+    serving = None
+    if wish.metrics_port is not None:
+        serving = ServingSettings(host=wish.settings.host, port=wish.metrics_port)
+    running = asyncio.create_task(_reporting(plane, serving))
     ready = asyncio.create_task(plane.ready(_progress()))
     await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
     if running.done():
@@ -230,18 +249,20 @@ async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Pr
     await ready
     if wish.demo:
         await apply_demo(client)
-    _say(prepared, len(plane.plane.cache.all(NODES, Node)), demo=wish.demo)
+    _say(prepared, len(plane.plane.cache.all(NODES, Node)), wish)
     return running
 
 
-async def _reporting(plane: Plane) -> None:
+async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
     """Run the controllers; an error in one of them ends everything with a sentence."""
     try:
-        await plane.run()
+        await plane.run(serving)
     except* Exception as errors:
         first: BaseException = errors
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
+        if isinstance(first, ServingError):
+            raise StartError(f"--metrics-port: {first}") from errors
         raise first from errors
 
 
@@ -270,7 +291,7 @@ def _progress() -> Callable[[int, int], None]:
     return show
 
 
-def _say(prepared: Prepared, nodes: int, *, demo: bool) -> None:
+def _say(prepared: Prepared, nodes: int, wish: Wish) -> None:
     kubeconfig = str(prepared.kubeconfig)
     try:
         shown = str(prepared.kubeconfig.relative_to(Path.cwd()))
@@ -279,7 +300,12 @@ def _say(prepared: Prepared, nodes: int, *, demo: bool) -> None:
     click.echo(f"Kubernetes API   {prepared.url}")
     click.echo(f"kubeconfig       {kubeconfig}")
     click.echo(f"nodes            {nodes}")
-    tries = "get pods -o wide" if demo else "get nodes"
+    if wish.metrics_port is not None:
+        host = wish.settings.host
+        click.echo(
+            f"metrics          https://{f'[{host}]' if ':' in host else host}:{wish.metrics_port}/metrics"
+        )
+    tries = "get pods -o wide" if wish.demo else "get nodes"
     click.echo(f"try              kubectl --kubeconfig {shown} {tries}")
     click.echo("Ctrl-C stops it; the same --data-dir continues where it was.")
     sys.stdout.flush()

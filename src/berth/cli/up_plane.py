@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 
+from prometheus_client import CollectorRegistry
+
+from berth.cli.decision_log import log_decision
 from berth.controllers.assembly import ControlPlane, assemble, canonical, view_of
+from berth.controllers.views import Bare
 from berth.engine.options import Options
 from berth.kube.gates import FeatureGates
 from berth.live.client import Client
@@ -14,7 +19,9 @@ from berth.live.growing import Growing
 from berth.live.runner import Runner
 from berth.live.scheduler.desk import SchedulerSettings
 from berth.live.scheduler.machine import Scheduler
+from berth.live.scheduler.metrics import Metrics
 from berth.live.scheduler.shell import Shell
+from berth.live.serving import ServingSettings, serve
 from berth.machinery.contract import Controller, RawObject, Resource
 
 # Registering thousands of nodes is only as fast as requests are made side by side.
@@ -26,7 +33,11 @@ SCHEDULER_NAMES = ("default-scheduler", "berth")
 
 
 class Plane:
-    """Everything that is a client of the API server."""
+    """Everything that is a client of the API server.
+
+    Attributes:
+        registry: What the scheduler and the controllers count.
+    """
 
     def __init__(
         self,
@@ -38,10 +49,17 @@ class Plane:
         scheduler: bool = True,
     ) -> None:
         known = list(map(canonical, resources))
-        self.plane: ControlPlane = assemble(known, nodes=nodes, gates=gates)
+        self._client = client
+        self.registry = CollectorRegistry()
+        self.plane: ControlPlane = assemble(
+            known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision
+        )
         options = Options(gates=gates)
         settings = SchedulerSettings(profiles=dict.fromkeys(SCHEDULER_NAMES, options), in_flight=BINDINGS)
-        self._scheduler = Shell(client, Scheduler(settings), writers=WRITERS) if scheduler else None
+        self._scheduler = None
+        if scheduler:
+            metrics = Metrics(time.perf_counter, self.registry)
+            self._scheduler = Shell(client, Scheduler(settings, metrics=metrics), writers=WRITERS)
         self.runner = Runner(
             client,
             self.plane.controllers,
@@ -49,19 +67,25 @@ class Plane:
             first=(self.plane.cache,),
             concurrency=CONCURRENCY,
         )
-        self._growing = Growing(client, self.runner, known, self._learn)
+        self._growing = Growing(client, self.runner, known, self._learn, Bare)
 
     def _learn(self, resource: Resource) -> tuple[Controller, ...]:
-        self.plane.learn(resource)
-        return (self.plane.garbage, self.plane.namespaces)
+        return self.plane.learn(resource)
 
-    async def run(self) -> None:
+    async def run(self, serving: ServingSettings | None = None) -> None:
+        """Run until cancelled; `serving`: where to show health and metrics."""
         async with asyncio.TaskGroup() as group:
+            if serving is not None:
+                group.create_task(self._serve(serving))
             group.create_task(self.runner.run())
             group.create_task(self._growing.run())
             if self._scheduler is not None:
                 group.create_task(self._scheduler.follow())
                 group.create_task(self._scheduler.schedule())
+
+    async def _serve(self, settings: ServingSettings) -> None:
+        async with serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
+            await asyncio.Event().wait()
 
     async def ready(self, progress: Callable[[int, int], None]) -> None:
         """Wait until everything is in step and every node is registered."""

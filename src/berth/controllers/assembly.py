@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from berth.controllers.cache import Cache
 from berth.controllers.cron_job import CronJobController
 from berth.controllers.daemon_set import DaemonSetController
 from berth.controllers.deployment import DeploymentController
 from berth.controllers.disruption import DisruptionController
-from berth.controllers.eviction import AffinityEviction, EvictionSettings
+from berth.controllers.eviction import AffinityEviction, EvictionSettings, Metrics, Tell
+from berth.controllers.eviction.decisions import silent
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.pods import Kubelets, Pace
@@ -19,13 +22,14 @@ from berth.controllers.hollow.registration import Registration
 from berth.controllers.job import JobController
 from berth.controllers.namespaces import NamespaceController
 from berth.controllers.node_lifecycle import NodeLifecycle
+from berth.controllers.propagation import ClusterEviction, PropagationController, UnmatchedPolicies
 from berth.controllers.replica_set import ReplicaSetController
 from berth.controllers.stateful_set import StatefulSetController
 from berth.controllers.taint_eviction import TaintEviction
 from berth.controllers.views import VIEWS, Bare
 from berth.engine.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.machinery.contract import EVENTS, Controller, RawObject, Resource
+from berth.machinery.contract import EVENTS, POLICIES, Controller, RawObject, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,16 @@ class ControlPlane:
     garbage: GarbageCollector
     namespaces: NamespaceController
     registration: Registration
+    propagation: PropagationController | None = None
 
-    def learn(self, resource: Resource) -> None:
-        """The server has one more resource."""
+    def learn(self, resource: Resource) -> tuple[Controller, ...]:
+        """The server has one more resource; those who want to hear of its objects."""
         self.garbage.learn(resource)
         self.namespaces.learn(resource)
+        if self.propagation is None:
+            return (self.garbage, self.namespaces)
+        self.propagation.learn(resource)
+        return (self.garbage, self.namespaces, self.propagation)
 
 
 def assemble(
@@ -50,14 +59,26 @@ def assemble(
     nodes: Iterable[RawObject] = (),
     pace: Pace | None = None,
     gates: FeatureGates = DEFAULT_GATES,
+    registry: CollectorRegistry | None = None,
+    tell: Tell = silent,
 ) -> ControlPlane:
-    """Everything but scheduling, for a server with these resources; `nodes` are hollow ones to register."""
+    """Everything but scheduling, for a server with these resources.
+
+    Args:
+        resources: What the server has.
+        nodes: Hollow nodes to register.
+        pace: How fast hollow kubelets are.
+        gates: Which features are on.
+        registry: Where evictions are counted.
+        tell: Who hears what is decided about them.
+    """
     cache = Cache()
     known = list(map(canonical, resources))
     kept = [resource for resource in known if resource.plural != EVENTS.plural]
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
     registration = Registration(cache, nodes)
+    eviction = EvictionSettings(options=Options(gates=gates))
     controllers: list[Controller] = [
         registration,
         Leases(cache),
@@ -71,11 +92,15 @@ def assemble(
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
-        AffinityEviction(cache, EvictionSettings(options=Options(gates=gates))),
+        AffinityEviction(cache, eviction, metrics=Metrics(registry), tell=tell),
         garbage,
         namespaces,
     ]
-    return ControlPlane(cache, controllers, garbage, namespaces, registration)
+    propagation = None
+    if POLICIES in known:
+        propagation = PropagationController(cache, kept)
+        controllers += [propagation, UnmatchedPolicies(cache, propagation.kinds), ClusterEviction(cache)]
+    return ControlPlane(cache, controllers, garbage, namespaces, registration, propagation)
 
 
 _CANONICAL = {resource: resource for resource in (*VIEWS, EVENTS)}

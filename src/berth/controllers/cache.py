@@ -92,6 +92,13 @@ class Cache:
         found = self._objects[resource].get(key)
         return found if isinstance(found, view) else None
 
+    def look(self, resource: Resource, key: Key) -> Any:  # noqa: ANN401 - a view of any kind
+        """An object of any kind, None if there is none."""
+        return self._objects.get(resource, {}).get(key)
+
+    def keys(self, resource: Resource) -> list[Key]:
+        return list(self._objects.get(resource, ()))
+
     def all(self, resource: Resource, view: type[_V]) -> list[_V]:
         if VIEWS.get(resource) is not view:
             raise TypeError(view)

@@ -9,11 +9,14 @@ from typing import Any
 
 import msgspec
 
-from berth.kube import objects
+from berth.kube import karmada, objects
 from berth.kube.objects import IntOrString, LabelSelector, Struct
 from berth.machinery.contract import (
     BUDGETS,
     CLAIMS,
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    CLUSTERS,
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -22,8 +25,11 @@ from berth.machinery.contract import (
     NAMESPACES,
     NODES,
     PODS,
+    POLICIES,
+    PRIORITY_CLASSES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_BINDINGS,
     REVISIONS,
     SERVICES,
     STATEFUL_SETS,
@@ -331,6 +337,59 @@ class StorageClass(objects.StorageClass, frozen=True):
     metadata: Meta = Meta()
 
 
+class PriorityClass(objects.PriorityClass, frozen=True):
+    metadata: Meta = Meta()
+
+
+# --- Karmada ----------------------------------------------------------------------------------
+
+
+class MemberClusterSpec(Struct, frozen=True):
+    taints: list[Taint] | None = None
+
+
+class MemberCluster(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: MemberClusterSpec = MemberClusterSpec()
+
+
+class PolicySpec(Struct, frozen=True):
+    """What is passed on to bindings whole stays the mapping it came as."""
+
+    resource_selectors: list[karmada.ResourceSelector] | None = None
+    placement: RawObject | None = None
+    priority: int | None = None
+    preemption: str | None = None
+    scheduler_name: str | None = None
+    schedule_priority: karmada.PolicyPriority | None = None
+    activation_preference: str | None = None
+    propagate_deps: bool | None = None
+    conflict_resolution: str | None = None
+    failover: RawObject | None = None
+    preserve_resources_on_deletion: bool | None = None
+    suspension: RawObject | None = None
+
+
+class Policy(Struct, frozen=True):
+    """A PropagationPolicy or ClusterPropagationPolicy."""
+
+    metadata: Meta = Meta()
+    spec: PolicySpec = PolicySpec()
+
+
+class BindingStatus(Struct, frozen=True):
+    scheduler_observed_generation: int | None = None
+    conditions: list[Condition] | None = None
+
+
+class Binding(Struct, frozen=True):
+    """A ResourceBinding or ClusterResourceBinding."""
+
+    metadata: Meta = Meta()
+    spec: RawObject = msgspec.field(default_factory=dict)
+    status: BindingStatus = BindingStatus()
+
+
 VIEWS: dict[Resource, type[Any]] = {
     PODS: Pod,
     NODES: Node,
@@ -349,4 +408,10 @@ VIEWS: dict[Resource, type[Any]] = {
     CRON_JOBS: CronJob,
     BUDGETS: Budget,
     LEASES: Lease,
+    PRIORITY_CLASSES: PriorityClass,
+    CLUSTERS: MemberCluster,
+    POLICIES: Policy,
+    CLUSTER_POLICIES: Policy,
+    RESOURCE_BINDINGS: Binding,
+    CLUSTER_BINDINGS: Binding,
 }

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from berth.engine.podclass import PodClass
 
 _ANY_VALUE = None
+# A label and its value; None stands for any.
+Anchor = tuple[str, str | None]
 
 
 class Watcher(Protocol):
@@ -52,19 +54,25 @@ class Term:
     Attributes:
         namespaces: Names listed; None stands for every namespace.
         namespace_selector: Adds the namespaces whose labels match.
+        anchors: Labels of which whatever it selects has at least one; empty: nothing so simple is known.
         selected: The label sets it selects.
         owners: The pod classes that carry it in an affinity rule.
         watchers: Rules that count the pods it selects.
     """
 
-    __slots__ = ("namespace_selector", "namespaces", "owners", "selected", "selector", "watchers")
+    __slots__ = ("anchors", "namespace_selector", "namespaces", "owners", "selected", "selector", "watchers")
 
     def __init__(
-        self, selector: Selector, namespaces: frozenset[str] | None, namespace_selector: Selector | None
+        self,
+        selector: Selector,
+        namespaces: frozenset[str] | None,
+        namespace_selector: Selector | None,
+        anchors: tuple[Anchor, ...] = (),
     ) -> None:
         self.selector = selector
         self.namespaces = namespaces
         self.namespace_selector = namespace_selector
+        self.anchors = anchors
         self.selected: dict[LabelSet, None] = {}
         self.owners: dict[PodClass, None] = {}
         self.watchers: dict[Watcher, None] = {}
@@ -92,7 +100,7 @@ class MatchIndex:
         self._label_sets: dict[tuple[str, frozenset[tuple[str, str]]], LabelSet] = {}
         self._terms: dict[_TermKey, Term] = {}
         self._postings: dict[str, dict[str, dict[LabelSet, None]]] = {}
-        self._anchors: dict[tuple[str, str | None], dict[Term, None]] = {}
+        self._anchors: dict[Anchor, dict[Term, None]] = {}
         self._unanchored: dict[Term, None] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self.hidden: set[str] = set(IDENTITY_LABELS)
@@ -123,16 +131,16 @@ class MatchIndex:
         found = self._terms.get(key)
         if found is None:
             self.mention(requirement.key for requirement in selector.requirements)
-            found = self._terms[key] = Term(*key)
-            for anchor in _anchors(selector):
+            found = self._terms[key] = Term(*key, self._tightest(selector))
+            for anchor in found.anchors:
                 self._anchors.setdefault(anchor, {})[found] = None
-            if not _anchors(selector) and not selector.nothing:
+            if not found.anchors and not selector.nothing:
                 self._unanchored[found] = None
-            for label_set in self._sets_that_may_match(selector):
+            for label_set in self._sets_that_may_match(found):
                 self._link(found, label_set)
         return found
 
-    def _drop_label_set(self, label_set: LabelSet) -> None:
+    def drop_label_set(self, label_set: LabelSet) -> None:
         del self._label_sets[label_set.namespace, frozenset(label_set.labels.items())]
         for label, value in label_set.labels.items():
             sets = self._postings[label][value]
@@ -142,9 +150,9 @@ class MatchIndex:
         for term in label_set.terms:
             del term.selected[label_set]
 
-    def _drop_term(self, term: Term) -> None:
+    def drop_term(self, term: Term) -> None:
         del self._terms[term.selector, term.namespaces, term.namespace_selector]
-        for anchor in _anchors(term.selector):
+        for anchor in term.anchors:
             terms = self._anchors[anchor]
             del terms[term]
             if not terms:
@@ -156,9 +164,9 @@ class MatchIndex:
     def keep_only(self, label_sets: set[LabelSet], terms: set[Term]) -> None:
         """Forget everything else, except terms that some rule watches."""
         for label_set in [s for s in self._label_sets.values() if s not in label_sets]:
-            self._drop_label_set(label_set)
+            self.drop_label_set(label_set)
         for term in [t for t in self._terms.values() if t not in terms and not t.watchers]:
-            self._drop_term(term)
+            self.drop_term(term)
 
     # --- namespaces ---------------------------------------------------------------
 
@@ -205,13 +213,12 @@ class MatchIndex:
             yield from self._anchors.get((label, value), ())
             yield from self._anchors.get((label, _ANY_VALUE), ())
 
-    def _sets_that_may_match(self, selector: Selector) -> Iterable[LabelSet]:
-        if selector.nothing:
+    def _sets_that_may_match(self, term: Term) -> Iterable[LabelSet]:
+        if term.selector.nothing:
             return
-        anchors = _anchors(selector)
-        if not anchors:
+        if not term.anchors:
             yield from self._label_sets.values()
-        for label, value in anchors:
+        for label, value in term.anchors:
             by_value = self._postings.get(label, {})
             if value is _ANY_VALUE:
                 for sets in by_value.values():
@@ -219,9 +226,28 @@ class MatchIndex:
             else:
                 yield from by_value.get(value, ())
 
+    def _tightest(self, selector: Selector) -> tuple[Anchor, ...]:
+        """The anchors among the possible ones that the fewest label sets and terms share by now.
 
-def _anchors(selector: Selector) -> list[tuple[str, str | None]]:
-    """Labels of which a matching object has at least one: the values of an In, else the key of an Exists.
+        Any choice is right; this one keeps apart what differs: of ``tier=prod,group=g17`` every term may
+        have the first, and only a few the second.
+        """
+        choices = _anchor_choices(selector)
+        if len(choices) < _WORTH_COMPARING:
+            return choices[0] if choices else ()
+        return min(choices, key=lambda anchors: (sum(map(self._load, anchors)), anchors))
+
+    def _load(self, anchor: Anchor) -> int:
+        label, value = anchor
+        sets = self._postings.get(label, {}).get(value, ()) if value is not _ANY_VALUE else ()
+        return len(sets) + len(self._anchors.get(anchor, ()))
+
+
+_WORTH_COMPARING = 2
+
+
+def _anchor_choices(selector: Selector) -> list[tuple[Anchor, ...]]:
+    """Each a set of labels of which a matching object has at least one: an In's values, else an Exists' key.
 
     Empty if the selector can match an object without labels.
     """
@@ -229,7 +255,6 @@ def _anchors(selector: Selector) -> list[tuple[str, str | None]]:
         return []
     required = [r for r in selector.requirements if r.operator == "In"]
     if required:
-        tightest = min(required, key=lambda r: (len(r.values), r.key, *sorted(r.values)))
-        return [(tightest.key, value) for value in tightest.values]
+        return [tuple((r.key, value) for value in sorted(r.values)) for r in required]
     existing = sorted(r.key for r in selector.requirements if r.operator == "Exists")
-    return [(existing[0], _ANY_VALUE)] if existing else []
+    return [((existing[0], _ANY_VALUE),)] if existing else []

@@ -6,9 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
-
-from berth.kube.objects import ObjectMeta, Struct
+from berth.kube.objects import ObjectMeta, RawObject, Struct
 from berth.live.client import Client
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
@@ -25,7 +23,7 @@ class Definition(Struct, frozen=True):
     """A CustomResourceDefinition, of which only the fact that it changed matters."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: msgspec.Raw | None = None
+    spec: RawObject | None = None
 
 
 class Bare(Struct, frozen=True):

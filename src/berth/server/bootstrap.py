@@ -5,7 +5,9 @@ from __future__ import annotations
 from berth.kube.objects import RawObject
 from berth.server import writes
 from berth.server.admission import SYSTEM_CLASSES
+from berth.server.catalog import Endpoint
 from berth.server.core import Core
+from berth.server.karmada import definitions as karmada
 from berth.server.store import decode
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -25,7 +27,7 @@ async def fill(core: Core) -> None:
     for record in definitions.bucket.newest_in(""):
         core.catalog.serve_crd(decode(record.data))
     intent = writes.Intent(_MANAGER)
-    created = []
+    created = _define(core, definitions, intent)
     namespaces = core.catalog.core("namespaces")
     for name in NAMESPACES:
         if namespaces.bucket.newest(("", name)) is None:
@@ -40,6 +42,22 @@ async def fill(core: Core) -> None:
     for write in created:
         if write.done is not None:
             await write.done
+
+
+def _define(core: Core, endpoint: Endpoint, intent: writes.Intent) -> list[writes.Write]:
+    """Karmada's kinds; an older definition of ours becomes the present one, unless somebody objects."""
+    made = []
+    for crd in karmada.definitions():
+        record = endpoint.bucket.newest(("", crd["metadata"]["name"]))
+        if record is None:
+            made.append(writes.create(core, endpoint, crd, "", intent))
+            continue
+        known = decode(record.data)
+        metadata = known["metadata"]
+        if (metadata.get("annotations") or {}).get(karmada.AUTOUPDATE) == "true":
+            metadata["resourceVersion"] = str(record.rv)
+            made.append(writes.update(core, endpoint, record, {**known, "spec": crd["spec"]}, intent))
+    return made
 
 
 def _object(api_version: str, kind: str, name: str) -> RawObject:

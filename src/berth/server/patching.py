@@ -144,7 +144,7 @@ def server_side_apply(core: Core, request: Request, endpoint: Endpoint, body: by
 
 
 def _status_is_apart(endpoint: Endpoint, subresource: str) -> bool:
-    return not subresource and "status" in endpoint.resource.subresources
+    return not subresource and endpoint.resource.status_apart
 
 
 def _applied(
@@ -162,7 +162,9 @@ def _applied(
             now=core.timestamp(),
             subresource=address.subresource,
             force=request.flag("force"),
-            reset=patch.reset_fields(address.subresource, endpoint.resource.subresources),
+            reset=patch.reset_fields(
+                address.subresource, ("status",) if endpoint.resource.status_apart else ()
+            ),
         )
     except patch.PatchError as error:
         raise as_api_error(error) from None

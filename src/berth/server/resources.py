@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
+# Nobody here finds out about member clusters: whoever describes one gives its status along with its spec.
+_STATUS_BESIDE = frozenset({("cluster.karmada.io", "Cluster")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class Resource:
     def stored(self) -> bool:
         """Whether objects can be read back; reviews and bindings are only ever created."""
         return "get" in self.verbs
+
+    @property
+    def status_apart(self) -> bool:
+        """Whether the status can only be written through its subresource."""
+        return "status" in self.subresources and (self.group, self.kind) not in _STATUS_BESIDE
 
     @property
     def root(self) -> str:

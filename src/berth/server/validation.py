@@ -12,9 +12,12 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_metadata
+from berth.kube.validation.propagation import validate_annotated
 from berth.server import pod_groups, volumes
 from berth.server.catalog import Endpoint
 from berth.server.decoded import view_of
+from berth.server.karmada import admission as karmada
+from berth.server.karmada.definitions import GROUPS as KARMADA_GROUPS
 from berth.server.metadata import IMMUTABLE
 
 _INVALID = "FieldValueInvalid"
@@ -42,6 +45,10 @@ def problems(endpoint: Endpoint, obj: RawObject, gates: FeatureGates) -> list[Fi
         found += volumes.problems(resource, obj)
     elif endpoint.schema is not None:
         found += endpoint.schema.validate(obj)
+        if not found:
+            found += karmada.problems(resource, obj)
+    if resource.group not in KARMADA_GROUPS:
+        found += validate_annotated(obj["metadata"].get("annotations"))
     return found
 
 
@@ -70,7 +77,7 @@ def update_problems(endpoint: Endpoint, obj: RawObject, old: RawObject) -> list[
             if obj.get(field) != old.get(field)
         ]
     if endpoint.crd is not None:
-        return []
+        return karmada.update_problems(resource, obj, old)
     return [*pod_groups.update_problems(resource, obj, old), *volumes.update_problems(resource, obj, old)]
 
 

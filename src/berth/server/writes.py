@@ -28,6 +28,7 @@ from berth.server import (
 from berth.server.catalog import Endpoint
 from berth.server.core import Core
 from berth.server.decoded import view_of
+from berth.server.karmada import admission as karmada
 from berth.server.log import Key, Record
 from berth.server.store import decode, encode
 
@@ -81,7 +82,7 @@ def create(core: Core, endpoint: Endpoint, obj: RawObject, namespace: str, inten
     metadata.begin(endpoint, meta, core.new_uid(), core.timestamp())
     if managed:
         meta["managedFields"] = managed
-    if "status" in resource.subresources and resource.kind not in _KEPT_STATUS_ON_CREATE:
+    if resource.status_apart and resource.kind not in _KEPT_STATUS_ON_CREATE:
         _begin_status(endpoint, obj)
     found = _prepare(core, endpoint, obj, None)
     name = meta.get("name") or ""
@@ -108,6 +109,7 @@ def _prepare(core: Core, endpoint: Endpoint, obj: RawObject, old: RawObject | No
     if endpoint.crd is not None:
         if endpoint.schema is not None:
             endpoint.schema.apply_defaults(obj)
+        karmada.prepare(core, resource, obj, old)
     else:
         wire_defaults.apply(resource.group, resource.kind, obj)
     if resource.kind != "Pod" or resource.group:
@@ -172,7 +174,7 @@ def update(core: Core, endpoint: Endpoint, record: Record, obj: RawObject, inten
     if intent.subresource == "status":
         obj = _status_only(endpoint, obj, old)
         meta = obj["metadata"]
-    elif "status" in endpoint.resource.subresources and intent.subresource != "finalize":
+    elif intent.subresource != "finalize" and _keeps_status(endpoint, obj):
         _keep(obj, old, "status")
     managed = meta.get("managedFields")
     metadata.carry_over(meta, old["metadata"])
@@ -225,6 +227,11 @@ def _status_only(endpoint: Endpoint, obj: RawObject, old: RawObject) -> RawObjec
     return merged
 
 
+def _keeps_status(endpoint: Endpoint, obj: RawObject) -> bool:
+    resource = endpoint.resource
+    return resource.status_apart or ("status" in resource.subresources and "status" not in obj)
+
+
 def _keep(obj: RawObject, source: RawObject, name: str) -> None:
     if name in source:
         obj[name] = source[name]
@@ -250,7 +257,7 @@ def _tracked(
         return obj
     subresource = intent.subresource
     if old is None and not subresource:
-        apart = "status" in endpoint.resource.subresources
+        apart = endpoint.resource.status_apart
         first = first_fields.entry(
             obj, endpoint.schema, intent.manager, core.timestamp(), without_status=apart
         )
@@ -264,7 +271,7 @@ def _tracked(
         manager=intent.manager,
         now=core.timestamp(),
         subresource=subresource,
-        reset=patch.reset_fields(subresource, endpoint.resource.subresources),
+        reset=patch.reset_fields(subresource, ("status",) if endpoint.resource.status_apart else ()),
     )
 
 

@@ -1,0 +1,161 @@
+"""The steps of claiming a group before its first member is placed; see `claims`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.controllers.fleet import claims, writing
+from berth.controllers.views import Lease
+from berth.fleet.index import HOME
+from berth.kube.karmada import Binding
+from berth.machinery.contract import LEASES, Action, Get, Key, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from berth.controllers.fleet.keeping import Keeping
+    from berth.fleet.terms import WorkloadRule
+
+CREATE, READ, LOOK, TAKE, WAIT = "create", "read", "look", "take", "wait"
+
+
+@dataclass(slots=True)
+class _Claim:
+    """Attributes:
+    step: What is asked, or has to be asked next.
+    held: The Lease of somebody else.
+    """
+
+    rule: WorkloadRule
+    step: str = CREATE
+    held: Lease | None = None
+
+
+class Claiming:
+    """Which bindings are about to found which groups.
+
+    Attributes:
+        released: Bindings that waited for the first of their group, and need not any more.
+    """
+
+    def __init__(self, keeping: Keeping, identity: str) -> None:
+        self._keeping = keeping
+        self._identity = identity
+        self._claims: dict[Key, _Claim] = {}
+        self._granted: dict[Key, set[str]] = {}
+        self._by_name: dict[str, Key] = {}
+        self._queued: dict[str, dict[Key, None]] = {}
+        self.released: list[Key] = []
+
+    def busy(self, key: Key) -> bool:
+        """Whether a claim of this binding is not decided yet."""
+        return key in self._claims
+
+    def others(self, key: Key) -> bool:
+        """Whether another binding of ours is just founding a group that this one belongs to."""
+        entry = self._keeping.fleet.index.get(key)
+        if entry is None or not self._by_name:
+            return False
+        for name in map(claims.claim_name, entry.rules.affinity):
+            if self._by_name.get(name, key) != key:
+                self._queued.setdefault(name, {})[key] = None
+                return True
+        return False
+
+    def begin(self, key: Key, binding: Binding, rules: Sequence[WorkloadRule], now: float) -> Action | None:
+        """The claim to make before the binding may be placed; None if there is none to make."""
+        granted = self._granted.get(key, set())
+        for rule in rules:
+            name = claims.claim_name(rule)
+            if name not in granted:
+                self._claims[key] = _Claim(rule)
+                self._by_name[name] = key
+                return claims.create(key, binding, rule, self._identity, now)
+        return None
+
+    def next(self, key: Key, now: float) -> Action | None:
+        """The next request of a claim under way."""
+        claim, binding = self._claims[key], self._keeping.bindings[key]
+        match claim.step:
+            case "read" | "wait":
+                claim.step = READ
+                return claims.read(key, claim.rule)
+            case "look" if claim.held is not None:
+                namespace, name = other = claims.held_by(claim.held)
+                return Get(resource=writing.resource_of(other), key=key, namespace=namespace, name=name)
+            case "take" if claim.held is not None:
+                return claims.take_over(key, binding, claim.rule, self._identity, claim.held, now)
+        claim.step = CREATE
+        return claims.create(key, binding, claim.rule, self._identity, now)
+
+    def answered(self, key: Key, action: Action, outcome: Outcome) -> bool:
+        """Learn what became of a request; False if it was none of ours."""
+        claim = self._claims.get(key)
+        if claim is None:
+            return action.resource is LEASES or isinstance(action, Get)
+        match claim.step:
+            case "create" | "take":
+                if outcome.ok:
+                    self._grant(key)
+                elif outcome.exists or outcome.conflict:
+                    claim.step = READ
+                else:
+                    claim.step = WAIT
+            case "read":
+                self._read(key, claim, outcome)
+            case "look":
+                self._looked(key, claim, outcome)
+        return True
+
+    def again_at(self, key: Key, at: float) -> float:
+        claim = self._claims.get(key)
+        return at + claims.RETRY if claim is not None and claim.step == WAIT else at
+
+    def forget(self, key: Key) -> None:
+        claim = self._claims.pop(key, None)
+        names = self._granted.pop(key, set())
+        if claim is not None:
+            names.add(claims.claim_name(claim.rule))
+        for name in names:
+            if self._by_name.get(name) == key:
+                del self._by_name[name]
+                self.released += self._queued.pop(name, ())
+
+    # --- inside -------------------------------------------------------------------
+
+    def _grant(self, key: Key) -> None:
+        claim = self._claims.pop(key)
+        self._granted.setdefault(key, set()).add(claims.claim_name(claim.rule))
+
+    def _read(self, key: Key, claim: _Claim, outcome: Outcome) -> None:
+        """Somebody claimed the group before."""
+        if not outcome.ok:
+            claim.step = CREATE if outcome.missing else WAIT
+            return
+        claim.held = outcome.decode(Lease)
+        other = claims.held_by(claim.held)
+        entry = self._keeping.fleet.index.get(other)
+        if other == key:
+            self._grant(key)  # by us, or for the same binding: only one write of it can succeed
+        elif entry is not None and entry.places[HOME]:
+            self.forget(key)  # it is seen now where the group is
+        elif claims.expired(claim.held, outcome.at):
+            claim.step = LOOK
+        else:
+            claim.step = WAIT
+
+    def _looked(self, key: Key, claim: _Claim, outcome: Outcome) -> None:
+        """The claim is old: is its binding placed, though it was not seen yet?"""
+        other = claims.held_by(claim.held) if claim.held is not None else ("", "")
+        if outcome.missing:
+            claim.step = TAKE
+        elif not outcome.ok:
+            claim.step = WAIT
+        else:
+            binding = outcome.decode(Binding)
+            if binding.spec.clusters:
+                self._keeping.see(other, binding)
+                self.forget(key)
+            else:
+                claim.step = TAKE

@@ -1,0 +1,251 @@
+"""The binding of a resource that a policy selects, and how to bring an existing one up to date.
+
+Upstream: pkg/detector/detector.go (BuildResourceBinding, ApplyPolicy) and claim.go.  Two things are
+Berth's: the labels of the resource are on its binding, too, where the scheduler looks for them, and the
+rules of the annotation ``berth.dev/workload-affinity`` are in the binding's placement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from berth.controllers.propagation.replicas import replicas_of
+from berth.controllers.views import Binding, Meta, Policy
+from berth.kube.annotations import AnnotationError
+from berth.kube.decoding import DecodeError, convert
+from berth.kube.karmada import Placement, binding_name
+from berth.kube.workload_annotations import annotated_affinity, effective_placement
+from berth.machinery.contract import (
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    POLICIES,
+    RESOURCE_BINDINGS,
+    Key,
+    RawObject,
+    Resource,
+)
+
+POLICY_ID = "propagationpolicy.karmada.io/permanent-id"
+CLUSTER_POLICY_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
+POLICY_NAMESPACE = "propagationpolicy.karmada.io/namespace"
+POLICY_NAME = "propagationpolicy.karmada.io/name"
+CLUSTER_POLICY_NAME = "clusterpropagationpolicy.karmada.io/name"
+CLAIM_LABELS = (POLICY_ID, CLUSTER_POLICY_ID)
+CLAIM_ANNOTATIONS = (POLICY_NAMESPACE, POLICY_NAME, CLUSTER_POLICY_NAME)
+# Which labels of a binding are its resource's: they go when the resource loses them.
+COPIED_LABELS = "berth.dev/copied-labels"
+_SYSTEM_LABELS = ".karmada.io/permanent-id"
+
+
+class BuildError(ValueError):
+    """A binding cannot be made as the policy wants it."""
+
+
+def bindings_for(resource: Resource) -> Resource:
+    return RESOURCE_BINDINGS if resource.namespaced else CLUSTER_BINDINGS
+
+
+def binding_key(resource: Resource, key: Key) -> Key:
+    """Where the binding of a resource is."""
+    return (key[0], binding_name(resource.kind, key[1]))
+
+
+def policy_resource(policy: Policy) -> Resource:
+    return POLICIES if policy.metadata.namespace else CLUSTER_POLICIES
+
+
+# --- claims -------------------------------------------------------------------------------------------
+
+
+def claimed_by(binding: Binding) -> tuple[Key, str] | None:
+    """The policy that a binding says it is of: where it is, and its permanent id."""
+    labels, notes = binding.metadata.labels or {}, binding.metadata.annotations or {}
+    if POLICY_ID in labels:
+        return (notes.get(POLICY_NAMESPACE, ""), notes.get(POLICY_NAME, "")), labels[POLICY_ID]
+    if CLUSTER_POLICY_ID in labels:
+        return ("", notes.get(CLUSTER_POLICY_NAME, "")), labels[CLUSTER_POLICY_ID]
+    return None
+
+
+def identity(policy: Policy) -> str:
+    label = POLICY_ID if policy.metadata.namespace else CLUSTER_POLICY_ID
+    return (policy.metadata.labels or {}).get(label, "")
+
+
+def _claim(policy: Policy) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and annotations by which a binding says whose it is."""
+    metadata = policy.metadata
+    if metadata.namespace:
+        notes = {POLICY_NAMESPACE: metadata.namespace, POLICY_NAME: metadata.name or ""}
+        return {POLICY_ID: identity(policy)}, notes
+    return {CLUSTER_POLICY_ID: identity(policy)}, {CLUSTER_POLICY_NAME: metadata.name or ""}
+
+
+def released(binding: Binding) -> RawObject:
+    """The patch that makes a binding nobody's; where it was put stays."""
+    labels = dict.fromkeys(name for name in CLAIM_LABELS if name in (binding.metadata.labels or {}))
+    notes = dict.fromkeys(name for name in CLAIM_ANNOTATIONS if name in (binding.metadata.annotations or {}))
+    return {"metadata": {"labels": labels, "annotations": notes}}
+
+
+# --- building -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a binding should say; fields of the spec that should not be there are None."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    owners: list[RawObject]
+    spec: RawObject
+
+
+def wanted(
+    resource: Resource,
+    template: Any,  # noqa: ANN401 - a view
+    policy: Policy,
+    urgency: int | None = None,
+) -> Wanted:
+    """The binding of `template` as `policy` wants it; `urgency` is the value of its priority class.
+
+    Raises:
+        BuildError: the rules in an annotation cannot be read.
+    """
+    metadata: Meta = template.metadata
+    copied = {
+        name: value for name, value in (metadata.labels or {}).items() if not name.endswith(_SYSTEM_LABELS)
+    }
+    labels, annotations = _claim(policy)
+    if copied:
+        annotations[COPIED_LABELS] = ",".join(sorted(copied))
+    owner = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return Wanted({**copied, **labels}, annotations, [owner], _spec(resource, template, policy, urgency))
+
+
+def _spec(resource: Resource, template: Any, policy: Policy, urgency: int | None) -> RawObject:  # noqa: ANN401
+    metadata: Meta = template.metadata
+    reference = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+    }
+    counted = replicas_of(resource, template)
+    given = policy.spec
+    return {
+        "resource": {name: value for name, value in reference.items() if value},
+        "placement": _placement(policy, metadata),
+        "replicas": counted[0] if counted else None,
+        "replicaRequirements": counted[1] if counted else None,
+        "schedulerName": given.scheduler_name,
+        "schedulePriority": None if urgency is None else {"priority": urgency},
+        "workloadAffinityGroups": _groups(given.placement or {}, metadata) if resource.namespaced else None,
+        "propagateDeps": given.propagate_deps or None,
+        "conflictResolution": given.conflict_resolution,
+        "failover": given.failover,
+        "preserveResourcesOnDeletion": given.preserve_resources_on_deletion,
+        "suspension": given.suspension,
+    }
+
+
+def _placement(policy: Policy, metadata: Meta) -> RawObject:
+    """The policy's placement; rules in annotations are added."""
+    placement = policy.spec.placement or {}
+    try:
+        added = [annotated_affinity(policy.metadata.annotations), annotated_affinity(metadata.annotations)]
+        if not any(added):
+            return placement
+        effective = effective_placement(convert(placement, Placement), *added) or Placement()
+    except (AnnotationError, DecodeError) as error:
+        raise BuildError(str(error)) from None
+    rules: RawObject = msgspec.to_builtins(
+        Placement(
+            workload_affinity=effective.workload_affinity,
+            workload_anti_affinity=effective.workload_anti_affinity,
+        )
+    )
+    return {**placement, **rules}
+
+
+def _groups(placement: RawObject, metadata: Meta) -> RawObject | None:
+    """The groups of Karmada's own rules, from the labels of the resource."""
+    rules, labels = placement.get("workloadAffinity") or {}, metadata.labels or {}
+    groups = {}
+    for field, group in (("affinity", "affinityGroup"), ("antiAffinity", "antiAffinityGroup")):
+        key = (rules.get(field) or {}).get("groupByLabelKey")
+        if key and key in labels:
+            groups[group] = f"{key}={labels[key]}"
+    return groups or None
+
+
+# --- writing ------------------------------------------------------------------------------------------
+
+
+def body(resource: Resource, key: Key, want: Wanted) -> RawObject:
+    """A new binding."""
+    bindings = bindings_for(resource)
+    metadata = {
+        "name": key[1],
+        **({"namespace": key[0]} if key[0] else {}),
+        "labels": want.labels,
+        "annotations": want.annotations,
+        "ownerReferences": want.owners,
+    }
+    return {
+        "apiVersion": bindings.api_version,
+        "kind": bindings.kind,
+        "metadata": metadata,
+        "spec": {name: value for name, value in want.spec.items() if value is not None},
+    }
+
+
+def change(binding: Binding, want: Wanted) -> RawObject:
+    """The merge patch that brings a binding up to date, empty if it is."""
+    labels, notes = binding.metadata.labels or {}, binding.metadata.annotations or {}
+    ours = {*CLAIM_LABELS, *filter(None, notes.get(COPIED_LABELS, "").split(","))}
+    metadata = {
+        "labels": _map_change(labels, want.labels, ours),
+        "annotations": _map_change(notes, want.annotations, {*CLAIM_ANNOTATIONS, COPIED_LABELS}),
+    }
+    before = binding.spec
+    spec: RawObject = {}
+    for name, value in {**want.spec, "suspension": _suspension(before, want.spec["suspension"])}.items():
+        if value is None and before.get(name) is not None:
+            spec[name] = None
+        elif value is not None and before.get(name) != value:
+            spec[name] = difference(before.get(name), value)
+    found = {"metadata": {name: value for name, value in metadata.items() if value}, "spec": spec}
+    return {name: value for name, value in found.items() if value}
+
+
+def _map_change(before: dict[str, str], wanted: dict[str, str], ours: set[str]) -> dict[str, str | None]:
+    gone: dict[str, str | None] = dict.fromkeys(ours & before.keys() - wanted.keys())
+    return gone | {name: value for name, value in wanted.items() if before.get(name) != value}
+
+
+def _suspension(before: RawObject, given: RawObject | None) -> RawObject | None:
+    """What the policy says; whether scheduling is put off is up to others."""
+    scheduling = (before.get("suspension") or {}).get("scheduling")
+    return {**(given or {}), "scheduling": scheduling} if scheduling is not None else given
+
+
+def difference(before: object, after: object) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON merge patch from one value to another, which is not null."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    gone = dict.fromkeys(before.keys() - after.keys())
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return gone | {name: difference(before.get(name), value) for name, value in changed.items()}

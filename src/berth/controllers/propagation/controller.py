@@ -1,0 +1,283 @@
+"""Policies turn resources into bindings, which a scheduler then puts on clusters.
+
+A resource stays with the policy that has it until that policy goes, selects it no longer, or loses it to
+one that preempts; then it is matched anew.  A binding that no policy has any more stays as it is.  Which
+policy has a resource is written on its binding; unlike upstream's, this controller leaves the resource
+itself alone.  Upstream: pkg/detector.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from berth.controllers.cache import Cache, controller_of
+from berth.controllers.machine import Machine
+from berth.controllers.patches import patch
+from berth.controllers.propagation import building
+from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
+from berth.controllers.propagation.matching import best, is_reserved, is_skipped, policy_fit, preempts
+from berth.controllers.views import Binding, Meta, Policy, PriorityClass
+from berth.machinery.contract import (
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    DELETED,
+    MODIFIED,
+    POLICIES,
+    PRIORITY_CLASSES,
+    RESOURCE_BINDINGS,
+    Action,
+    Create,
+    Event,
+    Key,
+    Resource,
+)
+from berth.machinery.recorder import NORMAL, WARNING
+
+CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
+LAZY = "Lazy"
+RETRY = 30.0  # seconds after which a policy that could not be applied is tried again
+_OTHER_OWNER = (
+    "failed to update binding due to different owner reference UID, will try again later after binding is "
+    "garbage collected"
+)
+
+_Named = tuple[Resource, Key]
+
+
+class PropagationController(Machine):
+    """Keys are those of bindings.
+
+    Attributes:
+        kinds: What can be propagated, by apiVersion and kind.
+    """
+
+    name = "resource-detector"
+
+    def __init__(self, cache: Cache, resources: Iterable[Resource]) -> None:
+        super().__init__(cache)
+        self.kinds: dict[tuple[str, str], Resource] = {}
+        for resource in resources:
+            self.learn(resource)
+        own = (POLICIES, CLUSTER_POLICIES, RESOURCE_BINDINGS, CLUSTER_BINDINGS, PRIORITY_CLASSES)
+        self.watches = (*own, *(kind for kind in self.kinds.values() if kind not in own))
+        self._policies: dict[str, dict[str, Policy]] = {}  # by namespace, "" for those of the cluster
+        self._selected: Counter[tuple[str, str]] = Counter()  # kinds by how many selectors name them
+        self._templates: dict[Key, dict[_Named, None]] = {}  # resources by the key of their binding
+
+    def learn(self, resource: Resource) -> None:
+        """The server has one more resource."""
+        if not is_skipped(resource):
+            self.kinds[resource.api_version, resource.kind] = resource
+
+    # --- what happens ---------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        resource = event.resource
+        if resource is POLICIES or resource is CLUSTER_POLICIES:
+            self._take_policy(event)
+        elif resource is RESOURCE_BINDINGS or resource is CLUSTER_BINDINGS:
+            self._take_binding(event)
+        elif self._selected and (resource.api_version, resource.kind) in self._selected:
+            self._take_template(event)
+
+    def _take_policy(self, event: Event) -> None:
+        namespace, name = event.key
+        policies = self._policies.setdefault(namespace, {})
+        known = policies.pop(name, None)
+        new = None if event.change == DELETED else event.object
+        if new is not None:
+            policies[name] = new
+        if not policies:
+            del self._policies[namespace]
+        kinds = [kinds_of(policy) if policy is not None else set() for policy in (known, new)]
+        self._selected.update(kinds[1])
+        self._selected.subtract(kinds[0])
+        self._selected = +self._selected
+        lazy = known is not None and new is not None and new.spec.activation_preference == LAZY
+        for kind in kinds[0] | kinds[1]:
+            if (resource := self.kinds.get(kind)) is not None:
+                self._look_at_all(resource, namespace, new if lazy else None)
+
+    def _look_at_all(self, resource: Resource, namespace: str, lazy: Policy | None) -> None:
+        """Look at every object of a kind again, but not at what a lazy policy has already."""
+        for key in self.cache.keys(resource):
+            if namespace and key[0] != namespace:
+                continue
+            at = self._note(resource, key)
+            binding = self.cache.get(bindings_for(resource), at, Binding)
+            if lazy is None or binding is None or self._holder(binding) is not lazy:
+                self.queue.add(at)
+
+    def _take_binding(self, event: Event) -> None:
+        old, new = event.old, event.object
+        if event.change != MODIFIED or old is None or old.metadata.labels != new.metadata.labels:
+            self.queue.add(event.key)
+
+    def _take_template(self, event: Event) -> None:
+        at = self._note(event.resource, event.key)
+        if event.change == DELETED:
+            named = self._templates[at]
+            named.pop((event.resource, event.key), None)
+            if not named:
+                del self._templates[at]
+        if (
+            event.change == DELETED
+            or event.old is None
+            or _differs(event.old.metadata, event.object.metadata)
+        ):
+            self.queue.add(at)
+
+    def _note(self, resource: Resource, key: Key) -> Key:
+        at = binding_key(resource, key)
+        self._templates.setdefault(at, {})[resource, key] = None
+        return at
+
+    # --- what to do -----------------------------------------------------------------------------------
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        bindings = RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
+        binding = self.cache.get(bindings, key, Binding)
+        if binding is not None and binding.metadata.deletion_timestamp:
+            return
+        found = list(self._candidates(key))
+        owner = controller_of(binding.metadata) if binding is not None else None
+        if owner is not None and found:
+            mine = [entry for entry in found if entry[1].metadata.uid == owner.uid]
+            if not mine:
+                self._complain(found[0], key, now)
+                return
+            found = mine
+        for resource, template, policy in self._matched(found, binding, now):
+            yield from self._apply(key, resource, template, policy, binding, now)
+            return
+        if binding is not None and building.claimed_by(binding) is not None:
+            yield patch(bindings, binding, building.released(binding), "no policy selects its resource")
+
+    def _candidates(self, key: Key) -> Iterator[tuple[Resource, Any]]:
+        """Resources that would have this binding."""
+        for resource, at in self._templates.get(key, ()):
+            template = self.cache.look(resource, at)
+            if template is not None and not is_reserved(at[0]):
+                yield resource, template
+
+    def _matched(
+        self, found: list[tuple[Resource, Any]], binding: Binding | None, now: float
+    ) -> Iterator[tuple[Resource, Any, Policy]]:
+        for resource, template in found:
+            metadata: Meta = template.metadata
+            if metadata.deletion_timestamp or (metadata.labels or {}).get(CLAIMED_BY):
+                continue
+            policy = self._policy_for(resource, template, binding, now)
+            if policy is not None:
+                yield resource, template, policy
+
+    def _policy_for(
+        self,
+        resource: Resource,
+        template: Any,  # noqa: ANN401 - a view
+        binding: Binding | None,
+        now: float,
+    ) -> Policy | None:
+        metadata: Meta = template.metadata
+        scopes = [self._policies.get(scope, {}).values() for scope in _scopes(metadata)]
+        holder = self._holder(binding) if binding is not None else None
+        if holder is None or not policy_fit(holder, resource, metadata):
+            return next(filter(None, (best(scope, resource, metadata) for scope in scopes)), None)
+        for scope in scopes:
+            stronger = best((p for p in scope if preempts(p, holder)), resource, metadata)
+            if stronger is not None and stronger is not holder:
+                message = f"{_spelled(stronger)} preempted {_spelled(holder).lower()} successfully"
+                self.recorder.record(now, resource, template, NORMAL, "PreemptPolicySucceed", message)
+                return stronger
+        return holder
+
+    def _holder(self, binding: Binding) -> Policy | None:
+        """The policy that has a binding, if it is still there and the same."""
+        claimed = building.claimed_by(binding)
+        if claimed is None:
+            return None
+        (namespace, name), identity = claimed
+        policy = self._policies.get(namespace, {}).get(name)
+        if policy is None or policy.metadata.deletion_timestamp or building.identity(policy) != identity:
+            return None
+        return policy
+
+    def _apply(
+        self,
+        key: Key,
+        resource: Resource,
+        template: Any,  # noqa: ANN401 - a view
+        policy: Policy,
+        binding: Binding | None,
+        now: float,
+    ) -> Iterator[Action]:
+        what = f"Apply {_applied(policy)}"
+        try:
+            want = building.wanted(resource, template, policy, self._urgency(policy))
+        except BuildError as error:
+            message = f"{what} failed: {error}"
+            self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
+            self.queue.add_at(key, now + RETRY)
+            return
+        bindings = bindings_for(resource)
+        if binding is None:
+            body = building.body(resource, key, want)
+            yield Create(resource=bindings, key=key, namespace=key[0], body=body, cause=_spelled(policy))
+        elif change := building.change(binding, want):
+            yield patch(bindings, binding, change, _spelled(policy))
+        else:
+            return
+        self.recorder.record(now, resource, template, NORMAL, "ApplyPolicySucceed", f"{what} succeed")
+
+    def _urgency(self, policy: Policy) -> int | None:
+        wish = policy.spec.schedule_priority
+        if wish is None:
+            return None
+        name = wish.priority_class_name or ""
+        found = self.cache.get(PRIORITY_CLASSES, ("", name), PriorityClass)
+        if found is None:
+            raise BuildError(f'priorityclasses.scheduling.k8s.io "{name}" not found')
+        return found.value or 0
+
+    def _complain(self, entry: tuple[Resource, Any], key: Key, now: float) -> None:
+        resource, template = entry
+        policy = self._policy_for(resource, template, None, now)
+        if policy is not None:
+            message = f"Apply {_applied(policy)} failed: {_OTHER_OWNER}"
+            self.recorder.record(now, resource, template, WARNING, "ApplyPolicyFailed", message)
+            self.queue.add_at(key, now + RETRY)
+
+
+def kinds_of(policy: Policy) -> set[tuple[str, str]]:
+    """The kinds a policy names."""
+    return {(s.api_version or "", s.kind or "") for s in policy.spec.resource_selectors or ()}
+
+
+def _scopes(metadata: Meta) -> tuple[str, ...]:
+    """Where policies for a resource are looked for, first its namespace."""
+    return (metadata.namespace, "") if metadata.namespace else ("",)
+
+
+def _differs(old: Meta, new: Meta) -> bool:
+    """Whether more than the status changed; what counts no generations has none worth mentioning."""
+    if new.generation is None or old.generation != new.generation or old.uid != new.uid:
+        return True
+    if old.deletion_timestamp != new.deletion_timestamp:
+        return True
+    return (old.labels, old.annotations) != (new.labels, new.annotations)
+
+
+def _spelled(policy: Policy) -> str:
+    metadata = policy.metadata
+    if metadata.namespace:
+        return f"Propagation policy({metadata.namespace}/{metadata.name})"
+    return f"Cluster propagation policy({metadata.name})"
+
+
+def _applied(policy: Policy) -> str:
+    metadata = policy.metadata
+    if metadata.namespace:
+        return f"policy({metadata.namespace}/{metadata.name})"
+    return f"cluster policy({metadata.name})"

@@ -1,0 +1,134 @@
+"""The member clusters in columns: one slot a cluster, whether it exists or is only spoken of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import numpy as np
+
+from berth.engine.arrays import BoolArray, IndexArray, Int64Array, grown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from berth.kube.karmada import Cluster
+
+_FIRST_SIZE = 16
+_MEMORIES = 4096
+_T = TypeVar("_T")
+
+
+class Clusters:
+    """Every cluster by slot.
+
+    A name keeps its slot for good.  Bindings may name clusters that do not exist (any more):
+    those have a slot, too, so that what is placed there still counts, but no view.
+
+    Attributes:
+        names: Slot -> name.
+        slot_of: Name -> slot.
+        views: Slot -> the object, None where no such cluster exists.
+        exists: Which slots have an object. Longer than `names`: slots not given out are False.
+        deleting: Which of them are being deleted.
+        number: How many exist.
+        version: Grows with every change of an object.
+        shape: Grows with every change that can matter to a rule, which a report of used resources cannot.
+        changed_at: Slot -> the version of the last change there.
+    """
+
+    def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
+        self.names: list[str] = []
+        self.slot_of: dict[str, int] = {}
+        self.views: list[Cluster | None] = []
+        self.exists: BoolArray = np.zeros(_FIRST_SIZE, dtype=np.bool_)
+        self.deleting: BoolArray = np.zeros(_FIRST_SIZE, dtype=np.bool_)
+        self.number = 0
+        self.version = 0
+        self.shape = 0
+        self.changed_at: Int64Array = np.zeros(_FIRST_SIZE, dtype=np.int64)
+        self._beside: dict[object, object] = {}
+        self._memory: dict[Hashable, BoolArray] = {}
+        self._memory_of = (0, 0)
+        for cluster in clusters:
+            self.set(cluster)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def size(self) -> int:
+        """The length of every column."""
+        return len(self.exists)
+
+    @property
+    def schedulable(self) -> BoolArray:
+        return self.exists & ~self.deleting
+
+    def remembered(self, key: Hashable, make: Callable[[], BoolArray]) -> BoolArray:
+        """What `make` says of the clusters as they are, computed once until one of them changes."""
+        if self._memory_of != (self.shape, self.size) or len(self._memory) >= _MEMORIES:
+            self._memory.clear()
+            self._memory_of = (self.shape, self.size)
+        found = self._memory.get(key)
+        if found is None:
+            found = self._memory[key] = make()
+        return found
+
+    def slot(self, name: str) -> int:
+        """The slot of a name, given out on first sight."""
+        slot = self.slot_of.get(name)
+        if slot is None:
+            slot = self.slot_of[name] = len(self.names)
+            self.names.append(name)
+            self.views.append(None)
+            if slot >= self.size:
+                self.exists = grown(self.exists, 2 * self.size)
+                self.deleting = grown(self.deleting, 2 * self.deleting.size)
+                self.changed_at = grown(self.changed_at, 2 * self.changed_at.size)
+        return slot
+
+    def set(self, cluster: Cluster) -> int:
+        slot = self.slot(cluster.metadata.name or "")
+        before = self.views[slot]
+        self.number += before is None
+        self.shape += before is None or _shape(before) != _shape(cluster)
+        self.views[slot] = cluster
+        self.exists[slot] = True
+        self.deleting[slot] = cluster.metadata.deletion_timestamp is not None
+        self._changed(slot)
+        return slot
+
+    def remove(self, name: str) -> None:
+        slot = self.slot_of.get(name)
+        if slot is None or self.views[slot] is None:
+            return
+        self.views[slot] = None
+        self.exists[slot] = self.deleting[slot] = False
+        self.number -= 1
+        self.shape += 1
+        self._changed(slot)
+
+    def changed_since(self, version: int) -> IndexArray:
+        """The slots whose clusters came, changed or went after `version`."""
+        return np.flatnonzero(self.changed_at > version)
+
+    def beside(self, make: Callable[[], _T]) -> _T:
+        """What `make` made once for these clusters: columns that others derive and bring up to date."""
+        found = self._beside.get(make)
+        if found is None:
+            found = self._beside[make] = make()
+        return cast("_T", found)
+
+    def _changed(self, slot: int) -> None:
+        self.version += 1
+        self.changed_at[slot] = self.version
+
+
+def _shape(cluster: Cluster) -> tuple[object, ...]:
+    status = cluster.status
+    return (
+        cluster.metadata.labels,
+        cluster.metadata.deletion_timestamp,
+        cluster.spec,
+        status.api_enablements if status is not None else None,
+    )

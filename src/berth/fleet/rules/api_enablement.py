@@ -1,0 +1,42 @@
+"""A cluster must serve the kind of resource that is to be placed there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from berth.fleet.rules.base import Ask, ClusterRule, Objection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from berth.kube.karmada import Cluster
+
+REASON = "cluster(s) did not have the API resource"
+
+
+class ApiEnablement(ClusterRule):
+    name = "APIEnablement"
+
+    def objections(self, ask: Ask) -> Iterable[Objection]:
+        resource = ask.binding.spec.resource
+        api, kind = resource.api_version or "", resource.kind or ""
+        serving = ask.clusters.remembered(
+            (self.name, api, kind), lambda: ask.each(lambda view: _serves(view, api, kind))
+        )
+        yield Objection(~serving & ~ask.targets, lambda _: REASON)
+
+    def violated(self, ask: Ask) -> Iterable[str]:
+        resource = ask.binding.spec.resource
+        for target in ask.binding.spec.clusters or ():
+            slot = ask.clusters.slot_of.get(target.name)
+            view = ask.clusters.views[slot] if slot is not None else None
+            if view is not None and not _serves(view, resource.api_version or "", resource.kind or ""):
+                yield f"{target.name} does not serve {resource.kind} of {resource.api_version}"
+
+
+def _serves(cluster: Cluster, api_version: str, kind: str) -> bool:
+    enabled = (cluster.status.api_enablements if cluster.status is not None else None) or ()
+    return any(
+        (api.group_version or "") == api_version and any((r.kind or "") == kind for r in api.resources or ())
+        for api in enabled
+    )

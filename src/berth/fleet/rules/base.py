@@ -1,0 +1,100 @@
+"""What every rule about clusters answers: which will not do, how good each is, what is broken, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from berth.engine.rules.taint_toleration import NO_EXECUTE, tolerates
+
+if TYPE_CHECKING:
+    from berth.engine.arrays import BoolArray, Int64Array
+    from berth.fleet.clusters import Clusters
+    from berth.fleet.index import BindingIndex, Entry
+    from berth.fleet.options import Options
+    from berth.kube.karmada import Binding, Cluster, Placement
+
+MAX_SCORE = 100
+
+
+class Objection(NamedTuple):
+    """Clusters that will not do, and for each of them why."""
+
+    rejected: BoolArray
+    reason: Callable[[int], str]
+
+
+@dataclass(slots=True)
+class Ask:
+    """Where may this binding go, with the clusters of one affinity term?
+
+    Attributes:
+        placement: The binding's placement, with the rules of its annotations.
+        entry: The binding in the index.
+        targets: The clusters it has now.
+        affinity_name: The term of ``clusterAffinities`` that is tried; empty if there are none.
+        incomparable: Groups of which some member has two copies that cannot be told older from newer.
+    """
+
+    clusters: Clusters
+    index: BindingIndex
+    options: Options
+    binding: Binding
+    placement: Placement
+    entry: Entry
+    targets: BoolArray
+    affinity_name: str = ""
+    incomparable: frozenset[str] = frozenset()
+    _failed: BoolArray | None = field(default=None)
+
+    @property
+    def is_workload(self) -> bool:
+        spec = self.binding.spec
+        return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
+
+    @property
+    def failed(self) -> BoolArray:
+        """Clusters nothing can stay on as far as this binding goes: gone, going or tainted."""
+        if self._failed is None:
+            tolerations = tuple(self.placement.cluster_tolerations or ())
+            driven = self.clusters.remembered(
+                ("no-execute", tolerations),
+                lambda: self.each(
+                    lambda view: any(
+                        taint.effect == NO_EXECUTE and not tolerates(tolerations, taint)
+                        for taint in view.spec.taints or ()
+                    )
+                ),
+            )
+            self._failed = ~self.clusters.schedulable | driven
+            self._failed[list(self.entry.leaving)] = True
+        return self._failed
+
+    def each(self, holds: Callable[[Cluster], bool]) -> BoolArray:
+        """The existing clusters of which something holds, asked one by one."""
+        mask = np.zeros(self.clusters.size, dtype=np.bool_)
+        mask[[slot for slot, view in enumerate(self.clusters.views) if view is not None and holds(view)]] = (
+            True
+        )
+        return mask
+
+
+class ClusterRule:
+    """One rule; what it does not answer, it has no opinion on."""
+
+    name = ""
+
+    def objections(self, ask: Ask) -> Iterable[Objection]:  # noqa: ARG002
+        """Clusters the rule rejects."""
+        return ()
+
+    def score(self, ask: Ask) -> Int64Array | None:  # noqa: ARG002
+        """How much the rule is for each cluster, 0 to `MAX_SCORE`; None where all are the same to it."""
+        return None
+
+    def violated(self, ask: Ask) -> Iterable[str]:  # noqa: ARG002
+        """What is broken where the binding is placed now, in words."""
+        return ()

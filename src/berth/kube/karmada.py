@@ -1,0 +1,325 @@
+"""Karmada's objects, as far as placing workloads on clusters needs them.
+
+Views over the wire format like those of :mod:`berth.kube.objects`, with one addition: a
+placement may also carry the workload (anti-)affinity of Karmada's proposal 521, whose two forms
+share the field ``workloadAffinity`` with the one Karmada shipped.
+"""
+
+from __future__ import annotations
+
+from berth.kube.objects import (
+    Condition,
+    Int32,
+    Int64,
+    Labels,
+    LabelSelector,
+    NodeSelectorRequirement,
+    ObjectMeta,
+    RawQuantity,
+    ResourceList,
+    Struct,
+    Taint,
+    Toleration,
+)
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+DUPLICATED, DIVIDED = "Duplicated", "Divided"
+WEIGHTED, AGGREGATED = "Weighted", "Aggregated"
+AVAILABLE_REPLICAS = "AvailableReplicas"
+
+# --- clusters -----------------------------------------------------------------
+
+
+class ResourceModelRange(Struct, frozen=True):
+    name: str | None = None
+    min: RawQuantity | None = None
+    max: RawQuantity | None = None
+
+
+class ResourceModel(Struct, frozen=True):
+    grade: Int64 | None = None
+    ranges: list[ResourceModelRange] | None = None
+
+
+class ClusterSpec(Struct, frozen=True):
+    provider: str | None = None
+    region: str | None = None
+    zone: str | None = None
+    zones: list[str] | None = None
+    taints: list[Taint] | None = None
+    resource_models: list[ResourceModel] | None = None
+
+
+class ApiResource(Struct, frozen=True):
+    name: str | None = None
+    kind: str | None = None
+
+
+class ApiEnablement(Struct, frozen=True):
+    group_version: str | None = None
+    resources: list[ApiResource] | None = None
+
+
+class AllocatableModeling(Struct, frozen=True):
+    grade: Int64 | None = None
+    count: Int64 | None = None
+
+
+class ResourceSummary(Struct, frozen=True):
+    allocatable: ResourceList | None = None
+    allocating: ResourceList | None = None
+    allocated: ResourceList | None = None
+    allocatable_modelings: list[AllocatableModeling] | None = None
+
+
+class ClusterStatus(Struct, frozen=True):
+    api_enablements: list[ApiEnablement] | None = None
+    conditions: list[Condition] | None = None
+    resource_summary: ResourceSummary | None = None
+
+
+class Cluster(Struct, frozen=True):
+    """A member cluster (cluster.karmada.io/v1alpha1)."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ClusterSpec = ClusterSpec()
+    status: ClusterStatus | None = None
+
+
+# --- placements ---------------------------------------------------------------
+
+
+class FieldSelector(Struct, frozen=True):
+    match_expressions: list[NodeSelectorRequirement] | None = None
+
+
+class ClusterAffinity(Struct, frozen=True):
+    label_selector: LabelSelector | None = None
+    field_selector: FieldSelector | None = None
+    cluster_names: list[str] | None = None
+    exclude: list[str] | None = None
+
+
+class OverflowClusterAffinity(ClusterAffinity, frozen=True):
+    affinity_name: str | None = None
+
+
+class ClusterAffinityTerm(ClusterAffinity, frozen=True):
+    affinity_name: str | None = None
+    overflow_affinities: list[OverflowClusterAffinity] | None = None
+
+
+class SpreadConstraint(Struct, frozen=True):
+    spread_by_field: str | None = None
+    spread_by_label: str | None = None
+    max_groups: Int64 | None = None
+    min_groups: Int64 | None = None
+
+
+class StaticClusterWeight(Struct, frozen=True):
+    target_cluster: ClusterAffinity = ClusterAffinity()
+    weight: Int64 | None = None
+
+
+class ClusterPreferences(Struct, frozen=True):
+    static_weight_list: list[StaticClusterWeight] | None = None
+    dynamic_weight: str | None = None
+
+
+class ReplicaScheduling(Struct, frozen=True):
+    replica_scheduling_type: str | None = None
+    replica_division_preference: str | None = None
+    weight_preference: ClusterPreferences | None = None
+
+
+class GroupTerm(Struct, frozen=True):
+    """What Karmada shipped: workloads whose label `group_by_label_key` has one value are a group."""
+
+    group_by_label_key: str | None = None
+
+
+class WorkloadTerm(Struct, frozen=True):
+    """A term of the proposal: a selector and keys (its option 1), or `affinity_enabled` (option 2)."""
+
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    affinity_enabled: bool | None = None
+    topology_key: str | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class WeightedWorkloadTerm(Struct, frozen=True):
+    weight: Int32 | None = None
+    workload_affinity_term: WorkloadTerm | None = None
+
+
+class WorkloadAntiAffinity(Struct, frozen=True):
+    required_during_scheduling_ignored_during_execution: list[WorkloadTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedWorkloadTerm] | None = None
+
+
+class WorkloadAffinity(WorkloadAntiAffinity, frozen=True):
+    affinity: GroupTerm | None = None
+    anti_affinity: GroupTerm | None = None
+
+
+class Placement(Struct, frozen=True):
+    cluster_affinity: ClusterAffinity | None = None
+    cluster_affinities: list[ClusterAffinityTerm] | None = None
+    cluster_tolerations: list[Toleration] | None = None
+    spread_constraints: list[SpreadConstraint] | None = None
+    replica_scheduling: ReplicaScheduling | None = None
+    workload_affinity: WorkloadAffinity | None = None
+    workload_anti_affinity: WorkloadAntiAffinity | None = None
+
+
+# --- bindings -----------------------------------------------------------------
+
+
+class ObjectReference(Struct, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class ReplicaRequirements(Struct, frozen=True):
+    resource_request: ResourceList | None = None
+    namespace: str | None = None
+    priority_class_name: str | None = None
+
+
+class Component(Struct, frozen=True):
+    name: str | None = None
+    replicas: Int32 | None = None
+    replica_requirements: ReplicaRequirements | None = None
+
+
+class TargetComponent(Struct, frozen=True):
+    name: str | None = None
+    replicas: Int32 | None = None
+
+
+class TargetCluster(Struct, frozen=True):
+    name: str = ""
+    replicas: Int32 = 0
+    components: list[TargetComponent] | None = None
+
+
+class GracefulEvictionTask(Struct, frozen=True):
+    from_cluster: str | None = None
+    purge_mode: str | None = None
+    replicas: Int32 | None = None
+    reason: str | None = None
+    message: str | None = None
+    producer: str | None = None
+    grace_period_seconds: Int32 | None = None
+    suppress_deletion: bool | None = None
+    preserved_label_state: Labels | None = None
+    creation_timestamp: str | None = None
+    clusters_before_failover: list[str] | None = None
+
+
+class BindingSuspension(Struct, frozen=True):
+    scheduling: bool | None = None
+    dispatching: bool | None = None
+
+
+class BindingPriority(Struct, frozen=True):
+    priority: Int32 | None = None
+
+
+class WorkloadAffinityGroups(Struct, frozen=True):
+    affinity_group: str | None = None
+    anti_affinity_group: str | None = None
+
+
+class BindingSpec(Struct, frozen=True):
+    resource: ObjectReference = ObjectReference()
+    replica_requirements: ReplicaRequirements | None = None
+    replicas: Int32 | None = None
+    components: list[Component] | None = None
+    clusters: list[TargetCluster] | None = None
+    placement: Placement | None = None
+    graceful_eviction_tasks: list[GracefulEvictionTask] | None = None
+    scheduler_name: str | None = None
+    reschedule_triggered_at: str | None = None
+    suspension: BindingSuspension | None = None
+    schedule_priority: BindingPriority | None = None
+    workload_affinity_groups: WorkloadAffinityGroups | None = None
+
+
+class BindingCondition(Condition, frozen=True):
+    last_transition_time: str | None = None
+    observed_generation: Int64 | None = None
+
+
+class BindingStatus(Struct, frozen=True):
+    scheduler_observed_generation: Int64 | None = None
+    # Karmada's Go field is called SchedulerObservedAffinityName; this is its name on the wire.
+    scheduler_observing_affinity_name: str | None = None
+    last_scheduled_time: str | None = None
+    conditions: list[BindingCondition] | None = None
+
+
+class BindingMeta(ObjectMeta, frozen=True):
+    generation: Int64 | None = None
+
+
+class Binding(Struct, frozen=True):
+    """A ResourceBinding or ClusterResourceBinding (work.karmada.io/v1alpha2)."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: BindingMeta = BindingMeta()
+    spec: BindingSpec = BindingSpec()
+    status: BindingStatus = BindingStatus()
+
+
+# --- policies -----------------------------------------------------------------
+
+
+class ResourceSelector(Struct, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    label_selector: LabelSelector | None = None
+
+
+class PolicySuspension(Struct, frozen=True):
+    dispatching: bool | None = None
+
+
+class PolicyPriority(Struct, frozen=True):
+    priority_class_source: str | None = None
+    priority_class_name: str | None = None
+
+
+class PropagationSpec(Struct, frozen=True):
+    resource_selectors: list[ResourceSelector] | None = None
+    placement: Placement | None = None
+    priority: Int32 | None = None
+    preemption: str | None = None
+    scheduler_name: str | None = None
+    schedule_priority: PolicyPriority | None = None
+
+
+class PropagationPolicy(Struct, frozen=True):
+    """A PropagationPolicy or ClusterPropagationPolicy (policy.karmada.io/v1alpha1)."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: BindingMeta = BindingMeta()
+    spec: PropagationSpec = PropagationSpec()
+
+
+def binding_name(kind: str, name: str) -> str:
+    """The name Karmada gives the binding of a resource."""
+    return f"{name}-{kind}".lower().replace(":", ".")

@@ -1,0 +1,271 @@
+"""Placements: Karmada's own rules in its words, and the rules between workloads as strictly.
+
+Upstream: pkg/util/validation/validation.go.  What the CRDs' schemas say already (enumerations, required
+fields) is checked there, except where a placement can also come from elsewhere, such as a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from berth.kube import names
+from berth.kube.karmada import AGGREGATED, DIVIDED, WEIGHTED, WorkloadAffinity, WorkloadAntiAffinity
+from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
+from berth.kube.validation.errors import Errors, FieldError, Path
+from berth.kube.validation.metadata import check_label_key
+from berth.kube.validation.selectors import check_label_selector
+
+if TYPE_CHECKING:
+    from berth.kube.karmada import (
+        ClusterAffinity,
+        ClusterAffinityTerm,
+        FieldSelector,
+        GroupTerm,
+        Placement,
+        ReplicaScheduling,
+        SpreadConstraint,
+        WeightedWorkloadTerm,
+        WorkloadTerm,
+    )
+    from berth.kube.objects import LabelSelector, Toleration
+
+PLACEMENT: Path = ("spec", "placement")
+
+FIELDS = ("provider", "region", "zone")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_TOPOLOGY_PREFIX = "topology.karmada.io/"
+
+TWO_AFFINITIES = "clusterAffinities cannot co-exist with clusterAffinity"
+OVERFLOW_NEEDS_CAPACITY = (
+    "overflowAffinities can only be used together with dynamic weight or aggregated scheduling"
+)
+OVERFLOW_NEEDS_AFFINITY = "overflowAffinities can only be used together with the inline ClusterAffinity"
+SAME_NAME = "each affinity term in a policy must have a unique name"
+SAME_OVERFLOW_NAME = (
+    "overflow affinity name must be unique and must not duplicate the primary group's affinityName"
+)
+TWO_SPREADS = "spreadByLabel should not co-exist with spreadByField"
+NO_CLUSTER_SPREAD = (
+    "the cluster spread constraint must be enabled in one of the constraints"
+    " in case of SpreadByField is enabled"
+)
+SAME_GROUP_KEY = "affinity and antiAffinity must not use the same groupByLabelKey"
+SAME_TERM = "workloadAffinity has the same term: no cluster could satisfy both"
+ENABLED_ALONE = "must not be specified when affinityEnabled is set"
+WEIGHT = "must be in the range 1-100"
+
+
+def validate_placement(placement: Placement, path: Path = PLACEMENT) -> list[FieldError]:
+    """What is wrong with a placement, in the order and words of Karmada's webhook."""
+    errors = Errors()
+    if placement.cluster_affinity is not None and placement.cluster_affinities is not None:
+        errors.invalid(path, placement, TWO_AFFINITIES)
+    terms = placement.cluster_affinities or []
+    if not _divides_by_capacity(placement.replica_scheduling):
+        for i, term in enumerate(terms):
+            if term.overflow_affinities is not None:
+                at = (*path, "clusterAffinities", i, "overflowAffinities")
+                errors.invalid(at, term.overflow_affinities, OVERFLOW_NEEDS_CAPACITY)
+    if placement.cluster_affinity is not None:
+        _check_cluster_affinity(placement.cluster_affinity, errors, (*path, "clusterAffinity"))
+    _check_cluster_affinities(terms, errors, (*path, "clusterAffinities"))
+    _check_spread(placement.spread_constraints or [], errors, (*path, "spreadConstraints"))
+    _check_workload_affinity(placement, errors, path)
+    _check_tolerations(placement.cluster_tolerations or [], errors, (*path, "clusterTolerations"))
+    _check_weights(placement.replica_scheduling, errors, (*path, "replicaScheduling"))
+    return errors
+
+
+def _divides_by_capacity(scheduling: ReplicaScheduling | None) -> bool:
+    if scheduling is None or scheduling.replica_scheduling_type != DIVIDED:
+        return False
+    if scheduling.replica_division_preference == WEIGHTED:
+        return scheduling.weight_preference is not None and bool(scheduling.weight_preference.dynamic_weight)
+    return scheduling.replica_division_preference == AGGREGATED
+
+
+# --- clusters ---------------------------------------------------------------------------------------
+
+
+def _check_cluster_affinity(affinity: ClusterAffinity, errors: Errors, path: Path) -> None:
+    if problem := _field_selector_problem(affinity.field_selector):
+        errors.invalid((*path, "fieldSelector"), affinity.field_selector, problem)
+    # Upstream lets a selector pass that matches nothing because it cannot be read.
+    check_label_selector(affinity.label_selector, errors, (*path, "labelSelector"))
+
+
+def _field_selector_problem(selector: FieldSelector | None) -> str:
+    """The first thing wrong with it, as upstream reports only one."""
+    for requirement in (selector.match_expressions if selector else None) or ():
+        if requirement.key not in FIELDS:
+            return f'unsupported key "{requirement.key or ""}", must be provider, region, or zone'
+        if requirement.operator not in (IN, NOT_IN):
+            return f'unsupported operator "{requirement.operator or ""}", must be In or NotIn'
+    return ""
+
+
+def _check_cluster_affinities(terms: list[ClusterAffinityTerm], errors: Errors, path: Path) -> None:
+    seen: set[str] = set()
+    for i, term in enumerate(terms):
+        name = term.affinity_name or ""
+        check_label_key(name, errors, (*path, i))
+        if name in seen:
+            errors.invalid(path, terms, SAME_NAME)
+        seen.add(name)
+        _check_cluster_affinity(term, errors, (*path, i))
+        if term.overflow_affinities is not None:
+            _check_overflow(term, errors, (*path, i, "overflowAffinities"))
+
+
+def _check_overflow(term: ClusterAffinityTerm, errors: Errors, path: Path) -> None:
+    chosen = term.label_selector is not None or term.field_selector is not None
+    if not (chosen or term.cluster_names or term.exclude):
+        errors.invalid(path, term.overflow_affinities, OVERFLOW_NEEDS_AFFINITY)
+    seen = {term.affinity_name or ""}
+    for i, overflow in enumerate(term.overflow_affinities or ()):
+        name = overflow.affinity_name or ""
+        check_label_key(name, errors, (*path, i, "affinityName"))
+        if name in seen:
+            errors.invalid((*path, i, "affinityName"), name, SAME_OVERFLOW_NAME)
+        seen.add(name)
+        _check_cluster_affinity(overflow, errors, (*path, i))
+
+
+def _check_spread(constraints: list[SpreadConstraint], errors: Errors, path: Path) -> None:
+    fields: dict[str, int] = {}
+    for i, constraint in enumerate(constraints):
+        at = (*path, i)
+        least, most = constraint.min_groups or 0, constraint.max_groups or 0
+        field = constraint.spread_by_field or ""
+        if field and constraint.spread_by_label:
+            errors.invalid(at, constraint, TWO_SPREADS)
+        if least < 0:
+            errors.invalid(at, constraint, "minGroups lower than 0 is not allowed")
+        if most < 0:
+            errors.invalid(at, constraint, "maxGroups lower than 0 is not allowed")
+        if 0 < most < least:
+            errors.invalid(at, constraint, "maxGroups lower than minGroups is not allowed")
+        if field:
+            fields[field] = fields.get(field, 0) + 1
+            if fields[field] == 2:
+                errors.invalid(path, constraints, f"multiple {field} spread constraints are not allowed")
+    if fields and "cluster" not in fields:
+        errors.invalid(path, constraints, NO_CLUSTER_SPREAD)
+
+
+def _check_tolerations(tolerations: list[Toleration], errors: Errors, path: Path) -> None:
+    for i, toleration in enumerate(tolerations):
+        if toleration.operator in ("Lt", "Gt"):
+            errors.not_supported((*path, i, "operator"), toleration.operator, ("", "Exists", "Equal"))
+
+
+def _check_weights(scheduling: ReplicaScheduling | None, errors: Errors, path: Path) -> None:
+    preference = scheduling.weight_preference if scheduling else None
+    for i, weighted in enumerate((preference.static_weight_list if preference else None) or ()):
+        at = (*path, "weightPreference", "staticWeightList", i)
+        _check_cluster_affinity(weighted.target_cluster, errors, (*at, "targetCluster"))
+
+
+# --- workloads --------------------------------------------------------------------------------------
+
+
+def _check_workload_affinity(placement: Placement, errors: Errors, path: Path) -> None:
+    near, apart = placement.workload_affinity, placement.workload_anti_affinity
+    if near is not None:
+        _check_groups(near, errors, (*path, "workloadAffinity"))
+        _check_terms(near, errors, (*path, "workloadAffinity"))
+    if apart is not None:
+        _check_terms(apart, errors, (*path, "workloadAntiAffinity"))
+    _check_conflicts(near or WorkloadAffinity(), apart or WorkloadAntiAffinity(), errors, path)
+
+
+def _check_groups(rules: WorkloadAffinity, errors: Errors, path: Path) -> None:
+    for name, term in (("affinity", rules.affinity), ("antiAffinity", rules.anti_affinity)):
+        if term is not None:
+            check_label_key(term.group_by_label_key or "", errors, (*path, name, "groupByLabelKey"))
+    if rules.affinity is not None and rules.affinity == rules.anti_affinity:
+        errors.invalid(path, rules, SAME_GROUP_KEY)
+
+
+def _check_terms(rules: WorkloadAntiAffinity, errors: Errors, path: Path) -> None:
+    for i, term in enumerate(rules.required_during_scheduling_ignored_during_execution or ()):
+        _check_term(term, errors, (*path, _REQUIRED, i))
+    for i, weighted in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ()):
+        _check_weighted(weighted, errors, (*path, _PREFERRED, i))
+
+
+def _check_weighted(weighted: WeightedWorkloadTerm, errors: Errors, path: Path) -> None:
+    if not 1 <= (weighted.weight or 0) <= 100:
+        errors.invalid((*path, "weight"), weighted.weight or 0, WEIGHT)
+    if weighted.workload_affinity_term is None:
+        errors.required((*path, "workloadAffinityTerm"))
+    else:
+        _check_term(weighted.workload_affinity_term, errors, (*path, "workloadAffinityTerm"))
+
+
+def _check_term(term: WorkloadTerm, errors: Errors, path: Path) -> None:
+    if term.affinity_enabled is not None:
+        for field, given in (
+            ("labelSelector", term.label_selector),
+            ("matchLabelKeys", term.match_label_keys),
+        ):
+            if given is not None:
+                errors.forbidden((*path, field), ENABLED_ALONE)
+    check_label_selector(term.label_selector, errors, (*path, "labelSelector"))
+    seen: set[str] = set()
+    for i, key in enumerate(term.match_label_keys or ()):
+        check_label_key(key, errors, (*path, "matchLabelKeys", i))
+        if key in seen:
+            errors.duplicate((*path, "matchLabelKeys", i), key)
+        seen.add(key)
+    if term.topology_key == "":
+        errors.required((*path, "topologyKey"), "can not be empty")
+    elif term.topology_key is not None:
+        check_label_key(term.topology_key, errors, (*path, "topologyKey"))
+    for i, name in enumerate(term.namespaces or ()):
+        errors.invalid_for_each((*path, "namespaces", i), name, names.dns_label_errors(name))
+    check_label_selector(term.namespace_selector, errors, (*path, "namespaceSelector"))
+
+
+def _check_conflicts(near: WorkloadAffinity, apart: WorkloadAntiAffinity, errors: Errors, path: Path) -> None:
+    """The same workloads cannot have to be together and apart; a group is the term it stands for."""
+    wanted = {_meaning(term) for _, term in _required(near)} | set(_group(near.affinity))
+    for i, term in _required(apart):
+        if _meaning(term) in wanted:
+            errors.invalid((*path, "workloadAntiAffinity", _REQUIRED, i), term, SAME_TERM)
+    refused = set(_group(near.anti_affinity))
+    for i, term in _required(near):
+        if _meaning(term) in refused:
+            at = (*path, "workloadAffinity", _REQUIRED, i)
+            errors.invalid(at, term, SAME_TERM.replace("workloadAffinity", "workloadAffinity.antiAffinity"))
+
+
+def _required(rules: WorkloadAntiAffinity) -> Iterator[tuple[int, WorkloadTerm]]:
+    """What `affinityEnabled` compares by is configured apart for the two, so those terms cannot clash."""
+    for i, term in enumerate(rules.required_during_scheduling_ignored_during_execution or ()):
+        if term.affinity_enabled is None and term.label_selector is not None:
+            yield i, term
+
+
+_Meaning = tuple[Selector, frozenset[str], str, frozenset[str], Selector | None]
+
+
+def _meaning(term: WorkloadTerm) -> _Meaning:
+    return (
+        parse_label_selector(term.label_selector),
+        frozenset(term.match_label_keys or ()),
+        (term.topology_key or "cluster").removeprefix(_TOPOLOGY_PREFIX),
+        frozenset(term.namespaces or ()),
+        _parsed(term.namespace_selector),
+    )
+
+
+def _parsed(selector: LabelSelector | None) -> Selector | None:
+    return None if selector is None else parse_label_selector(selector)
+
+
+def _group(term: GroupTerm | None) -> Iterator[_Meaning]:
+    if term is not None:
+        yield Selector(), frozenset((term.group_by_label_key or "",)), "cluster", frozenset(), None

@@ -1,0 +1,61 @@
+"""Every recorded decision of Karmada's scheduler, and of the proposal's rules, comes out in every field."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.fleet.cases import decode_case, evaluate_case
+
+FOLDER = Path(__file__).parent / "conformance"
+# How many cases there are: a file that lost some would otherwise pass unnoticed.
+FILES = {"upstream": 1198, "seed_api": 500}
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def differences(want: dict[str, Any], got: dict[str, Any]) -> list[str]:
+    """The recorded fields that came out otherwise; a message may be left open."""
+    wrong = [field for field, value in want.items() if field != "error" and got[field] != value]
+    if "error" in want:
+        error, answer = want["error"], got["error"]
+        if error is None or answer is None:
+            wrong += ["error"] if error != answer else []
+        else:
+            wrong += ["error class"] if error["class"] != answer["class"] else []
+            wrong += ["error message"] if error["message"] not in (None, answer["message"]) else []
+    return wrong
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_recorded_decisions(name: str) -> None:
+    """Feasible, rejected with all reasons, selected, result, error, affinity and what is written."""
+    rows = recorded(name)
+    assert len(rows) == FILES[name]
+    wrong: Counter[tuple[str, str]] = Counter()
+    examples = []
+    for row in rows:
+        got = evaluate_case(decode_case(json.dumps(row).encode()))
+        assert got["id"] == row["case"]["id"]
+        for field in differences(row["expect"], got):
+            wrong[row["case"]["category"], field] += 1
+            examples.append(f"{row['case']['id']}: {field}")
+    assert not wrong, (wrong, examples[:5])
+
+
+def test_the_recorded_fields_are_compared() -> None:
+    """A wrong answer in any field is noticed."""
+    for row in recorded("upstream"):
+        want = row["expect"]
+        assert differences(want, {**want, "feasible": ["no such cluster"]}) == ["feasible"]
+        if want["error"] is not None:
+            assert differences(want, {**want, "error": None}) == ["error"]
+            break
