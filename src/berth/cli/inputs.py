@@ -25,7 +25,7 @@ _SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-_INPUT = (
+INPUT_OPTIONS = (
     click.option(
         "-f",
         "--filename",
@@ -101,14 +101,14 @@ class Settings(Reading):
 
 def manifest_options(command: _F) -> _F:
     """Options of every command that reads manifests and places pods."""
-    for option in reversed((*_INPUT, _SEED, *_SCHEDULING)):
+    for option in reversed((*INPUT_OPTIONS, _SEED, *_SCHEDULING)):
         command = option(command)
     return command
 
 
 def reading_options(command: _F) -> _F:
     """Options of every command that reads manifests and places nothing."""
-    for option in reversed((*_INPUT, *_SCHEDULING)):
+    for option in reversed((*INPUT_OPTIONS, *_SCHEDULING)):
         command = option(command)
     return command
 

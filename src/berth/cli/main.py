@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 
 import click
 
 from berth import __version__
+from berth.cli.lazy_group import LazyGroup
 
 # Name -> module of the command, and the line `--help` shows, so that showing it needs no import.
 _COMMANDS = {
@@ -19,6 +19,7 @@ _COMMANDS = {
     "scheduler": ("berth.cli.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
     "webhook": ("berth.cli.webhook", "Check pods before an API server stores them."),
     "controllers": ("berth.cli.controllers", "Evict running pods whose required rules stop holding."),
+    "fleet": ("berth.cli.fleet", "Place workloads over clusters, for Karmada."),
     "up": ("berth.cli.up", "Run a Kubernetes control plane with hollow nodes."),
     "demo": ("berth.cli.demonstration", "Show what Berth does on a small built-in cluster."),
     "completion": ("berth.cli.completion", "Print the completion script for a shell."),
@@ -28,20 +29,7 @@ BAD_INPUT, UNEXPECTED, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
 _VERBOSE = frozenset(("-v", "--verbose"))
 
 
-class _LazyGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in _COMMANDS:
-            return None
-        command = importlib.import_module(_COMMANDS[cmd_name][0]).command
-        if not isinstance(command, click.Command):
-            raise TypeError(cmd_name)
-        return command
-
+class _Berth(LazyGroup):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -50,14 +38,10 @@ class _LazyGroup(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in _COMMANDS.items()])
-
 
 @click.group(
-    cls=_LazyGroup,
+    cls=_Berth,
+    modules=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Also installed as a kubectl plugin: kubectl berth COMMAND.",
 )

@@ -110,8 +110,10 @@ def rules_of(
     """
     here = frozenset((namespace,))
     grouped = {label: (_group_rule(label, group, here),) for label, group in groups.items()}
-    rules = Rules(grouped.get(AFFINITY_GROUP, ()), grouped.get(ANTI_AFFINITY_GROUP, ()))
-    if placement is None:
+    rules = (
+        Rules(grouped.get(AFFINITY_GROUP, ()), grouped.get(ANTI_AFFINITY_GROUP, ())) if groups else NO_RULES
+    )
+    if placement is None or not _has_terms(placement):
         return rules
     near = _Compiler(here, labels, options.affinity_label_keys, "--affinity-label-keys")
     apart = _Compiler(here, labels, options.anti_affinity_label_keys, "--anti-affinity-label-keys")
@@ -122,6 +124,17 @@ def rules_of(
         rules.anti_affinity + apart.required(against.required_during_scheduling_ignored_during_execution),
         near.preferred(with_.preferred_during_scheduling_ignored_during_execution),
         apart.preferred(against.preferred_during_scheduling_ignored_during_execution),
+    )
+
+
+def _has_terms(placement: Placement) -> bool:
+    return any(
+        rules is not None
+        and (
+            rules.required_during_scheduling_ignored_during_execution
+            or rules.preferred_during_scheduling_ignored_during_execution
+        )
+        for rules in (placement.workload_affinity, placement.workload_anti_affinity)
     )
 
 

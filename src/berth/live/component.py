@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -61,6 +62,11 @@ class Work:
     abandon: Callable[[], None] | None = None
 
 
+def keep_many_objects() -> None:
+    """Look for garbage rarely: what a component knows stays, and going through it all is in vain."""
+    gc.set_threshold(100_000, 20, 100)
+
+
 async def run_component(
     settings: ComponentSettings, make: Callable[[Client, CollectorRegistry], Work], **starting: object
 ) -> None:
@@ -75,6 +81,7 @@ async def run_component(
         StartError: the API server does not accept us.
         berth.live.election.LeadershipLost: somebody else leads now, or nobody could be told that we do.
     """
+    keep_many_objects()
     async with await connect(settings.kubeconfig, settings.context) as client:
         if settings.qps > 0:
             client.limiter = Limiter(settings.qps, settings.burst)

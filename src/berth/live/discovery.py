@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from berth.live.client import Client
+from berth.live.errors import NotFound
 from berth.machinery.contract import Resource
 
 _NEEDED = frozenset({"list", "watch", "delete"})
+_WATCHED = frozenset({"list", "watch"})
+_VERSION = re.compile(r"(?:[a-z0-9.-]+/)?[a-z0-9]+")
 
 
 class _Entry(msgspec.Struct):
@@ -48,10 +53,26 @@ async def discover(client: Client) -> list[Resource]:
     return found
 
 
-def _resources(group_version: str, body: bytes) -> list[Resource]:
+async def find(client: Client, api_version: str, kind: str) -> Resource | None:
+    """Where objects of a kind are, in just this version; None if they cannot be listed and watched.
+
+    Raises:
+        berth.live.errors.ApiError: the server does not say.
+    """
+    if not _VERSION.fullmatch(api_version):
+        return None  # whoever wrote it may have meant anything
+    path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    try:
+        body = await client.request("GET", path)
+    except NotFound:
+        return None
+    return next((found for found in _resources(api_version, body, _WATCHED) if found.kind == kind), None)
+
+
+def _resources(group_version: str, body: bytes, needed: frozenset[str] = _NEEDED) -> list[Resource]:
     group, _, version = group_version.rpartition("/")
     return [
         Resource(group, version, entry.name, entry.kind, entry.namespaced)
         for entry in msgspec.json.decode(body, type=_Entries).resources
-        if "/" not in entry.name and _NEEDED.issubset(entry.verbs)
+        if "/" not in entry.name and needed.issubset(entry.verbs)
     ]

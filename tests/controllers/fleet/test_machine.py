@@ -373,7 +373,7 @@ class TestTwoSchedulers:
         a, b = single("a").scheduler("first").group(GROUP), single("b").scheduler("second").group(GROUP)
         world.refuse = lambda action: (
             Outcome(at=world.now, code=409, reason="Conflict")
-            if isinstance(action, Patch) and action.name == "a-deployment" and not action.subresource
+            if isinstance(action, Patch) and action.name == "a-deployment" and "spec" in action.body
             else None
         )
         world.bind(a)
@@ -387,6 +387,47 @@ class TestTwoSchedulers:
         assert world.places("b") == {}
         world.advance(30)
         assert world.places("b") != {}
+
+    def test_a_slow_holder_of_a_claim_cannot_place_it_after_it_was_taken_over(self) -> None:
+        """Its write, which was decided long ago, reaches the server after the other has founded the group."""
+        world = World(self.FIRST, self.SECOND, clusters=2)
+        late: list[Action] = []
+
+        def lose(action: Action) -> Outcome | None:
+            if isinstance(action, Patch) and action.name == "a-deployment" and "spec" in action.body:
+                late.append(action)
+                return Outcome(at=world.now, code=0)
+            return None
+
+        world.refuse = lose
+        world.bind(single("a").scheduler("first").affinity("m1").group(GROUP))
+        world.settle()
+        slow = world.machines.pop(0)  # it hangs
+        world.bind(single("b").scheduler("second").affinity("m2").group(GROUP))
+        world.advance(30)
+        assert world.places("b") == {"m2": 1}
+        world.refuse = lambda _: None
+        assert world._answer(late[0]).conflict
+        world.machines.insert(0, slow)
+        world.advance(30)
+        assert world.places("a") == {}
+        assert "affinity group" in world.condition("a")["message"]
+
+    def test_a_claim_that_is_not_allowed_is_a_reason(self) -> None:
+        """Nobody waits in silence for rights that are lacking; once they are there, it goes on."""
+        world = World()
+        world.refuse = lambda action: (
+            Outcome(at=world.now, code=403, reason="Forbidden", message="leases is forbidden")
+            if action.resource is LEASES
+            else None
+        )
+        world.bind(single("a").group(GROUP))
+        world.advance(10)
+        assert world.condition("a")["message"] == "cannot claim its affinity group: leases is forbidden"
+        assert [reason for reason, _ in world.events()] == ["ScheduleBindingFailed"]
+        world.refuse = lambda _: None
+        world.advance(10)
+        assert world.places("a") != {}
 
     def test_the_members_of_one_scheduler_wait_for_their_first(self) -> None:
         world = World(clusters=3)

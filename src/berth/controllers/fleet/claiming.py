@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from berth.controllers.fleet import claims, writing
 from berth.controllers.views import Lease
 from berth.fleet.index import HOME
 from berth.kube.karmada import Binding
-from berth.machinery.contract import LEASES, Action, Get, Key, Outcome
+from berth.machinery.contract import LEASES, Action, Get, Key, Outcome, Patch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,19 +17,25 @@ if TYPE_CHECKING:
     from berth.controllers.fleet.keeping import Keeping
     from berth.fleet.terms import WorkloadRule
 
-CREATE, READ, LOOK, TAKE, WAIT = "create", "read", "look", "take", "wait"
+CREATE, READ, LOOK, FENCE, TAKE, WAIT = "create", "read", "look", "fence", "take", "wait"
 
 
 @dataclass(slots=True)
 class _Claim:
     """Attributes:
     step: What is asked, or has to be asked next.
+    version: Of the binding, when the Lease was last written: what is granted is so for this version only.
     held: The Lease of somebody else.
+    late: The binding it was made for, which is not placed.
+    problem: What the server has against it.
     """
 
     rule: WorkloadRule
+    version: str | None
     step: str = CREATE
     held: Lease | None = None
+    late: Binding = field(default_factory=Binding)
+    problem: str = ""
 
 
 class Claiming:
@@ -43,7 +49,7 @@ class Claiming:
         self._keeping = keeping
         self._identity = identity
         self._claims: dict[Key, _Claim] = {}
-        self._granted: dict[Key, set[str]] = {}
+        self._granted: dict[Key, dict[str, str | None]] = {}  # claims and the versions they are for
         self._by_name: dict[str, Key] = {}
         self._queued: dict[str, dict[Key, None]] = {}
         self.released: list[Key] = []
@@ -51,6 +57,11 @@ class Claiming:
     def busy(self, key: Key) -> bool:
         """Whether a claim of this binding is not decided yet."""
         return key in self._claims
+
+    def problem(self, key: Key) -> str:
+        """Why a claim cannot even be asked for, in the server's words."""
+        claim = self._claims.get(key)
+        return claim.problem if claim is not None else ""
 
     def others(self, key: Key) -> bool:
         """Whether another binding of ours is just founding a group that this one belongs to."""
@@ -65,11 +76,12 @@ class Claiming:
 
     def begin(self, key: Key, binding: Binding, rules: Sequence[WorkloadRule], now: float) -> Action | None:
         """The claim to make before the binding may be placed; None if there is none to make."""
-        granted = self._granted.get(key, set())
+        version = binding.metadata.resource_version
+        granted = self._granted.get(key, {})
         for rule in rules:
             name = claims.claim_name(rule)
-            if name not in granted:
-                self._claims[key] = _Claim(rule)
+            if name not in granted or granted[name] != version:
+                self._claims[key] = _Claim(rule, version)
                 self._by_name[name] = key
                 return claims.create(key, binding, rule, self._identity, now)
         return None
@@ -84,16 +96,21 @@ class Claiming:
             case "look" if claim.held is not None:
                 namespace, name = other = claims.held_by(claim.held)
                 return Get(resource=writing.resource_of(other), key=key, namespace=namespace, name=name)
+            case "fence":
+                return claims.fence(key, claim.late, self._identity, now)
             case "take" if claim.held is not None:
+                claim.version = binding.metadata.resource_version
                 return claims.take_over(key, binding, claim.rule, self._identity, claim.held, now)
         claim.step = CREATE
+        claim.version = binding.metadata.resource_version
         return claims.create(key, binding, claim.rule, self._identity, now)
 
     def answered(self, key: Key, action: Action, outcome: Outcome) -> bool:
         """Learn what became of a request; False if it was none of ours."""
         claim = self._claims.get(key)
         if claim is None:
-            return action.resource is LEASES or isinstance(action, Get)
+            return action.resource is LEASES or isinstance(action, Get) or _is_fence(key, action)
+        claim.problem = _problem(outcome)
         match claim.step:
             case "create" | "take":
                 if outcome.ok:
@@ -106,6 +123,8 @@ class Claiming:
                 self._read(key, claim, outcome)
             case "look":
                 self._looked(key, claim, outcome)
+            case "fence":
+                self._fenced(claim, outcome)
         return True
 
     def again_at(self, key: Key, at: float) -> float:
@@ -114,7 +133,7 @@ class Claiming:
 
     def forget(self, key: Key) -> None:
         claim = self._claims.pop(key, None)
-        names = self._granted.pop(key, set())
+        names = set(self._granted.pop(key, ()))
         if claim is not None:
             names.add(claims.claim_name(claim.rule))
         for name in names:
@@ -126,7 +145,7 @@ class Claiming:
 
     def _grant(self, key: Key) -> None:
         claim = self._claims.pop(key)
-        self._granted.setdefault(key, set()).add(claims.claim_name(claim.rule))
+        self._granted.setdefault(key, {})[claims.claim_name(claim.rule)] = claim.version
 
     def _read(self, key: Key, claim: _Claim, outcome: Outcome) -> None:
         """Somebody claimed the group before."""
@@ -137,7 +156,7 @@ class Claiming:
         other = claims.held_by(claim.held)
         entry = self._keeping.fleet.index.get(other)
         if other == key:
-            self._grant(key)  # by us, or for the same binding: only one write of it can succeed
+            claim.step = TAKE  # by us; somebody may be about to take it over
         elif entry is not None and entry.places[HOME]:
             self.forget(key)  # it is seen now where the group is
         elif claims.expired(claim.held, outcome.at):
@@ -158,4 +177,23 @@ class Claiming:
                 self._keeping.see(other, binding)
                 self.forget(key)
             else:
-                claim.step = TAKE
+                claim.late = binding
+                claim.step = FENCE
+
+    def _fenced(self, claim: _Claim, outcome: Outcome) -> None:
+        """Whoever claimed the group before can no longer write what was decided before."""
+        if outcome.ok or outcome.missing:
+            claim.step = TAKE
+        else:
+            claim.step = READ if outcome.conflict else WAIT
+
+
+def _is_fence(key: Key, action: Action) -> bool:
+    return isinstance(action, Patch) and (action.namespace, action.name) != key
+
+
+def _problem(outcome: Outcome) -> str:
+    """What no mere waiting will change."""
+    expected = outcome.ok or outcome.exists or outcome.conflict or outcome.missing
+    busy = outcome.code in (0, 429) or outcome.code >= 500
+    return "" if expected or busy else outcome.message

@@ -3,7 +3,8 @@
 Two schedulers may each see a group of which nobody is placed, and each put a member on a cluster of
 its own choice.  So whoever is about to found a group creates a Lease that is named after it, which
 only one can do; the others wait until they see where it went.  A claim whose binding was not placed
-in time may be taken over.
+in time may be taken over.  Its holder may only be slow, so the one that takes over first changes that
+binding: a write that was decided on before is refused then, because it names an older version.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from berth.machinery.contract import LEASES, Create, Get, RawObject, Update
+from berth.controllers.fleet.writing import resource_of
+from berth.machinery.contract import LEASES, Create, Get, Patch, RawObject, Update
 from berth.machinery.times import micro_stamp, seconds
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
 GROUP_ANNOTATION = "berth.dev/workload-group"
+FENCE_ANNOTATION = "berth.dev/claim-taken-over"
 CLUSTER_NAMESPACE = "kube-system"  # for the claims of what has no namespace itself
 
 
@@ -67,6 +70,25 @@ def take_over(
         name=claim_name(rule),
         body=body,
         cause=f"take over the claim of {rule} for {holder(key)}",
+    )
+
+
+def fence(key: Key, late: Binding, identity: str, now: float) -> Patch:
+    """A change of the binding that was to found the group: of this version, or not at all."""
+    metadata = late.metadata
+    namespace, name = metadata.namespace or "", metadata.name or ""
+    return Patch(
+        resource=resource_of((namespace, name)),
+        key=key,
+        namespace=namespace,
+        name=name,
+        body={
+            "metadata": {
+                "resourceVersion": metadata.resource_version,
+                "annotations": {FENCE_ANNOTATION: f"{holder(key)} by {identity} at {micro_stamp(now)}"},
+            }
+        },
+        cause=f"take over the claim of {holder((namespace, name))}",
     )
 
 

@@ -255,10 +255,13 @@ class FleetScheduler:
             return None
         if key in self._unsure:
             return Get(resource=writing.resource_of(key), key=key, namespace=key[0], name=key[1])
-        if self._claiming.busy(key):
-            return self._claiming.next(key, now)
+        claiming = self._claiming.busy(key)
         if key in self._owed:
-            return self._say(key, binding, self._owed[key], now)
+            said = self._say(key, binding, self._owed[key], now)
+            if said is not None or not claiming:
+                return said
+        if claiming:
+            return self._claiming.next(key, now)
         if binding.metadata.deletion_timestamp is None and binding.spec.placement is not None:
             return None if self._early(key, now) else self._consider(key, binding, now)
         return None
@@ -396,6 +399,7 @@ class FleetScheduler:
         if self._claiming.answered(key, action, outcome):
             self._queue.finished(key, ok=True, at=outcome.at)
             if key in self.keeping.bindings:
+                self._complain(key, outcome.at)
                 self._queue.add_at(key, self._claiming.again_at(key, outcome.at))
             return
         work = self._work.pop(key, None) if isinstance(action, Patch) and not action.subresource else None
@@ -410,6 +414,17 @@ class FleetScheduler:
         if retry and not busy:
             wait = _SOON if outcome.conflict else self.waiting.delay(key)
             self._queue.add_at(key, outcome.at + wait)
+
+    def _complain(self, key: Key, now: float) -> None:
+        """Say what keeps a binding from claiming its group, if waiting alone will not help."""
+        problem = self._claiming.problem(key)
+        if not problem:
+            return
+        binding = self.keeping.bindings[key]
+        verdict = Verdict(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
+        if not writing.already_said(binding, verdict):
+            self._owed[key] = verdict
+            self.reports.failed(key, binding, verdict.message, now)
 
     def _written(self, key: Key, work: _Work, outcome: Outcome) -> None:
         result = "scheduled" if outcome.ok and work.verdict.ok else "error"

@@ -1,0 +1,94 @@
+"""Cases in, answers out, one JSON object a line: what the two `evaluate` commands share."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import click
+import msgspec
+
+GZIP = b"\x1f\x8b"
+
+
+def judge_lines(file: str, judge: Callable[[bytes], object], *bad: type[Exception]) -> bool:
+    """Write the answer to every line of a file, ``-`` for standard input; whether all could be judged.
+
+    Args:
+        file: JSON lines, which may be compressed with gzip.
+        judge: Line -> answer.
+        bad: What `judge` raises for a line that is no case, with a sentence that says why.
+    """
+    out = sys.stdout.buffer
+    good = True
+    with _opened(file) as lines:
+        for number, line in _numbered(file, lines):
+            answer, ok = _answer(line, number, judge, bad)
+            good &= ok
+            out.write(answer + b"\n")
+            out.flush()
+    return good
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = Path(file).open("rb")  # noqa: SIM115 - what goes wrong later is another matter
+    except FileNotFoundError:
+        raise click.ClickException(f"{file}: no such file") from None
+    except OSError as error:
+        raise click.ClickException(f"{file}: cannot be read: {error.strerror}") from None
+    with opened:
+        packed = opened.peek(len(GZIP))[: len(GZIP)] == GZIP
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=opened)) if packed else opened
+
+
+def _numbered(file: str, lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    try:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield number, line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise click.ClickException(f"{file}: cannot be unpacked: {error}") from None
+
+
+def _answer(
+    line: bytes, number: int, judge: Callable[[bytes], object], bad: tuple[type[Exception], ...]
+) -> tuple[bytes, bool]:
+    try:
+        return msgspec.json.encode(judge(line)), True
+    except bad as error:
+        message = str(error)
+    except RecursionError:
+        message = "it nests too deeply"
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one line, the others still run
+        message = f"unexpected {type(error).__name__}: {error}"
+    failure: dict[str, Any] = {"id": _id_of(line), "line": number, "error": f"line {number}: {message}"}
+    return msgspec.json.encode(failure), False
+
+
+class _Identified(msgspec.Struct):
+    id: Any = None
+
+
+class _Line(_Identified):
+    case: _Identified | None = None
+
+
+def _id_of(line: bytes) -> object:
+    """The case's id, wrapped or not, if the line is JSON at all."""
+    for form in (_Line, _Identified):
+        try:
+            found = msgspec.json.decode(line, type=form)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        return found.case.id if isinstance(found, _Line) and found.case is not None else found.id
+    return None

@@ -1,0 +1,35 @@
+"""Commands that are imported when they run, so that `--help` is immediate."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group of commands: name -> the module whose `command` it is, and the line `--help` shows."""
+
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **settings)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in self._modules:
+            return None
+        command = importlib.import_module(self._modules[cmd_name][0]).command
+        if not isinstance(command, click.Command):
+            raise TypeError(cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in self._modules.items()])

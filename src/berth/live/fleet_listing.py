@@ -1,0 +1,85 @@
+"""What Karmada's API server holds at the moment, as far as placing workloads goes. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from berth.kube.manifests import Manifest, listed
+from berth.live.discovery import find
+from berth.live.errors import ApiError
+from berth.live.listing import Lister, Listing, ListingError
+from berth.machinery.contract import (
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    CLUSTERS,
+    NAMESPACES,
+    POLICIES,
+    RESOURCE_BINDINGS,
+)
+
+if TYPE_CHECKING:
+    from berth.live.client import Client
+    from berth.live.listing import Progress
+    from berth.machinery.contract import Resource
+
+REQUIRED = (CLUSTERS, RESOURCE_BINDINGS)
+_OTHERS = (CLUSTER_BINDINGS, POLICIES, CLUSTER_POLICIES, NAMESPACES)
+
+
+class _Reference(msgspec.Struct, rename="camel", frozen=True):
+    api_version: str = ""
+    kind: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    resource: _Reference = _Reference()
+
+
+class _Binding(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+async def list_fleet(client: Client, progress: Progress | None = None) -> Listing:
+    """Clusters, bindings, policies and namespaces, and the workloads that bindings refer to.
+
+    Raises:
+        ListingError: clusters or bindings cannot be listed, or the server does not answer.
+        berth.kube.manifests.ManifestError: an object cannot be read.
+    """
+    lister = Lister(client, progress, REQUIRED)
+    found = await lister.all((*REQUIRED, *_OTHERS))
+    kinds = {
+        _kind(item) for resource in (RESOURCE_BINDINGS, CLUSTER_BINDINGS) for item in found[resource] or ()
+    }
+    found |= await lister.all(await _served(client, kinds, lister.notes))
+    manifests: list[Manifest] = []
+    for resource, items in found.items():
+        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
+    return Listing(manifests, lister.notes)
+
+
+def _kind(item: msgspec.Raw) -> tuple[str, str]:
+    try:
+        reference = msgspec.json.decode(item, type=_Binding).spec.resource
+    except msgspec.MsgspecError:
+        return "", ""  # reading the binding itself will say what is wrong
+    return reference.api_version, reference.kind
+
+
+async def _served(client: Client, kinds: set[tuple[str, str]], notes: list[str]) -> list[Resource]:
+    known = {(resource.api_version, resource.kind) for resource in (*REQUIRED, *_OTHERS)}
+    found = []
+    for api_version, kind in sorted(kinds - known - {("", "")}):
+        try:
+            resource = await find(client, api_version, kind)
+        except ApiError as error:
+            raise ListingError(
+                f"{client.url}: {kind} of {api_version} cannot be looked up: {error}"
+            ) from None
+        if resource is None:
+            notes.append(f"{kind} of {api_version} is not served, so their labels are those of the bindings")
+        else:
+            found.append(resource)
+    return found

@@ -1,0 +1,136 @@
+"""The workloads that bindings stand for, watched for their labels and annotations.
+
+Karmada's bindings do not carry the labels of their workloads, so that rules between workloads have
+nothing to go by.  Every kind that a binding refers to is watched, from its first binding on.  A kind
+that the server does not have, or does not let us list, is said so once and left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from berth.live.discovery import find
+from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
+from berth.live.growing import Bare
+from berth.live.logs import say
+from berth.machinery.contract import CLUSTER_BINDINGS, DELETED, RESOURCE_BINDINGS, Controller, Event
+
+if TYPE_CHECKING:
+    from berth.live.client import Client
+    from berth.live.informer import Informer
+    from berth.live.runner import Runner
+    from berth.machinery.contract import Resource
+
+Kind = tuple[str, str]  # apiVersion and kind
+
+_BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+_RETRY = 1.0  # seconds until a server that did not answer is asked again
+# Until every kind was listed nothing is decided; but one that cannot be listed must not stop the rest.
+_LONGEST_START = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Watched(Protocol):
+    """Where the machine is told which kinds it will hear of."""
+
+    watched: set[Kind]
+
+
+class Workloads:
+    """Hears of bindings before the machine does, and brings it the workloads behind them.
+
+    Args:
+        client: The server to ask.
+        machine: Who wants to know of the workloads.
+        keeping: Told at once of a kind that is going to be watched.
+    """
+
+    def __init__(self, client: Client, machine: Controller, keeping: Watched) -> None:
+        self._client = client
+        self._machine = machine
+        self._keeping = keeping
+        self._own = {(resource.api_version, resource.kind) for resource in machine.watches}
+        self._seen: set[Kind] = set()
+        self._new: dict[Kind, None] = {}
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._informers: list[Informer[Any]] = []
+
+    def handle(self, event: Event) -> None:
+        """Take note of the kind that a binding refers to."""
+        if event.resource not in _BINDINGS or event.change == DELETED:
+            return
+        resource = event.object.spec.resource
+        kind = (resource.api_version or "", resource.kind or "")
+        if kind not in self._seen and kind not in self._own:
+            self._seen.add(kind)
+            self._new[kind] = None
+            self._keeping.watched.add(kind)
+            self._idle.clear()
+            self._wake.set()
+
+    async def follow(self, runner: Runner) -> None:
+        """Watch what there is to be watched, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._new:
+                    kind = next(iter(self._new))
+                    resource = await self._look(kind)
+                    del self._new[kind]
+                    if resource is None:
+                        self._keeping.watched.discard(kind)
+                    else:
+                        informer = runner.add(resource, Bare, (self._machine,))
+                        self._informers.append(informer)
+                        group.create_task(informer.run(), name=f"inform {resource.name}")
+                self._idle.set()
+
+    async def settled(self, runner: Runner) -> None:
+        """Wait until the bindings were listed, and all that they refer to."""
+        for resource in self._machine.watches:
+            await runner.informers[resource].synced.wait()
+        try:
+            async with asyncio.timeout(_LONGEST_START):
+                await self._idle.wait()
+                for informer in list(self._informers):
+                    await informer.synced.wait()
+        except TimeoutError:
+            late = ",".join(i.resource.name for i in self._informers if not i.synced.is_set())
+            say(_log, logging.WARNING, "Starting without all workloads", missing=late)
+
+    async def _look(self, kind: Kind) -> Resource | None:
+        """Where a kind is served; None if we cannot watch it."""
+        while True:
+            try:
+                resource = await find(self._client, *kind)
+                if resource is None:
+                    _skip(kind, "the server has no such kind that can be watched")
+                    return None
+                await self._client.page(resource, msgspec.Raw, limit=1)
+            except (Forbidden, NotFound, Unauthorized) as error:
+                _skip(kind, str(error))
+                return None
+            except ApiError as error:
+                say(_log, logging.WARNING, "Cannot look for workloads yet", kind=kind[1], err=str(error))
+                await asyncio.sleep(_RETRY)
+            else:
+                return resource
+
+
+def _skip(kind: Kind, why: str) -> None:
+    say(
+        _log,
+        logging.WARNING,
+        "Workloads are not watched: rules about their labels see those of the bindings only",
+        apiVersion=kind[0],
+        kind=kind[1],
+        why=why,
+    )

@@ -1,0 +1,252 @@
+"""The flags of `berth fleet`, what it needs of a server, and its page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from berth.cli import fleet
+from berth.cli.decision_log import PlacingLog
+from berth.cli.fleet import command
+from berth.controllers.fleet import FleetScheduler, FleetSettings, Metrics
+from berth.controllers.fleet.writing import FAILED, SUCCEEDED
+from berth.fleet.errors import NO_CLUSTER_FIT, PlacementError
+from berth.fleet.options import COMPATIBLE, Options
+from berth.fleet.placing import Attempt, Decision
+from berth.kube.decoding import convert
+from berth.kube.karmada import PropagationPolicy, TargetCluster
+from berth.kube.validation.propagation import validate_policy
+from berth.live import logs
+from berth.live.component import ComponentSettings, StartError
+from tests.cli.command import Outcome, berth
+from tests.live.fake_api import FakeApi, Fault, serving
+
+PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
+
+
+class Started:
+    """What the command would have run."""
+
+    def __init__(self) -> None:
+        self.component: ComponentSettings | None = None
+        self.fleet: FleetSettings | None = None
+        self.watches_workloads: bool | None = None
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    found = Started()
+
+    def remember(
+        settings: ComponentSettings, make: Callable[..., Any], **_: object
+    ) -> Coroutine[Any, Any, None]:
+        found.component = settings
+        make(None, CollectorRegistry())
+
+        async def nothing() -> None:
+            pass
+
+        return nothing()
+
+    def work(_: object, machine: FleetScheduler, *, watch_workloads: bool) -> None:
+        found.fleet, found.watches_workloads = machine.settings, watch_workloads
+
+    monkeypatch.setattr(fleet, "run_component", remember)
+    monkeypatch.setattr(fleet, "_work", work)
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    return found
+
+
+def test_without_flags_the_defaults_hold(started: Started) -> None:
+    """Berth's own ways, a lease of its own, and an endpoint."""
+    assert berth("fleet") == Outcome(0, "", "")
+    assert started.fleet == FleetSettings()
+    assert started.watches_workloads
+    assert started.component is not None
+    assert started.component.election is not None
+    assert started.component.election.name == "berth-fleet"
+    assert started.component.serving is not None
+    assert started.component.serving.port == 10261
+
+
+def test_every_flag_arrives(started: Started) -> None:
+    flags = (
+        "--kubeconfig=f --context=c --scheduler-name=one --scheduler-name=two --affinity-label-keys=a,b "
+        "--anti-affinity-label-keys=c --enable-empty-workload-propagation --retry-blocked=false "
+        "--count-evicting=false --group-failover=false --keep-when-unfit=false --claim-groups=false "
+        "--name-peers=false --watch-workloads=false --leader-elect=false --secure-port=0 --kube-api-qps=7 "
+        "--kube-api-burst=8"
+    )
+    assert berth("fleet", *flags.split()).code == 0
+    assert started.fleet == FleetSettings(
+        options=Options(
+            empty_workload_propagation=True,
+            count_evicting=False,
+            group_failover=False,
+            keep_when_unfit=False,
+            name_peers=False,
+            affinity_label_keys=("a", "b"),
+            anti_affinity_label_keys=("c",),
+        ),
+        scheduler_names=frozenset({"one", "two"}),
+        retry_blocked=False,
+        claim_groups=False,
+    )
+    assert started.watches_workloads is False
+    assert started.component == ComponentSettings(kubeconfig="f", context="c", qps=7, burst=8)
+
+
+def test_karmadas_ways(started: Started) -> None:
+    """They switch every improvement off but those that are asked for; the name is still ours."""
+    assert berth("fleet", "--karmada-compat").code == 0
+    assert started.fleet == FleetSettings.compatible(frozenset({"berth"}))
+    assert started.fleet.options == COMPATIBLE
+    assert (
+        berth("fleet", "--karmada-compat", "--retry-blocked", "--scheduler-name=default-scheduler").code == 0
+    )
+    assert (started.fleet.retry_blocked, started.fleet.claim_groups) == (True, False)
+    assert started.fleet.scheduler_names == {"default-scheduler"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--affinity-label-keys=a b", "'--affinity-label-keys': 'a b' is no label key"),
+        ("--anti-affinity-label-keys=/x", "'--anti-affinity-label-keys': '/x' is no label key"),
+        ("--retry-blocked=maybe", "'--retry-blocked': 'maybe' is not a valid boolean"),
+        ("--tls-cert-file=x", "go together"),
+        ("--leader-elect-lease-duration=1s", "the lease duration must be greater"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, told: str) -> None:
+    outcome = berth("fleet", flag)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert told in outcome.err
+    assert started.component is None
+
+
+def test_flags_of_the_scheduler_are_not_lost_on_a_command() -> None:
+    outcome = berth("fleet", "--context=c", "simulate", "-f", "x")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: --context goes after the command: berth fleet simulate --context")
+
+
+def test_a_server_without_karmadas_kinds() -> None:
+    """What is missing, where, and what to do."""
+
+    async def check(missing: str) -> str:
+        api = FakeApi()
+
+        def absent(_: str, path: str) -> None:
+            if missing in path:
+                raise Fault(404)
+
+        api.before = absent
+        async with serving(api) as client:
+            with pytest.raises(StartError) as told:
+                await fleet._check_served(client)
+            return str(told.value).replace(client.url, "URL")
+
+    assert asyncio.run(check("work.karmada.io")) == (
+        "URL does not serve work.karmada.io/v1alpha2, so that there is nothing to place; give "
+        "the --kubeconfig of Karmada's own API server (karmada-apiserver), or that of 'berth up', which "
+        "serves its kinds, too"
+    )
+    assert "cluster.karmada.io/v1alpha1" in asyncio.run(check("karmada.io"))
+
+
+def test_decisions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Where, why and what; the same failure again is only for those who look closely."""
+    nowhere = np.zeros(1, dtype=np.bool_)
+    failed = Attempt("", nowhere, [], error=PlacementError(NO_CLUSTER_FIT, "no"))
+    good = Attempt("own", nowhere, [], targets=[TargetCluster(name="m1", replicas=2)])
+    log = PlacingLog()
+    with caplog.at_level(1, "berth.cli.decision_log"):
+        for attempt in (failed, failed, good, failed):
+            log(("shop", "web"), "it is new", Decision([attempt], attempt))
+    told = [(record.levelno >= logging.WARNING, record.__dict__["keys"]) for record in caplog.records]
+    failure = {"binding": "shop/web", "why": "it is new", "reason": NO_CLUSTER_FIT, "message": "no"}
+    placed = {"binding": "shop/web", "why": "it is new", "clusters": "m1:2", "affinity": "own"}
+    assert told == [(True, failure), (False, failure), (False, placed), (True, failure)]
+
+
+# --- its page ---------------------------------------------------------------------------------------
+
+
+def cells(section: str) -> dict[str, str]:
+    """The rows of the tables in a section: what is in their first cell, and the rest."""
+    text = PAGE.split(section, 1)[1].split("\n## ", 1)[0].split("\n**", 1)[0]
+    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", text, re.MULTILINE)
+    return {name: rest for names, rest in rows for name in re.findall(r"(?:^|, )`([^` ]+)", names)}
+
+
+def test_every_flag_is_in_the_table() -> None:
+    """With its default, where it has one that is always the same."""
+    flags = {name.partition("[")[0]: rest for name, rest in cells("## Flags").items()}
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    named = {name for option in options for name in option.opts}
+    assert named == set(flags)
+    for option in options:
+        if option.show_default and not option.secondary_opts:
+            assert f"`{option.default}`".lower() in flags[option.opts[-1]].partition("|")[0].lower()
+
+
+def test_every_metric_is_in_the_table() -> None:
+    metrics = Metrics()
+    families = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in metrics.registry.collect()
+    }
+    assert {*families, "leader_election_master_status"} == set(cells("**Metrics**"))
+
+
+def test_every_event_is_in_the_table() -> None:
+    assert {SUCCEEDED, FAILED} == set(cells("**Events.**"))
+
+
+def test_the_policies_can_be_used() -> None:
+    """Every example on the page is a policy that would be accepted."""
+    policies = [
+        document
+        for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        for document in yaml.safe_load_all(block)
+    ]
+    assert len(policies) == 2
+    for document in policies:
+        for selector in document["spec"]["resourceSelectors"]:
+            selector["namespace"] = document["metadata"]["namespace"]
+        assert validate_policy(convert(document, PropagationPolicy)) == []
+
+
+ROOT = Path(__file__).parents[2]
+SHOWN = [
+    (command_line, shown)
+    for page in ("README.md", "docs/cli.md")
+    for command_line, shown in re.findall(
+        r"^```\n\$ (berth fleet .*examples/.*)\n((?:.*\n)*?)```$",
+        (ROOT / page).read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+]
+
+
+@pytest.mark.parametrize(("command_line", "shown"), SHOWN)
+def test_documented_output_is_real(command_line: str, shown: str) -> None:
+    words = [ROOT / word if word.startswith("examples/") else word for word in command_line.split()[1:]]
+    outcome = berth(*words)
+    assert outcome.out + outcome.err == shown
+
+
+def test_there_is_output_to_check() -> None:
+    assert len(SHOWN) == 3

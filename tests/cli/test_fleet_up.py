@@ -1,0 +1,76 @@
+"""The user stories on `berth up`, with `berth fleet` beside it and kubectl to apply them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import berth
+from tests.cli.control_plane import KUBECTL, Up, up
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+US = {"us-1", "us-2"}
+
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")
+
+
+@contextmanager
+def fleet(plane: Up, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    arguments = ["fleet", "--kubeconfig", plane.kubeconfig, "--secure-port", "0"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "berth", *arguments], stdout=out, stderr=out, env={**os.environ}
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def places(plane: Up) -> dict[str, set[str]]:
+    """Workload -> its clusters, for every binding that the scheduler has said something about."""
+    return {
+        item["spec"]["resource"]["name"]: {target["name"] for target in item["spec"].get("clusters", ())}
+        for item in plane.get("resourcebindings", "-A")["items"]
+        if item.get("status", {}).get("conditions")
+    }
+
+
+def apply(plane: Up, *names: str) -> None:
+    for name in names:
+        plane.kubectl("apply", "-f", str(EXAMPLES / f"{name}.yaml"))
+
+
+def test_the_stories(tmp_path: Path) -> None:
+    """Each lands as its comment says; what was blocked goes on when its peer leaves."""
+    log = tmp_path / "fleet.log"
+    with up(tmp_path / "data", "--nodes", "0") as plane, fleet(plane, log) as process:
+        apply(plane, "clusters", "flink-crd")
+        plane.until(lambda: "flinkdeployments" in plane.kubectl("api-resources"))
+        apply(
+            plane, "duplicate-pipelines", "training-shards", "co-located", "ha-flink-deployment", "annotation"
+        )
+        plane.until(lambda: len(places(plane)) == 19)
+        plane.until(lambda: [name for name, clusters in places(plane).items() if not clusters] == ["report"])
+        found = places(plane)
+        assert found["payments-a"].isdisjoint(found["payments-b"])
+        assert found["vision-0"] == found["vision-1"] == found["vision-2"]
+        assert found["speech-0"] == found["speech-1"]
+        assert found["consumer"] == found["cache"] == found["orders"] < US
+        assert found["indexer-a"].isdisjoint(found["indexer-b"])
+        assert found["aggregator-a"].isdisjoint(found["aggregator-b"])
+        assert found["gateway-blue"] | found["gateway-green"] > found["gateway-blue"]
+
+        explained = berth("fleet", "explain", "deployment/report", "--kubeconfig", plane.kubeconfig)
+        assert explained.code == 1
+        assert "no workload that matches app=returns,role=pipeline is on the cluster" in explained.out
+        plane.kubectl("label", "-n", "shop", "flinkdeployment", "orders", "app=returns", "--overwrite")
+        plane.until(lambda: places(plane)["report"] == places(plane)["orders"])
+        assert process.poll() is None, log.read_text()

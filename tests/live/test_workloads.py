@@ -1,0 +1,202 @@
+"""Bindings without labels are placed by the labels of their workloads, which are watched for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from berth.controllers.fleet import FleetScheduler, FleetSettings
+from berth.controllers.fleet.views import VIEWS
+from berth.live import workloads as module
+from berth.live.fleet_listing import list_fleet
+from berth.live.runner import Runner
+from berth.live.workloads import Workloads
+from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
+from tests.live.fake_api import FakeApi, Fault, Raw, serving
+from tests.live.waiting import running, until
+
+NAMES = frozenset(("default-scheduler",))
+KINDS = {
+    "/apis/apps/v1": [("deployments", "Deployment")],
+    "/apis/x.io/v1": [("things", "Thing")],
+}
+
+
+class Discovering(FakeApi):
+    """Says which kinds there are, too."""
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path in KINDS:
+            resources = [
+                {"name": name, "kind": kind, "namespaced": True, "verbs": ["list", "watch"]}
+                for name, kind in KINDS[request.path]
+            ]
+            return web.json_response({"resources": resources})
+        if request.path.startswith("/apis/") and request.path.count("/") == 3:
+            raise Fault(404, "NotFound")
+        return await super()._answer(request)
+
+    async def deploy(self, name: str, **labels: str) -> None:
+        await self.put("deployments", {"metadata": {"name": name, "namespace": "default", "labels": labels}})
+
+    async def bind(self, builder: BindingBuilder) -> None:
+        await self.put("resourcebindings", msgspec.to_builtins(builder.build()))
+
+    def places(self, name: str) -> list[str]:
+        (found,) = [item for key, item in self.objects.items() if key[2] == name]
+        return [target["name"] for target in found["spec"].get("clusters") or ()]
+
+    def scheduled(self) -> list[Raw]:
+        return [
+            item
+            for key, item in self.objects.items()
+            if key[0] == "resourcebindings" and item.get("status", {}).get("conditions")
+        ]
+
+
+def flink(name: str, **kind: str) -> BindingBuilder:
+    """One of those that must be on different clusters, by labels that its binding does not have."""
+    return make_binding(name, **kind).spread("cluster", 1, 1).apart_from(peers({"app": "flink"}))
+
+
+async def prepared() -> Discovering:
+    """A server with two clusters."""
+    made = Discovering()
+    for name in ("m1", "m2"):
+        cluster = make_cluster(name).apis("x.io/v1", "Thing").apis("y.io/v1", "Absent").build()
+        await made.put("clusters", msgspec.to_builtins(cluster))
+    return made
+
+
+@asynccontextmanager
+async def scheduling(api: FakeApi) -> AsyncIterator[Runner]:
+    async with serving(api) as client:
+        machine = FleetScheduler(FleetSettings(scheduler_names=NAMES))
+        watching = Workloads(client, machine, machine.keeping)
+        runner = Runner(client, [machine], VIEWS, first=(watching,))
+
+        async def act() -> None:
+            await watching.settled(runner)
+            await runner.act()
+
+        async with running(runner.follow()), running(watching.follow(runner)), running(act()):
+            yield runner
+
+
+def test_labels_of_workloads_decide() -> None:
+    """Also for those that are there when it starts: nothing is decided before their labels are known."""
+
+    async def story() -> None:
+        api = await prepared()
+        for name in ("a", "b"):
+            await api.deploy(name, app="flink")
+            await api.bind(flink(name))
+        async with scheduling(api):
+            await until(lambda: len(api.scheduled()) == 2)
+        assert sorted(api.places("a-deployment") + api.places("b-deployment")) == ["m1", "m2"]
+
+    asyncio.run(story())
+
+
+def test_a_workload_may_be_seen_later_than_its_binding() -> None:
+    """A binding waits a moment for the labels of its workload, while others are placed."""
+
+    async def story() -> None:
+        api = await prepared()
+        await api.deploy("a", app="flink")
+        await api.deploy("c")
+        await api.bind(flink("a"))
+        async with scheduling(api):
+            await until(lambda: len(api.scheduled()) == 1)
+            await api.bind(make_binding("b").spread("cluster", 1, 1))
+            await api.bind(make_binding("c").spread("cluster", 1, 1))
+            await until(lambda: len(api.scheduled()) == 2)
+            assert api.places("b-deployment") == []
+            await api.deploy("b", app="flink")
+            await until(lambda: len(api.scheduled()) == 3)
+        assert api.places("b-deployment") != api.places("a-deployment")
+
+    asyncio.run(story())
+
+
+def test_a_kind_is_watched_from_its_first_binding_on() -> None:
+
+    async def story() -> None:
+        api = await prepared()
+        async with scheduling(api) as runner:
+            await until(lambda: runner.unsynced() is None)
+            assert not any("things" in path for _, path in api.requests)
+            await api.put(
+                "things", {"metadata": {"name": "t", "namespace": "default", "labels": {"app": "flink"}}}
+            )
+            await api.bind(flink("t", kind="Thing", api_version="x.io/v1"))
+            await until(lambda: len(api.scheduled()) == 1)
+            assert any("things" in path for _, path in api.requests)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("code", [403, 404])
+def test_a_kind_that_cannot_be_listed_is_told_once(code: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Its bindings are placed by what they say themselves, without waiting."""
+
+    async def story() -> None:
+        api = await prepared()
+
+        def refuse(_: str, path: str) -> None:
+            if path.endswith("/things"):
+                raise Fault(code, "Forbidden" if code == 403 else "NotFound")
+
+        api.before = refuse
+        with caplog.at_level(logging.WARNING, module.__name__):
+            async with scheduling(api):
+                for name in ("s", "t"):
+                    await api.bind(make_binding(name, kind="Thing", api_version="x.io/v1"))
+                await until(lambda: len(api.scheduled()) == 2, timeout=1.9)
+        assert [record.__dict__["keys"]["kind"] for record in caplog.records] == ["Thing"]
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor are words that are no kind at all asked for."""
+
+    async def story() -> None:
+        api = await prepared()
+        with caplog.at_level(logging.WARNING, module.__name__):
+            async with scheduling(api):
+                await api.bind(make_binding("s", kind="Absent", api_version="y.io/v1"))
+                await api.bind(make_binding("t", kind="Odd", api_version="../../version"))
+                await until(lambda: len(api.scheduled()) == 2, timeout=1.9)
+        assert {record.__dict__["keys"]["kind"] for record in caplog.records} == {"Absent", "Odd"}
+        assert not any("version" in path for _, path in api.requests)
+
+    asyncio.run(story())
+
+
+def test_everything_can_be_listed_at_once() -> None:
+    """With the workloads that bindings refer to; what is not served is noted."""
+
+    async def story() -> None:
+        api = await prepared()
+        await api.deploy("a", app="flink")
+        await api.bind(flink("a"))
+        await api.bind(make_binding("s", kind="Absent", api_version="y.io/v1"))
+        async with serving(api) as client:
+            listing = await list_fleet(client)
+        assert {(manifest.kind, manifest.name) for manifest in listing.manifests} == {
+            ("Cluster", "m1"),
+            ("Cluster", "m2"),
+            ("ResourceBinding", "a-deployment"),
+            ("ResourceBinding", "s-absent"),
+            ("Deployment", "a"),
+        }
+        assert listing.notes == ["Absent of y.io/v1 is not served, so their labels are those of the bindings"]
+
+    asyncio.run(story())
