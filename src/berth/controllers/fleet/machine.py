@@ -17,19 +17,17 @@ from berth.controllers.fleet.claiming import Claiming
 from berth.controllers.fleet.keeping import BINDINGS, Keeping
 from berth.controllers.fleet.metrics import Metrics
 from berth.controllers.fleet.reports import Reports
+from berth.controllers.fleet.rippling import Ripples
 from berth.controllers.fleet.settings import FleetSettings
 from berth.controllers.fleet.triggers import (
     RECONCILE,
     is_ours,
-    is_workload,
     reason_to_schedule,
-    scheduling_type,
 )
 from berth.controllers.fleet.waiting import NO_ROOM, Waiting
 from berth.controllers.fleet.writing import Verdict
-from berth.fleet.cluster_affinity import matching
 from berth.fleet.errors import NO_CLUSTER_FIT, SCHEDULER_ERROR, UNSCHEDULABLE
-from berth.kube.karmada import DUPLICATED, Binding, Placement
+from berth.kube.karmada import Binding, Placement
 from berth.machinery.contract import (
     CLUSTER_POLICIES,
     CLUSTERS,
@@ -104,6 +102,7 @@ class FleetScheduler:
         self.keeping = Keeping(self.settings.options, self._moved)
         self.fleet = self.keeping.fleet
         self.reports = Reports(min(self.settings.scheduler_names, default=self.name), self.story)
+        self._ripples = Ripples(self.fleet.clusters)
         self._claiming = Claiming(self.keeping, identity)
         self._queue: Queue[Key] = Queue()
         self._ready: list[tuple[int, int, Key]] = []
@@ -168,40 +167,11 @@ class FleetScheduler:
     def _cluster_changed(self, event: Event) -> None:
         clusters = self.fleet.clusters
         shape, version = clusters.shape, clusters.version
-        before = self._asking_for(event.key[1]) if event.change != DELETED else set()
         self.keeping.handle(event)
         if clusters.shape != shape:
-            for key in before | self._asking_for(event.key[1]):
-                self._settled.pop(key, None)
-                self._enqueue(key, "ClusterChanged")
+            self._ripples.changed(event.key[1])
         elif clusters.version != version and self.settings.retry_blocked:
-            # Room may have come free.
-            for key in self.waiting:
-                self._queue.add(key)
-
-    def _asking_for(self, name: str) -> set[Key]:
-        """The bindings that a change of a cluster may matter to."""
-        clusters = self.fleet.clusters
-        slot = clusters.slot_of.get(name)
-        if slot is None:
-            return set(self.waiting)
-        return {
-            key
-            for key, binding in self.keeping.bindings.items()
-            if is_ours(binding, self.settings)
-            and (
-                key in self.waiting
-                or any(target.name == name for target in binding.spec.clusters or ())
-                or (_always_scheduled(binding) and self._wants(binding, slot))
-            )
-        }
-
-    def _wants(self, binding: Binding, slot: int) -> bool:
-        placement = binding.spec.placement or Placement()
-        if placement.cluster_affinity is not None:
-            return bool(matching(self.fleet.clusters, placement.cluster_affinity)[slot])
-        terms = placement.cluster_affinities
-        return terms is None or any(matching(self.fleet.clusters, term)[slot] for term in terms)
+            self._ripples.reported()
 
     def _moved(self, entry: Entry) -> None:
         if self.settings.retry_blocked:
@@ -220,7 +190,7 @@ class FleetScheduler:
     def due(self) -> float | None:
         if self._ready or self._claiming.released:
             return 0.0
-        times = (self._queue.due(), self.reports.recorder.due())
+        times = (self._queue.due(), self.reports.recorder.due(), self._ripples.due())
         return min((when for when in times if when is not None), default=None)
 
     # --- deciding -----------------------------------------------------------------
@@ -228,6 +198,9 @@ class FleetScheduler:
     def reconcile(self, now: float) -> list[Action]:
         while self._claiming.released:
             self._queue.add(self._claiming.released.pop())
+        for key in self._ripples.take(now, self.keeping.bindings, self.waiting, self.settings):
+            self._settled.pop(key, None)
+            self._enqueue(key, "ClusterChanged")
         for key in self._queue.take(now):
             binding = self.keeping.bindings.get(key)
             if binding is not None:
@@ -476,11 +449,6 @@ class FleetScheduler:
     def _absorb(self, key: Key, outcome: Outcome) -> None:
         if key in self.keeping.bindings and outcome.body:
             self.keeping.see(key, outcome.decode(Binding))
-
-
-def _always_scheduled(binding: Binding) -> bool:
-    placement = binding.spec.placement or Placement()
-    return not is_workload(binding.spec) or scheduling_type(placement) == DUPLICATED
 
 
 def _said(decision: Decision) -> str:
