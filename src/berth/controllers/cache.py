@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from berth.controllers.views import VIEWS, Meta, Owner, Pod
 from berth.machinery.contract import DELETED, PODS, Event, Key, Resource
+from berth.machinery.shelves import take
 
 _V = TypeVar("_V")
 
@@ -20,15 +21,6 @@ def controller_of(metadata: Meta) -> Owner | None:
         if owner.controller:
             return owner
     return None
-
-
-def _drop(shelves: dict[str, dict[Key, Any]], name: str, key: Key) -> None:
-    """Take a key from a shelf, and the shelf away if that was the last."""
-    shelf = shelves.get(name)
-    if shelf is not None:
-        shelf.pop(key, None)
-        if not shelf:
-            del shelves[name]
 
 
 class Cache:
@@ -70,11 +62,11 @@ class Cache:
 
     def _unindex(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
         shelves, name = self._shelf_of(resource, item.metadata)
-        _drop(shelves, name, key)
+        take(shelves, name, key)
         if resource is PODS:
-            _drop(self._pods_in, key[0], key)
+            take(self._pods_in, key[0], key)
             if item.spec.node_name:
-                _drop(self._on_node, item.spec.node_name, key)
+                take(self._on_node, item.spec.node_name, key)
 
     def _shelf(self, resource: Resource, metadata: Meta) -> dict[Key, Any]:
         shelves, name = self._shelf_of(resource, metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,9 +19,10 @@ from berth.machinery.contract import (
     Event,
     Key,
 )
+from berth.machinery.shelves import take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from berth.fleet.index import Entry
     from berth.fleet.options import Options
@@ -52,8 +53,8 @@ class Keeping:
         self._assumed: dict[Key, Sequence[TargetCluster]] = {}
         self._policies: dict[Key, Mapping[str, str]] = {}
         self._workloads: dict[_WorkloadKey, tuple[Mapping[str, str], Mapping[str, str]]] = {}
-        self._by_policy: dict[Key, set[Key]] = {}
-        self._by_workload: dict[_WorkloadKey, set[Key]] = {}
+        self._by_policy: dict[Key, dict[Key, None]] = {}
+        self._by_workload: dict[_WorkloadKey, dict[Key, None]] = {}
         self._moved = moved
         self.watched: set[tuple[str, str]] = set()
 
@@ -147,17 +148,14 @@ class Keeping:
         binding = self.bindings[key]
         policy = policy_of(binding)
         if policy is not None:
-            self._by_policy.setdefault(policy, set()).add(key)
-        self._by_workload.setdefault(_workload_of(binding), set()).add(key)
+            self._by_policy.setdefault(policy, {})[key] = None
+        self._by_workload.setdefault(_workload_of(binding), {})[key] = None
 
     def _unlink(self, key: Key) -> None:
         binding = self.bindings.get(key)
         if binding is not None:
-            for shelf, name in (
-                (self._by_policy, policy_of(binding)),
-                (self._by_workload, _workload_of(binding)),
-            ):
-                _take(shelf, name, key)
+            take(self._by_policy, policy_of(binding) or ("", ""), key)
+            take(self._by_workload, _workload_of(binding), key)
 
     def _policy_changed(self, key: Key, annotations: Mapping[str, str] | None) -> set[Key]:
         said = (annotations or {}).get(WORKLOAD_AFFINITY_ANNOTATION)
@@ -182,7 +180,7 @@ class Keeping:
             self._workloads[named] = known
         return self._reindex(self._by_workload.get(named, ()))
 
-    def _reindex(self, keys: Any) -> set[Key]:  # noqa: ANN401 - any iterable of keys
+    def _reindex(self, keys: Iterable[Key]) -> set[Key]:
         found = set(keys)
         for key in found:
             self._index(key)
@@ -212,11 +210,3 @@ def _older(binding: Binding, than: Binding) -> bool:
     if not all(version.isdigit() for version in versions):
         return False
     return int(versions[0]) < int(versions[1])
-
-
-def _take(shelves: Any, name: Any, key: Key) -> None:  # noqa: ANN401 - either index
-    shelf = shelves.get(name)
-    if shelf is not None:
-        shelf.discard(key)
-        if not shelf:
-            del shelves[name]

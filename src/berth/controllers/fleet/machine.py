@@ -316,7 +316,8 @@ class FleetScheduler:
             self.metrics.attempts.labels("scheduled", kind).inc()
             self._claiming.forget(key)
             self._settled[key] = binding.metadata.generation or 0
-            self.reports.succeeded(key, binding, targets, now)
+            if not writing.already_said(binding, verdict):
+                self.reports.succeeded(key, binding, targets, now)
             return self._say(key, binding, verdict, now)
         self.keeping.assume(key, targets)
         self._work[key] = _Work(kind, verdict, targets, self._timer(), moving.companions(self.fleet, key))

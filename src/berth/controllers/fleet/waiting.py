@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
+
+from berth.machinery.shelves import take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -11,7 +13,6 @@ if TYPE_CHECKING:
     from berth.fleet.index import Entry
 
 Key = tuple[str, str]
-_Shelf = TypeVar("_Shelf")
 
 # Karmada's: a failed attempt is repeated after 1 s, then 2 s, up to 10 s; want of room after 5 minutes.
 _FIRST, _LONGEST, NO_ROOM = 1.0, 10.0, 300.0
@@ -67,13 +68,5 @@ class Waiting:
         if entry is None:
             return
         for term in entry.used:
-            _take(self._by_term, term, key)
-        _take(self._by_labels, entry.label_set, key)
-
-
-def _take(shelves: dict[_Shelf, dict[Key, None]], name: _Shelf, key: Key) -> None:
-    shelf = shelves.get(name)
-    if shelf is not None:
-        shelf.pop(key, None)
-        if not shelf:
-            del shelves[name]
+            take(self._by_term, term, key)
+        take(self._by_labels, entry.label_set, key)

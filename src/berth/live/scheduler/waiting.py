@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 from berth.engine.podclass import PodClass
 from berth.kube.objects import Pod
 from berth.machinery.contract import Key, Resource
+from berth.machinery.shelves import take
 
 GroupKey = tuple[Resource, str, str]
-_K = TypeVar("_K", bound=Hashable)
 
 FLUSH = 300.0  # a stuck pod is tried again after this long, whatever happens
 
@@ -227,14 +226,6 @@ class WaitingPods:
     def _leave(self, waiting: Waiting) -> None:
         """Out of whatever collection the pod's state keeps it in; heaps notice by the ticket."""
         if waiting.state is State.ACTIVE and waiting.pod_class is not None:
-            _discard(self._peers, (waiting.priority, waiting.pod_class), waiting.key)
+            take(self._peers, (waiting.priority, waiting.pod_class), waiting.key)
         elif waiting.state is State.STUCK:
-            _discard(self._stuck, waiting.pod_class, waiting.key)
-
-
-def _discard(table: dict[_K, dict[Key, Waiting]], name: _K, key: Key) -> None:
-    members = table.get(name)
-    if members is not None:
-        members.pop(key, None)
-        if not members:
-            del table[name]
+            take(self._stuck, waiting.pod_class, waiting.key)
