@@ -18,7 +18,7 @@ import pytest
 
 from berth.controllers.views import Bare
 from berth.live.backoff import Backoff
-from berth.live.client import Client
+from berth.live.client import Client, Selection
 from berth.live.errors import ApiError, Expired
 from berth.live.informer import Informer
 from berth.machinery.contract import Resource
@@ -121,5 +121,30 @@ def test_an_ancient_version_is_gone(tmp_path: Path) -> None:
             await create(client, *(f"m{number}" for number in range(40)))
             with pytest.raises(Expired):
                 await anext(client.watch(CONFIG_MAPS, resource_version="1", seconds=1))
+
+    asyncio.run(story())
+
+
+class Whole(Bare, frozen=True):
+    data: dict[str, str] | None = None
+
+
+def test_metadata_alone_is_listed_and_watched(tmp_path: Path) -> None:
+    """What is in the objects stays on the server."""
+
+    async def story() -> None:
+        async with connected(tmp_path) as (settings, client), server(settings, client):
+            body = {"metadata": {"name": "a", "labels": {"app": "x"}}, "data": {"password": "p"}}
+            await client.create(CONFIG_MAPS, body, "default")
+            heard = Heard()
+            only = Selection(namespace="default", metadata_only=True)
+            informer = Informer(client, CONFIG_MAPS, Whole, heard, selection=only)
+            async with running(informer.run()):
+                await informer.synced.wait()
+                await client.create(CONFIG_MAPS, {**body, "metadata": {"name": "b"}}, "default")
+                await until(lambda: ("default", "b") in informer.objects)
+            found = informer.objects["default", "a"]
+            assert found.metadata.labels == {"app": "x"}
+            assert [item.data for item in informer.objects.values()] == [None, None]
 
     asyncio.run(story())

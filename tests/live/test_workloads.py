@@ -29,7 +29,11 @@ KINDS = {
 
 
 class Discovering(FakeApi):
-    """Says which kinds there are, too."""
+    """Says which kinds there are, too, and hears in which form Deployments are wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accepted: set[str] = set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path in KINDS:
@@ -40,6 +44,8 @@ class Discovering(FakeApi):
             return web.json_response({"resources": resources})
         if request.path.startswith("/apis/") and request.path.count("/") == 3:
             raise Fault(404, "NotFound")
+        if request.path.endswith("/deployments"):
+            self.accepted.add(request.headers["Accept"].partition(";g=")[0])
         return await super()._answer(request)
 
     async def deploy(self, name: str, **labels: str) -> None:
@@ -100,6 +106,10 @@ def test_labels_of_workloads_decide() -> None:
         async with scheduling(api):
             await until(lambda: len(api.scheduled()) == 2)
         assert sorted(api.places("a-deployment") + api.places("b-deployment")) == ["m1", "m2"]
+        assert api.accepted == {
+            "application/json;as=PartialObjectMetadataList",
+            "application/json;as=PartialObjectMetadata",
+        }
 
     asyncio.run(story())
 

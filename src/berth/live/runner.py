@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from berth.live.client import Client
+from berth.live.client import EVERYTHING, Client, Selection
 from berth.live.informer import Informer
 from berth.live.performing import perform
 from berth.machinery.contract import Action, Controller, Event, Evict, Outcome, Resource
@@ -117,11 +117,19 @@ class Runner:
         waiting = [r.name for r, informer in self.informers.items() if not informer.synced.is_set()]
         return f"not listed yet: {', '.join(waiting)}" if waiting else None
 
-    def add(self, resource: Resource, view: type[Any], controllers: Sequence[Controller]) -> Informer[Any]:
+    def add(
+        self,
+        resource: Resource,
+        view: type[Any],
+        controllers: Sequence[Controller],
+        selection: Selection = EVERYTHING,
+    ) -> Informer[Any]:
         """Watch one more resource for some of the machines; the caller runs the informer."""
         listeners = [shell for shell in self._shells if shell.controller in controllers]
         self._listeners[resource] = listeners
-        informer = self.informers[resource] = Informer(self._client, resource, view, self._deliver)
+        informer = self.informers[resource] = Informer(
+            self._client, resource, view, self._deliver, selection=selection
+        )
         return informer
 
     def remove(self, resource: Resource) -> None:

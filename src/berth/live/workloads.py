@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from berth.live.client import Selection
 from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
 from berth.live.growing import Bare
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 Kind = tuple[str, str]  # apiVersion and kind
 
 _BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+# What workloads contain is nobody's business here, and may be a secret.
+_METADATA = Selection(metadata_only=True)
 _RETRY = 1.0  # seconds until a server that did not answer is asked again
 # Until every kind was listed nothing is decided; but one that cannot be listed must not stop the rest.
 _LONGEST_START = 30.0
@@ -88,7 +91,7 @@ class Workloads:
                     if resource is None:
                         self._keeping.watched.discard(kind)
                     else:
-                        informer = runner.add(resource, Bare, (self._machine,))
+                        informer = runner.add(resource, Bare, (self._machine,), _METADATA)
                         self._informers.append(informer)
                         group.create_task(informer.run(), name=f"inform {resource.name}")
                 self._idle.set()
@@ -114,7 +117,7 @@ class Workloads:
                 if resource is None:
                     _skip(kind, "the server has no such kind that can be watched")
                     return None
-                await self._client.page(resource, msgspec.Raw, limit=1)
+                await self._client.page(resource, msgspec.Raw, _METADATA, limit=1)
             except (Forbidden, NotFound, Unauthorized) as error:
                 _skip(kind, str(error))
                 return None
