@@ -100,7 +100,7 @@ LEASE, PORT = "berth-controllers", 10260
     type=DURATION,
     default="10m",
     show_default=True,
-    help="How long to wait for it; 0 for ever.",
+    help="How long to wait for one that gets no node; 0 for ever.",
 )
 @operating_options(LEASE, PORT)
 def command(

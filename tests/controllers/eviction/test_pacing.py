@@ -58,6 +58,34 @@ def test_the_next_pod_goes_when_the_replacement_is_ready() -> None:
     assert len(world.attempts()) == 3
 
 
+def test_a_replacement_that_starts_is_waited_for_however_long_it_takes() -> None:
+    world = service()
+    owner = owner_of(world)
+    world.relabel("old", user=None)
+    world.settle()
+    world.vanish(one(world))
+    world.pod("n0", "new", RULE, owner=owner, ready=False)
+    world.advance(7200)
+    assert world.going() == set()
+    world.set_ready("n0")
+    world.settle()
+    assert len(world.going()) == 1
+
+
+def test_one_that_gets_no_node_is_given_up_after_a_while() -> None:
+    """The rules of the others are broken, and demand that they go."""
+    world = service()
+    owner = owner_of(world)
+    world.relabel("old", user=None)
+    world.settle()
+    world.vanish(one(world))
+    world.pod("n0", "", RULE, owner=owner, ready=False)
+    world.advance(590)
+    assert world.going() == set()
+    world.advance(20)
+    assert len(world.going()) == 1
+
+
 def test_owners_do_not_wait_for_each_other() -> None:
     world = service()
     other = world.replica_set("api", 1)

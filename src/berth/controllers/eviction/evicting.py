@@ -221,7 +221,7 @@ class Evicting:
             return BACKED_OFF, until
         if owner in self._paced or self._desk.pacing.waits(pod, now):
             self._paced.add(owner)
-            return PACED, self._desk.pacing.due(pod)
+            return PACED, self._desk.pacing.due(pod, now)
         if (when := self._desk.limits.available(planned.domain, now)) > now:
             return RATE, when
         return "", None

@@ -1,8 +1,9 @@
 """One pod of an owner at a time, and no circles.
 
-The next pod of an owner goes when the replacement of the last one is Ready.  An owner whose replacements
-come back to a place where they break their rules again, as a scheduler that does not know the rules
-would put them, is evicted from less and less often.
+The next pod of an owner goes when the replacement of the last one is Ready, however long that takes; one
+that gets no node is waited for up to a limit, because the rules of the others are broken, too.  An owner
+whose replacements come back to a place where they break their rules again, as a scheduler that does not
+know the rules would put them, is evicted from less and less often.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from berth.controllers.cache import Cache, controller_of
 from berth.controllers.eviction.settings import EvictionSettings
-from berth.controllers.pods import is_ready, is_terminating
+from berth.controllers.pods import is_finished, is_ready, is_terminating
 from berth.controllers.views import Owner, Pod, ReplicationController, Workload
 from berth.machinery.contract import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
 
@@ -71,10 +72,10 @@ class Pacing:
         del self._steps[owner]
         return False
 
-    def due(self, pod: Pod) -> float | None:
-        """When a pod that waits is no longer asked to."""
+    def due(self, pod: Pod, now: float) -> float | None:
+        """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
         step = self._steps.get(owner_id(pod))
-        return None if step is None else step.deadline
+        return None if step is None or step.deadline is None or step.deadline <= now else step.deadline
 
     def begin(self, pod: Pod) -> None:
         """A pod is about to be evicted."""
@@ -110,11 +111,22 @@ class Pacing:
     def _is_over(self, step: _Step, now: float) -> bool:
         if step.deadline is None:
             return False
-        if step.deadline <= now:
+        if step.deadline <= now and not self._is_coming(step):
             return True
         replicas = self._replicas(step.namespace, step.owner)
         target = step.target if replicas is None else min(step.target, replicas)
         return self._ready(step.owner, but=step.uid) >= target
+
+    def _is_coming(self, step: _Step) -> bool:
+        """Whether a replacement has a node and is not Ready yet: that is worth any wait."""
+        return any(
+            pod.metadata.uid != step.uid
+            and bool(pod.spec.node_name)
+            and not is_ready(pod)
+            and not is_terminating(pod)
+            and not is_finished(pod)
+            for pod in self._cache.owned(PODS, step.owner.uid, Pod)
+        )
 
     def _ready(self, owner: Owner, but: str = "") -> int:
         pods = self._cache.owned(PODS, owner.uid, Pod)
