@@ -47,6 +47,7 @@ class Wish:
     manifests: list[RawObject]
     demo: bool
     scheduler: bool = True
+    fleet: bool = True
     metrics_port: int | None = None
 
 
@@ -86,6 +87,12 @@ class Wish:
     show_default=True,
     help="Whether to schedule, or leave pods to a scheduler beside it.",
 )
+@click.option(
+    "--fleet/--no-fleet",
+    default=True,
+    show_default=True,
+    help="Whether to place Karmada's bindings that name no scheduler, or leave them to one beside it.",
+)
 @click.option("--demo", is_flag=True, help="Fill in a small, telling scenario.")
 @click.option(
     "--metrics-port",
@@ -108,6 +115,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     kubeconfig_out: Path | None,
     feature_gates: str,
     scheduler: bool,
+    fleet: bool,
     demo: bool,
     metrics_port: int | None,
     verbosity: int,
@@ -144,6 +152,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 manifests=manifests,
                 demo=demo,
                 scheduler=scheduler,
+                fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
             )
             code = _run(_up(wish))
@@ -236,7 +245,7 @@ async def _until_stopped(wish: Wish, server: ServerProcess, stop: asyncio.Event)
 async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Prepared) -> asyncio.Task[None]:
     await server.ready(client)
     nodes = [*wish.manifests, *await _wanted_nodes(wish, client)]
-    plane = await make_plane(client, nodes, wish.settings.gates, scheduler=wish.scheduler)
+    plane = await make_plane(client, nodes, wish.settings.gates, scheduler=wish.scheduler, fleet=wish.fleet)
     serving = None
     if wish.metrics_port is not None:
         serving = ServingSettings(host=wish.settings.host, port=wish.metrics_port)

@@ -1,4 +1,4 @@
-"""The controllers, hollow nodes and scheduler of `berth up`, as one asynchronous task."""
+"""The controllers, hollow nodes and schedulers of `berth up`, as one asynchronous task."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 
-from berth.cli.decision_log import log_decision
+from berth.cli.decision_log import PlacingLog, log_decision
 from berth.controllers.assembly import ControlPlane, assemble, canonical, view_of
+from berth.controllers.fleet import FleetScheduler, FleetSettings
+from berth.controllers.fleet import Metrics as FleetMetrics
+from berth.controllers.fleet.views import VIEWS as FLEET_VIEWS
 from berth.controllers.views import Bare
 from berth.engine.options import Options
 from berth.kube.gates import FeatureGates
+from berth.kube.karmada import DEFAULT_SCHEDULER
 from berth.live.client import Client
 from berth.live.discovery import discover
 from berth.live.growing import Growing
@@ -30,13 +34,15 @@ CONCURRENCY = 32
 BINDINGS, WRITERS = 12, 3
 # Pods that name no scheduler are ours, too: there is no other.
 SCHEDULER_NAMES = ("default-scheduler", "berth")
+# Bindings with another name, such as that of `berth fleet`, are left to a scheduler beside us.
+FLEET_NAMES = frozenset((DEFAULT_SCHEDULER,))
 
 
 class Plane:
     """Everything that is a client of the API server.
 
     Attributes:
-        registry: What the scheduler and the controllers count.
+        registry: What the schedulers and the controllers count.
     """
 
     def __init__(
@@ -47,6 +53,7 @@ class Plane:
         gates: FeatureGates,
         *,
         scheduler: bool = True,
+        fleet: bool = True,
     ) -> None:
         known = list(map(canonical, resources))
         self._client = client
@@ -68,6 +75,9 @@ class Plane:
             concurrency=CONCURRENCY,
         )
         self._growing = Growing(client, self.runner, known, self._learn, Bare)
+        self._fleet = None
+        if fleet and set(FLEET_VIEWS) <= set(known):
+            self._fleet = _make_fleet(client, self.registry)
 
     def _learn(self, resource: Resource) -> tuple[Controller, ...]:
         return self.plane.learn(resource)
@@ -82,14 +92,21 @@ class Plane:
             if self._scheduler is not None:
                 group.create_task(self._scheduler.follow())
                 group.create_task(self._scheduler.schedule())
+            if self._fleet is not None:
+                group.create_task(self._fleet.run())
 
     async def _serve(self, settings: ServingSettings) -> None:
-        async with serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
+        checks = {"informers": self.runner.unsynced}
+        if self._fleet is not None:
+            checks["fleet-informers"] = self._fleet.unsynced
+        async with serve(settings, checks, self.registry, self._client):
             await asyncio.Event().wait()
 
     async def ready(self, progress: Callable[[int, int], None]) -> None:
         """Wait until everything is in step and every node is registered."""
         await self.runner.synced()
+        if self._fleet is not None:
+            await self._fleet.synced()
         total = len(self.plane.registration.waiting)
         while left := len(self.plane.registration.waiting):
             progress(total - left, total)
@@ -97,7 +114,17 @@ class Plane:
         progress(total, total)
 
 
+def _make_fleet(client: Client, registry: CollectorRegistry) -> Runner:
+    """The scheduler of bindings, with informers of its own: it looks at objects in another way.
+
+    The bindings that our own controllers make have the labels of their workloads, which need not be watched.
+    """
+    settings = FleetSettings(scheduler_names=FLEET_NAMES)
+    machine = FleetScheduler(settings, identity="berth-up", metrics=FleetMetrics(registry), tell=PlacingLog())
+    return Runner(client, [machine], FLEET_VIEWS)
+
+
 async def make_plane(
-    client: Client, nodes: list[RawObject], gates: FeatureGates, *, scheduler: bool = True
+    client: Client, nodes: list[RawObject], gates: FeatureGates, *, scheduler: bool = True, fleet: bool = True
 ) -> Plane:
-    return Plane(client, await discover(client), nodes, gates, scheduler=scheduler)
+    return Plane(client, await discover(client), nodes, gates, scheduler=scheduler, fleet=fleet)

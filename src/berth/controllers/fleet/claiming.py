@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from berth.controllers.fleet import claims, writing
 from berth.controllers.views import Lease
-from berth.fleet.index import HOME
 from berth.kube.karmada import Binding
 from berth.machinery.contract import LEASES, Action, Get, Key, Outcome, Patch
 
@@ -26,7 +25,7 @@ class _Claim:
     step: What is asked, or has to be asked next.
     version: Of the binding, when the Lease was last written: what is granted is so for this version only.
     held: The Lease of somebody else.
-    late: The binding it was made for, which is not placed.
+    late: The binding it was made for, which does not show where the group is.
     problem: What the server has against it.
     """
 
@@ -42,7 +41,7 @@ class Claiming:
     """Which bindings are about to found which groups.
 
     Attributes:
-        released: Bindings that waited for the first of their group, and need not any more.
+        released: Bindings to look at again, such as those that waited for the first of their group.
     """
 
     def __init__(self, keeping: Keeping, identity: str) -> None:
@@ -153,11 +152,9 @@ class Claiming:
             claim.step = CREATE if outcome.missing else WAIT
             return
         claim.held = outcome.decode(Lease)
-        other = claims.held_by(claim.held)
-        entry = self._keeping.fleet.index.get(other)
-        if other == key:
+        if claims.held_by(claim.held) == key:
             claim.step = TAKE  # by us; somebody may be about to take it over
-        elif entry is not None and entry.places[HOME]:
+        elif not self._keeping.fleet.founds(key, claim.rule):
             self.forget(key)  # it is seen now where the group is
         elif claims.expired(claim.held, outcome.at):
             claim.step = LOOK
@@ -165,7 +162,7 @@ class Claiming:
             claim.step = WAIT
 
     def _looked(self, key: Key, claim: _Claim, outcome: Outcome) -> None:
-        """The claim is old: is its binding placed, though it was not seen yet?"""
+        """The claim is old: is its binding placed with the group, though it was not seen yet?"""
         other = claims.held_by(claim.held) if claim.held is not None else ("", "")
         if outcome.missing:
             claim.step = TAKE
@@ -173,12 +170,13 @@ class Claiming:
             claim.step = WAIT
         else:
             binding = outcome.decode(Binding)
-            if binding.spec.clusters:
-                self._keeping.see(other, binding)
-                self.forget(key)
-            else:
+            if self._keeping.see(other, binding):
+                self.released.append(other)  # if it changed, nobody else will say so
+            if self._keeping.fleet.founds(key, claim.rule):
                 claim.late = binding
                 claim.step = FENCE
+            else:
+                self.forget(key)
 
     def _fenced(self, claim: _Claim, outcome: Outcome) -> None:
         """Whoever claimed the group before can no longer write what was decided before."""

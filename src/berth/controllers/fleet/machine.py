@@ -10,7 +10,7 @@ import heapq
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from berth.controllers.fleet import moving, writing
 from berth.controllers.fleet.claiming import Claiming
@@ -108,6 +108,7 @@ class FleetScheduler:
         self._ready: list[tuple[int, int, Key]] = []
         self._count = 0
         self._forced: dict[Key, str] = {}
+        self._again: dict[Key, float] = {}  # when to decide once more, whatever is said meanwhile
         self._settled: dict[Key, int] = {}
         self._work: dict[Key, _Work] = {}
         self._owed: dict[Key, Verdict] = {}
@@ -127,6 +128,8 @@ class FleetScheduler:
             self._binding_changed(event)
         elif event.resource is CLUSTERS:
             self._cluster_changed(event)
+        elif event.resource is NAMESPACES:
+            self._namespace_changed(event)
         else:
             for key in self.keeping.handle(event):
                 self._learned(key)
@@ -138,8 +141,13 @@ class FleetScheduler:
         if event.change == DELETED:
             self._forget(key)
             return
-        known = self.keeping.bindings.get(key)
-        if not self.keeping.see(key, binding) or not is_ours(binding, self.settings):
+        known, entry = self.keeping.bindings.get(key), self.fleet.index.get(key)
+        if not self.keeping.see(key, binding):
+            return
+        ours = is_ours(binding, self.settings)
+        if not ours or binding.metadata.deletion_timestamp is not None:
+            self._claiming.forget(key)  # it will not found its group: others may
+        if not ours:
             return
         if known is None or known.metadata.uid != binding.metadata.uid:
             self._enqueue(key, "BindingAdd")
@@ -147,6 +155,8 @@ class FleetScheduler:
             self._enqueue(key, "BindingUpdate")
         elif key in self._owed:
             self._queue.add(key)
+        elif entry is not self.fleet.index.get(key) and self.settings.retry_blocked:
+            self._learned(key)
 
     def _forget(self, key: Key) -> None:
         self.keeping.forget(key)
@@ -155,13 +165,16 @@ class FleetScheduler:
         self._queue.forget(key)
         self._claiming.forget(key)
         self._unsure.discard(key)
-        for known in (self._forced, self._settled, self._owed, self._patience):
+        known: dict[Key, Any]
+        for known in (self._forced, self._again, self._settled, self._owed, self._patience):
             known.pop(key, None)
 
     def _learned(self, key: Key) -> None:
         """Other rules or labels: they matter to who is not placed, and to whoever waits for a peer."""
         binding = self.keeping.bindings.get(key)
-        if binding is not None and is_ours(binding, self.settings) and not binding.spec.clusters:
+        if binding is None or not is_ours(binding, self.settings):
+            return
+        if key in self.waiting or not binding.spec.clusters:
             self._force(key, "its workload or policy changed", "PolicyChanged")
 
     def _cluster_changed(self, event: Event) -> None:
@@ -172,6 +185,13 @@ class FleetScheduler:
             self._ripples.changed(event.key[1])
         elif clusters.version != version and self.settings.retry_blocked:
             self._ripples.reported()
+
+    def _namespace_changed(self, event: Event) -> None:
+        version = self.fleet.index.version
+        self.keeping.handle(event)
+        if self.fleet.index.version != version and self.settings.retry_blocked:
+            for key in self.waiting:
+                self._queue.add(key)
 
     def _moved(self, entry: Entry) -> None:
         if self.settings.retry_blocked:
@@ -186,6 +206,10 @@ class FleetScheduler:
     def _force(self, key: Key, reason: str, why: str) -> None:
         self._forced[key] = reason
         self._enqueue(key, why)
+
+    def _retry_at(self, key: Key, when: float) -> None:
+        self._again[key] = when
+        self._queue.add_at(key, when)
 
     def due(self) -> float | None:
         if self._ready or self._claiming.released:
@@ -224,10 +248,12 @@ class FleetScheduler:
     def _step(self, key: Key, now: float) -> Action | None:
         """The next request for a binding, if it needs one."""
         binding = self.keeping.bindings.get(key)
-        if binding is None or key in self._work or not is_ours(binding, self.settings):
+        if binding is None or key in self._work:
             return None
-        if key in self._unsure:
+        if key in self._unsure:  # others may be waiting to know where it is
             return Get(resource=writing.resource_of(key), key=key, namespace=key[0], name=key[1])
+        if not is_ours(binding, self.settings):
+            return None
         claiming = self._claiming.busy(key)
         if key in self._owed:
             said = self._say(key, binding, self._owed[key], now)
@@ -264,9 +290,10 @@ class FleetScheduler:
             return RECONCILE, "it may fit now"
         if self._settled.get(key) == binding.metadata.generation:
             return None
-        return reason_to_schedule(binding, self.fleet.clusters)
+        return reason_to_schedule(binding, self.fleet.clusters, compat=self.settings.options.compat)
 
     def _schedule(self, key: Key, binding: Binding, wanted: tuple[str, str], now: float) -> Action | None:
+        self._again.pop(key, None)
         if self._must_wait(key):
             self._forced[key] = wanted[1]
             return None
@@ -305,7 +332,7 @@ class FleetScheduler:
         self, key: Key, binding: Binding, decision: Decision, kind: str, now: float
     ) -> Action | None:
         targets = decision.targets or []
-        several = (binding.spec.placement or Placement()).cluster_affinities is not None
+        several = (binding.spec.placement or Placement()).cluster_affinities
         name = decision.decisive.affinity_name if several else None
         verdict = Verdict(writing.SUCCESS, writing.SUCCESS_MESSAGE, name)
         self.waiting.remove(key)
@@ -328,15 +355,16 @@ class FleetScheduler:
         if error is None:
             raise ValueError(decision)
         self.metrics.attempts.labels("error", kind).inc()
+        self._claiming.forget(key)
         entry = self.fleet.index.get(key)
         if entry is not None:
             self.waiting.add(key, entry)
         self.reports.failed(key, binding, error.message, now)
         verdict = Verdict(error.reason, error.message)
         if error.reason == UNSCHEDULABLE:
-            self._queue.add_at(key, now + NO_ROOM)
+            self._retry_at(key, now + NO_ROOM)
         elif error.reason == SCHEDULER_ERROR:
-            self._queue.add_at(key, now + self.waiting.delay(key))
+            self._retry_at(key, now + self.waiting.delay(key))
         elif not self.settings.options.keep_when_unfit and error.reason == NO_CLUSTER_FIT:
             patch = writing.spec_patch(binding, [])
             if writing.changes_anything(binding, patch):
@@ -382,12 +410,16 @@ class FleetScheduler:
         elif outcome.ok:
             self._owed.pop(key, None)
             self._absorb(key, outcome)
+            # To say it took a turn in which something else may have been due.
+            if key in self._forced or key in self._again:
+                self._queue.add_at(key, self._again.get(key, outcome.at))
         busy = outcome.code in (0, 429) or outcome.code >= 500
         retry = not outcome.ok and not outcome.missing and key in self.keeping.bindings
         self._queue.finished(key, ok=not busy, at=outcome.at, wait=outcome.retry_after)
         if retry and not busy:
             wait = _SOON if outcome.conflict else self.waiting.delay(key)
-            self._queue.add_at(key, outcome.at + wait)
+            retry_at = self._queue.add_at if work is None else self._retry_at
+            retry_at(key, outcome.at + wait)
 
     def _complain(self, key: Key, now: float) -> None:
         """Say what keeps a binding from claiming its group, if waiting alone will not help."""
@@ -443,13 +475,17 @@ class FleetScheduler:
             return
         quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
         reason = writing.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR
+        self._claiming.forget(key)
         self._owed[key] = Verdict(reason, outcome.message)
         self.reports.failed(key, binding, outcome.message, outcome.at)
         self._queue.add(key)
 
     def _absorb(self, key: Key, outcome: Outcome) -> None:
-        if key in self.keeping.bindings and outcome.body:
-            self.keeping.see(key, outcome.decode(Binding))
+        known = self.keeping.bindings.get(key)
+        if known is not None and outcome.body:
+            answer = outcome.decode(Binding)
+            if self.keeping.see(key, answer) and answer.metadata.generation != known.metadata.generation:
+                self._queue.add(key)  # the watch will show nothing new
 
 
 def _said(decision: Decision) -> str:

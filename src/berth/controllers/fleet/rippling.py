@@ -78,7 +78,7 @@ class Ripples:
         placement = binding.spec.placement or Placement()
         one = placement.cluster_affinity
         asked = placement.cluster_affinities if one is None else [one]
-        if asked is None:
+        if not asked:
             return True
         key = msgspec.json.encode(asked)
         found = known.get(key)

@@ -38,8 +38,11 @@ def is_ours(binding: Binding, settings: FleetSettings) -> bool:
     return not settings.claimed_only or any(labels.get(label) for label in CLAIMED_BY)
 
 
-def reason_to_schedule(binding: Binding, clusters: Clusters) -> tuple[str, str] | None:
-    """Which kind of scheduling a binding needs, and why; None if it needs none."""
+def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) -> tuple[str, str] | None:
+    """Which kind of scheduling a binding needs, and why; None if it needs none.
+
+    Karmada (`compat`) does not notice that a cluster is gone if it did not see it go.
+    """
     spec = binding.spec
     placement = spec.placement or Placement()
     if _placement_changed(binding, placement):
@@ -50,10 +53,11 @@ def reason_to_schedule(binding: Binding, clusters: Clusters) -> tuple[str, str] 
         return RECONCILE, "a reschedule was triggered"
     if not is_workload(spec) or scheduling_type(placement) == DUPLICATED:
         return RECONCILE, "its scheduling type is Duplicated"
-    slots = (clusters.slot_of.get(target.name) for target in spec.clusters or ())
-    if any(slot is not None and clusters.deleting[slot] for slot in slots):
+    slots = [clusters.slot(target.name) for target in spec.clusters or ()]
+    if any(clusters.deleting[slot] for slot in slots):
         return RECONCILE, "a cluster of it is being deleted"
-    return None
+    gone = not compat and not all(clusters.exists[slot] for slot in slots)
+    return (RECONCILE, "a cluster of it is gone") if gone else None
 
 
 def is_workload(spec: BindingSpec) -> bool:

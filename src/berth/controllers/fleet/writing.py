@@ -24,6 +24,10 @@ SUCCESS_MESSAGE = "Binding has been scheduled successfully."
 PRODUCER, FAILOVER = "BerthFleet", "AffinityGroupFailover"
 
 
+# The longest message that the API server takes in a condition.
+_LONGEST = 32768
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the status has to say.
@@ -35,6 +39,10 @@ class Verdict:
     reason: str
     message: str
     affinity_name: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.message) > _LONGEST:
+            object.__setattr__(self, "message", f"{self.message[: _LONGEST - 1]}…")
 
     @property
     def ok(self) -> bool:

@@ -1,0 +1,180 @@
+"""What is deployed of `berth fleet`: pods in one cluster, an account on the API server of Karmada."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import berth
+from berth.cli.fleet import LEASE, PORT, command
+from berth.controllers.fleet import FleetScheduler
+from berth.machinery.contract import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
+from berth.server.resources import BUILTIN
+from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
+from tests.deploy.test_manifests import granted
+from tests.server.harness import Client, namespace, running
+
+HOST, KARMADA = KUSTOMIZE / "fleet", KUSTOMIZE / "fleet-karmada"
+
+# What it does beside watching: (group, resource, verb, names it is limited to).
+ACTIONS = {
+    *(
+        (bindings.group, resource, verb, ())
+        for bindings in (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+        for resource, verb in (
+            (bindings.plural, "get"),
+            (bindings.plural, "patch"),
+            (f"{bindings.plural}/status", "patch"),
+        )
+    ),
+    ("", "events", "create", ()),
+    ("", "events", "patch", ()),
+    ("authentication.k8s.io", "tokenreviews", "create", ()),
+    ("authorization.k8s.io", "subjectaccessreviews", "create", ()),
+}
+CLAIMS = {(LEASES.group, LEASES.plural, verb, ()) for verb in ("create", "get", "update")}
+ELECTION = {
+    (LEASES.group, LEASES.plural, "create", ()),
+    (LEASES.group, LEASES.plural, "get", (LEASE,)),
+    (LEASES.group, LEASES.plural, "update", (LEASE,)),
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with running(tmp_path_factory.mktemp("data")) as started:
+        started.made("/api/v1/namespaces", namespace(NAMESPACE))
+        yield started
+
+
+@pytest.fixture(scope="module")
+def host() -> list[Object]:
+    return kustomized(HOST)
+
+
+@pytest.fixture(scope="module")
+def karmada() -> list[Object]:
+    return kustomized(KARMADA)
+
+
+def rules_of(objects: list[Object], kind: str, name: str) -> list[Object]:
+    (found,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    rules: list[Object] = found["rules"]
+    return rules
+
+
+def pod_of(objects: list[Object]) -> Any:
+    return one(objects, "Deployment")["spec"]["template"]
+
+
+def test_an_api_server_accepts_every_object(
+    client: Client, host: list[Object], karmada: list[Object]
+) -> None:
+    """With strict field validation, so a misspelt field is an error."""
+    by_kind = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
+    for each in (*host, *karmada):
+        if each["kind"] == "Namespace":
+            assert each["metadata"]["name"] == NAMESPACE
+            continue
+        resource = by_kind[each["apiVersion"], each["kind"]]
+        path = resource.path(each["metadata"].get("namespace", ""))
+        answer = client.post(path, each, dryRun="All", fieldValidation="Strict")
+        assert answer.status == 201, (each["kind"], answer.message)
+
+
+def test_the_roles_cover_exactly_what_it_does(karmada: list[Object]) -> None:
+    """Claims and workloads have roles of their own, which may be left out or replaced."""
+    watched = {
+        (resource.group, resource.plural, verb, ())
+        for resource in FleetScheduler.watches
+        for verb in ("list", "watch")
+    }
+    assert granted(rules_of(karmada, "ClusterRole", "berth-fleet")) == watched | ACTIONS
+    assert granted(rules_of(karmada, "ClusterRole", "berth-fleet-claims")) == CLAIMS
+    assert granted(rules_of(karmada, "Role", "berth-fleet")) == ELECTION
+
+
+def test_workloads_are_only_read(karmada: list[Object]) -> None:
+    """Kinds the server has, and no secrets."""
+    workloads = granted(rules_of(karmada, "ClusterRole", "berth-fleet-workloads"))
+    assert {verb for *_, verb, _ in workloads} == {"list", "watch"}
+    kinds = {(group, plural) for group, plural, *_ in workloads}
+    assert kinds <= {(entry.group, entry.plural) for entry in BUILTIN}
+    assert ("apps", "deployments") in kinds
+    assert ("", "secrets") not in kinds
+
+
+def test_every_role_is_bound_to_the_account(karmada: list[Object]) -> None:
+    """Except for that of whoever reads the metrics."""
+    account = one(karmada, "ServiceAccount")["metadata"]["name"]
+    for kind in ("Role", "ClusterRole"):
+        names = {each["metadata"]["name"] for each in karmada if each["kind"] == kind}
+        bound = [each for each in karmada if each["kind"] == f"{kind}Binding"]
+        assert {each["roleRef"]["name"] for each in bound} == names - {"berth-fleet-metrics-reader"}
+        for each in bound:
+            assert each["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]
+
+
+def test_the_token_is_the_accounts(karmada: list[Object]) -> None:
+    secret = one(karmada, "Secret")
+    assert secret["type"] == "kubernetes.io/service-account-token"
+    account = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
+    assert account == one(karmada, "ServiceAccount")["metadata"]["name"]
+
+
+def test_where_it_runs_it_has_no_rights(host: list[Object]) -> None:
+    """Nor a token: all it may do is said on Karmada's API server."""
+    assert not [each for each in host if "Role" in each["kind"]]
+    assert pod_of(host)["spec"]["automountServiceAccountToken"] is False
+
+
+def test_the_kubeconfig_is_where_the_flag_says(host: list[Object]) -> None:
+    spec = pod_of(host)["spec"]
+    (container,) = spec["containers"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "kubeconfig"]
+    assert f"--kubeconfig={mount['mountPath']}/kubeconfig" in container["args"]
+    assert mount["readOnly"]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "kubeconfig"]
+    assert volume["secret"]["secretName"] == "berth-fleet-kubeconfig"
+
+
+def test_the_lease_is_where_the_role_allows_it(host: list[Object], karmada: list[Object]) -> None:
+    (container,) = pod_of(host)["spec"]["containers"]
+    assert f"--leader-elect-resource-namespace={NAMESPACE}" in container["args"]
+    assert one(karmada, "Role")["metadata"]["namespace"] == NAMESPACE
+
+
+def test_its_flags_are_flags_of_the_command(host: list[Object]) -> None:
+    """And the probes ask where it serves."""
+    (container,) = pod_of(host)["spec"]["containers"]
+    assert container["args"][0] == command.name
+    known = {flag for parameter in command.params for flag in parameter.opts}
+    assert {argument.partition("=")[0] for argument in container["args"][1:]} <= known
+    assert container["ports"] == [{"name": "https", "containerPort": PORT}]
+    assert f"--secure-port={PORT}" in container["args"]
+    for probe in ("startup", "liveness", "readiness"):
+        assert container[f"{probe}Probe"]["httpGet"]["port"] == "https"
+
+
+def test_selectors_find_the_pods_and_no_others(host: list[Object]) -> None:
+    """Also where the scheduler of pods runs in the same namespace."""
+    labels = pod_of(host)["metadata"]["labels"]
+    others = pod_of(kustomized(BASE))["metadata"]["labels"]
+    for selector in (
+        one(host, "Deployment")["spec"]["selector"]["matchLabels"],
+        one(host, "Service")["spec"]["selector"],
+        one(host, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels.items()
+        assert not selector.items() <= others.items()
+
+
+def test_the_pod_is_locked_down_as_the_schedulers_is(host: list[Object]) -> None:
+    spec, schedulers = pod_of(host)["spec"], pod_of(kustomized(BASE))["spec"]
+    assert spec["securityContext"] == {**schedulers["securityContext"], "fsGroup": 65532}
+    (container,) = spec["containers"]
+    assert container["securityContext"] == schedulers["containers"][0]["securityContext"]
+    assert container["image"] == f"berth:{berth.__version__}"
+    assert one(host, "Deployment")["spec"]["replicas"] == 2
