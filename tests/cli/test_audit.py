@@ -31,14 +31,18 @@ metadata: {name: keep}
 spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 """
 WEB = ", labels: {app: web}"
+SHARE = ("--max-evicted-share", "0.2")
+# Stored by a server: it has a uid.
+MISSPELT = f""", uid: "1", annotations: {{berth.dev/affinity: '{{nodeAffinity: {{{RULE}: \
+{{nodeSelectorTerms: [{{matchExpressions: [{{key: disk, operator: Exist}}]}}]}}}}}}'}}"""
 
 BROKEN = f"""\
 NAMESPACE   POD   NODE   RULE           KIND        WHY
 default     p     n1     NodeAffinity   execution   {RULE} wants disk, the node has no label disk
 
 What the controllers would evict:
-NAMESPACE   POD   NODE   REPLACEMENT   STOPPED BY   WHY
-default     p     n1     nowhere       keep         disk, the node has no label disk
+NAMESPACE   POD   NODE   REPLACEMENT   HELD BACK BY   WHY
+default     p     n1     nowhere       budget keep    disk, the node has no label disk
 
 1 pod breaks a hard rule (NodeAffinity 1).
 1 pod would be evicted, only when a budget allows it, with no node for the replacement.
@@ -148,6 +152,8 @@ def test_output_for_programs(tmp_path: Path) -> None:
         "uneven": 0,
         "evictions": 1,
         "stopped": 1,
+        "halted": 0,
+        "invalidAnnotations": 0,
     }
     assert document["violations"] == [
         {
@@ -166,6 +172,7 @@ def test_output_for_programs(tmp_path: Path) -> None:
     ]
     (eviction,) = document["evictions"]
     assert (eviction["pod"], eviction["landsOn"], eviction["stoppedBy"]) == ("p", None, ["keep"])
+    assert (eviction["haltedIn"], document["halts"], document["invalidAnnotations"]) == (None, [], [])
     assert [(breach["kind"], breach["path"]) for breach in eviction["breaches"]] == [("node", path)]
     assert document["budgets"] == [
         {
@@ -186,13 +193,54 @@ def test_every_field_is_documented(tmp_path: Path) -> None:
     """docs/output.md names all of them."""
     text = ROOT.joinpath("docs/output.md").read_text(encoding="utf-8")
     section = text.partition("## `kind: Audit`")[2].partition("\n## ")[0]
-    folder = files(tmp_path, NODES, pod("p", EXECUTION, metadata=WEB), BUDGET)
-    document = json.loads(berth("audit", "-f", folder, "-o", "json").out)
+    folder = files(
+        tmp_path,
+        NODES,
+        pod("p", EXECUTION, metadata=WEB),
+        pod("q", "  nodeName: n1", metadata=MISSPELT),
+        BUDGET,
+    )
+    document = json.loads(berth("audit", "-f", folder, "-o", "json", "--halt-above", "0", *SHARE).out)
     names = set(document) - {"apiVersion", "kind"} | set(document["summary"])
-    for part in ("violations", "evictions", "budgets"):
+    for part in ("violations", "evictions", "budgets", "halts", "invalidAnnotations"):
         names |= set(document[part][0])
     documented = set(re.findall(r"`(?:….)?(\w+)(?:\[\])?`", section))
     assert names - documented == set()
+
+
+def test_too_many_at_once(tmp_path: Path) -> None:
+    """The controllers would stop: said of the pod and at the end, with the share they were told of."""
+    folder = files(tmp_path, NODES, pod("p", EXECUTION), pod("q", "  nodeName: n1"))
+    out = berth("audit", "-f", folder, "--halt-above", "0", *SHARE).out
+    assert re.search(r"^default +p +n1 +nowhere +halt in the cluster +disk,", out, re.MULTILINE)
+    assert "1 pod would be evicted, only when a halt is over, with no node for the replacement.\n" in out
+    assert "Evictions would be halted in the cluster: 1 of 2 pods (50%) would have to go.\n" in out
+    assert "halt" not in berth("audit", "-f", folder, "--halt-above", "0").out
+    assert berth("audit", "-f", folder, "--eviction-domain", "?").code == 2
+
+
+def test_an_annotation_that_a_server_stored_and_nobody_can_follow(tmp_path: Path) -> None:
+    """It is told of, its rules are left out as the controllers do it, and everything else is judged."""
+    outcome = berth(
+        "audit",
+        "-f",
+        files(tmp_path, NODES, pod("p", SELECTS), pod("q", "  nodeName: n1", metadata=MISSPELT)),
+    )
+    assert outcome.code == 1
+    assert re.search(
+        r"^default +q +n1 +metadata\.annotations\[berth\.dev/affinity\]", outcome.out, re.MULTILINE
+    )
+    assert 'Invalid value: "Exist": not a valid selector operator' in outcome.out
+    assert "the rules in the annotation of pod default/q do not count" in outcome.err
+
+
+def test_an_annotation_in_a_file_is_for_its_author_to_put_right(tmp_path: Path) -> None:
+    outcome = berth(
+        "audit",
+        "-f",
+        files(tmp_path, NODES, pod("q", "  nodeName: n1", metadata=MISSPELT.replace(', uid: "1"', ""))),
+    )
+    assert (outcome.code, outcome.out) == (2, "")
 
 
 def test_the_documented_output_is_real() -> None:

@@ -18,7 +18,8 @@ from berth.cli.decision_log import log_decision
 from berth.controllers.cache import Cache
 from berth.controllers.eviction import AffinityEviction, Decision, EvictionSettings, Metrics, Rate
 from berth.controllers.eviction.decisions import EVICTED, HALTED
-from berth.controllers.eviction.signals import EVENTS, FAILURES, RELEASE_ANNOTATION
+from berth.controllers.eviction.signals import EVENTS, FAILURES
+from berth.engine.brake import RELEASE_ANNOTATION
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import load, problems
 from berth.live import logs

@@ -8,6 +8,7 @@ from berth.engine.audit import Audit, Violation, audit
 from berth.engine.cluster import is_finished, is_terminating
 from berth.engine.snapshot import Entry, Snapshot
 from berth.engine.violations import violations
+from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.defaults import created
 from berth.kube.objects import (
     Affinity,
@@ -372,3 +373,45 @@ def test_an_affinity_of_nothing() -> None:
     """An empty affinity is no rule."""
     pod = web().build()
     assert found(*nodes(), replace(pod, spec=replace(pod.spec, affinity=Affinity()))) == []
+
+
+# --- what holds evictions back -----------------------------------------------------------
+
+
+def test_a_pod_that_is_halted_takes_nothing_from_a_budget() -> None:
+    """Those of other domains go first, and what they leave of the budget is shown for the others."""
+    halted = [web(f"a{i}").node_affinity(disk="ssd", during_execution=True).build() for i in range(6)]
+    free = web("b0", "n2").node_affinity(disk="ssd", during_execution=True).build()
+    rest = [make_pod(f"c{i}").on("n2").build() for i in range(9)]
+    spec = PodDisruptionBudgetSpec(selector=make_selector(app="web"))
+    status = PodDisruptionBudgetStatus(disruptions_allowed=1)
+    metadata = ObjectMeta(name="keep", namespace="default")
+    keep = PodDisruptionBudget(api_version="policy/v1", metadata=metadata, spec=spec, status=status)
+    result = audit(snapshot(*nodes(), *halted, free, *rest, keep))
+
+    first, *others = result.evictions
+    assert (first.entry.name, first.halt, first.stopped_by) == ("b0", None, ())
+    assert {(eviction.halt and eviction.halt.domain) for eviction in others} == {"a"}
+    assert all(eviction.stopped_by for eviction in others)
+    assert [halt.domain for halt in result.halts] == ["a"]
+    assert result.only("other").halts == []
+
+
+def test_an_annotation_that_was_stored_and_is_not_valid() -> None:
+    """Its rules are left out, the pod still counts, and it is told; a pending one is only told of."""
+    stored = ObjectMeta(
+        namespace="default", uid="1", labels={"app": "web"}, annotations={AFFINITY_ANNOTATION: "["}
+    )
+    bad = web("bad")._meta(replace(stored, name="bad")).build()
+    waiting = make_pod("waiting")._meta(replace(stored, name="waiting")).build()
+    apart = web("good").anti_affinity_to(app="web", topology=HOSTNAME).build()
+    result = audit(snapshot(*nodes(), bad, waiting, apart))
+
+    assert [(entry.name, "neither JSON nor YAML" in (entry.fault or "")) for entry in result.faulty] == [
+        ("bad", True)
+    ]
+    assert {violation.entry.name for violation in result.violations} == {"bad", "good"}
+    assert result.snapshot.pending == []
+    assert any("pod default/waiting is not placed by anybody" in note for note in result.snapshot.notes)
+    assert result.only(rules=["NodePorts"]).faulty == []
+    assert result.only("other").faulty == []

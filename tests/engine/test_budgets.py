@@ -1,5 +1,7 @@
 """How many pods a budget of a snapshot lets go, and whose eviction it stops."""
 
+from collections.abc import Mapping
+
 import pytest
 from msgspec.structs import replace
 
@@ -18,7 +20,7 @@ from berth.kube.objects import (
     Workload,
     WorkloadSpec,
 )
-from berth.kube.selectors import parse_label_selector
+from berth.kube.selectors import Selector, parse_label_selector
 from tests.builders import PodBuilder, make_node, make_pod, make_selector
 from tests.snapshots import manifest, snapshot
 
@@ -66,6 +68,24 @@ def the_budget(*things: KubeObject) -> DisruptionBudget:
 
 def entry(pod: Pod) -> Entry:
     return Entry(pod, manifest(pod))
+
+
+def test_pods_are_asked_about_by_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for all that have the same: a cluster has many pods and many budgets."""
+    asked = 0
+    matches = Selector.matches
+
+    def counting(self: Selector, labels: Mapping[str, str]) -> bool:
+        nonlocal asked
+        asked += 1
+        return matches(self, labels)
+
+    monkeypatch.setattr(Selector, "matches", counting)
+    pods = [web(f"w{i}").build() for i in range(50)]
+    found = the_budget(*pods, budget(min_available=1))
+    ledger = Ledger([found])
+    assert (found.pods, [ledger.evict(entry(pod)) for pod in pods].count(())) == (50, 49)
+    assert asked == 2
 
 
 # --- numbers ------------------------------------------------------------------------------

@@ -351,6 +351,32 @@ def test_terms_of_the_annotation_are_found_where_they_stand() -> None:
     ] == [change.path for change in relaxation.changes]
 
 
+def test_node_requirements_of_the_annotation_are_found_where_they_stand() -> None:
+    """Also beside those of the spec, with which they are joined."""
+    rule = "requiredDuringSchedulingRequiredDuringExecution"
+    expression = '{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}'
+    value = f'{{"nodeAffinity": {{"{rule}": {{"nodeSelectorTerms": [{expression}]}}}}}}'
+    metadata = ObjectMeta(name="p", namespace="default", annotations={AFFINITY_ANNOTATION: value})
+    pod = new("p").node_affinity(gpu="yes", during_execution=True)._meta(metadata).build()
+    node = make_node("n1").labels(gpu="yes").build()
+    (relaxation, *_) = explained("p", node, pod).relaxations
+    assert [change.path for change in relaxation.changes] == [
+        f"metadata.annotations[{AFFINITY_ANNOTATION}].nodeAffinity.{rule}.nodeSelectorTerms[0].matchExpressions[0]"
+    ]
+
+
+def test_a_peers_term_in_its_annotation_is_found_where_it_stands() -> None:
+    """Even if the spec has others of its kind before it."""
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = f'{{"labelSelector": {{"matchLabels": {{"app": "p"}}}}, "topologyKey": "{HOSTNAME}"}}'
+    value = f'{{"podAntiAffinity": {{"{rule}": [{term}]}}}}'
+    metadata = ObjectMeta(name="peer", namespace="default", annotations={AFFINITY_ANNOTATION: value})
+    peer = make_pod("peer").anti_affinity_to(app="other", topology=HOSTNAME).on("n1")._meta(metadata).build()
+    found = explained("p", zone_node("n1", "a").build(), peer, new("p").labels(app="p").build())
+    paths = [change.path for relaxation in found.relaxations for change in relaxation.changes]
+    assert paths == [f"metadata.annotations[{AFFINITY_ANNOTATION}].podAntiAffinity.{rule}[0]"]
+
+
 def test_a_daemon_keeps_its_node() -> None:
     """For a pod of a DaemonSet going elsewhere is no way out."""
     agent = workload("DaemonSet", "agent", None, make_pod("agent").requests(cpu="2"))

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError, effective_affinity, intersection
+from berth.kube.annotations import (
+    AFFINITY_ANNOTATION,
+    AnnotationError,
+    effective_affinity,
+    intersection,
+    stated_affinity,
+)
 from berth.kube.decoding import convert
 from berth.kube.objects import Affinity, NodeSelector, Pod
 from berth.kube.selectors import parse_node_selector
@@ -32,6 +38,33 @@ def test_without_the_annotation_the_spec_is_returned_as_it_is() -> None:
     pod = written.pod("affinity: {nodeAffinity: {}}", "annotations: {other: x}")
     assert pod.spec.affinity is effective_affinity(pod)
     assert effective_affinity(written.pod()) is None
+
+
+def test_rules_as_they_are_written() -> None:
+    """Each with the place where it stands."""
+    spec: dict[str, Any] = {"podAffinity": {}}
+    rules: dict[str, Any] = {"nodeAffinity": {}}
+    pod = annotated(rules, spec)
+    where = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
+    assert stated_affinity(pod) == (
+        ("spec.affinity", convert(spec, Affinity)),
+        (where, convert(rules, Affinity)),
+    )
+    assert stated_affinity(annotated(rules)) == ((where, convert(rules, Affinity)),)
+    assert stated_affinity(written.pod()) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"podAffinity": {}, "podAffinity": {}}',
+        f'{{"podAffinity": {{"{LASTING}": [{{"topologyKey": "a", "topologyKey": "b"}}]}}}}',
+    ],
+)
+def test_a_key_that_is_set_twice_is_an_error(text: str) -> None:
+    """In JSON as in YAML: one of the two rules would be lost."""
+    with pytest.raises(AnnotationError, match="is set twice in the same mapping"):
+        effective_affinity(annotated(text))
 
 
 def test_json_and_yaml_are_both_read() -> None:

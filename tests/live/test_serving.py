@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import json
 import signal
@@ -17,7 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from berth.certificates import self_signed, write_private
-from berth.live import reviews
+from berth.live import reviews, serving
 from berth.live.client import Client
 from berth.live.reviews import Reviewer
 from berth.live.serving import Checks, ServingError, ServingSettings, serve
@@ -285,6 +286,29 @@ def test_a_taken_port_is_a_sentence() -> None:
     asyncio.run(story())
 
 
+def test_those_who_ask_nothing_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections without a whole question are ended after a while, and the others answered again."""
+    monkeypatch.setattr(serving, "_IDLE", 0.05)
+
+    async def story() -> None:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        async with component(connections=3) as seen:
+            streams = [await asyncio.open_connection("127.0.0.1", seen.port, ssl=context) for _ in range(3)]
+            for _, writer in streams:
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+            assert await seen.status("/healthz") == 503
+            async with asyncio.timeout(20):
+                for reader, _ in streams:
+                    with contextlib.suppress(ConnectionError):
+                        assert await reader.read() == b""
+            assert await seen.status("/healthz") == 200
+            for _, writer in streams:
+                writer.transport.abort()
+
+    asyncio.run(story())
+
+
 def test_it_stops_soon_and_leaves_signals_and_errors_alone() -> None:
     """Even with a client that keeps its connection, and what the component raises comes through."""
 
@@ -307,6 +331,10 @@ def test_it_stops_soon_and_leaves_signals_and_errors_alone() -> None:
         idle[0][1].transport.abort()
         with pytest.raises(OSError, match=r".*"):
             await asyncio.open_connection("127.0.0.1", ports[0])
-        assert {task.get_name() for task in asyncio.all_tasks()} & {"serve", "reload certificates"} == set()
+        assert {task.get_name() for task in asyncio.all_tasks()} & {
+            "serve",
+            "reload certificates",
+            "end idle connections",
+        } == set()
 
     asyncio.run(story())

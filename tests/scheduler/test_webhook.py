@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from berth.kube.anti_affinity import AntiAffinityLimit
+from berth.live.webhook import wire
+from berth.live.webhook.judging import Policy, judge
 from tests.builders import HOSTNAME, ZONE
 from tests.cli.webhook_process import WebhookProcess, webhook
 from tests.scheduler.conftest import REAL
@@ -25,6 +29,8 @@ CONFIGURATIONS = f"{ADMISSION}/validatingwebhookconfigurations"
 POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
 BINDINGS = f"{ADMISSION}/validatingadmissionpolicybindings"
 LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NAMED = {"key": "kubernetes.io/os", "operator": "Exists"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -265,4 +271,108 @@ def test_the_policy_lets_old_pods_be(world: World) -> None:
         world.patch(web, {"spec": {"replicas": 2}})
         changed = {"spec": {"template": {"spec": {"affinity": beyond}}}}
         assert world.client.patch(web, changed).status == 422
+        kept = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [NAMED]}]}}}
+        world.patch_pod("old", {"metadata": {"labels": {"seen": "again"}}})
+        world.patch(web, {"spec": {"template": {"spec": {"affinity": kept}}}})
         world.client.delete(web)
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def some_terms(chance: random.Random) -> list[Json]:
+    """Required terms of every form that could matter to the limit."""
+    selectors: list[Json | None] = [
+        None,
+        {},
+        {"matchLabels": {}},
+        {"matchExpressions": []},
+        {"matchLabels": {"team": "a"}},
+        {"matchExpressions": [{"key": "team", "operator": "Exists"}]},
+    ]
+    found = []
+    for _ in range(chance.randint(0, 3)):
+        term: Json = {"topologyKey": chance.choice((HOSTNAME, ZONE, "rack"))}
+        if (selector := chance.choice(selectors)) is not None:
+            term["namespaceSelector"] = selector
+        if chance.random() < 0.7:
+            term["labelSelector"] = {"matchLabels": {"app": chance.choice("ab")}}
+        if chance.random() < 0.3:
+            term["namespaces"] = ["other"]
+        found.append(term)
+    return found
+
+
+def some_affinity(chance: random.Random) -> Json | None:
+    if chance.random() < 0.1:
+        return None
+    rules: Json = {"podAntiAffinity": {}, "podAffinity": {REQUIRED: some_terms(chance)}}
+    if chance.random() < 0.9:
+        rules["podAntiAffinity"][REQUIRED] = some_terms(chance)
+    weighted = [{"weight": 1, "podAffinityTerm": term} for term in some_terms(chance)]
+    if weighted:
+        rules["podAntiAffinity"][PREFERRED] = weighted
+    return rules
+
+
+def webhook_refuses(kind: str, new: Json, old: Json | None, *, every_rule: bool) -> bool:
+    group = PLACES[kind][0].partition("/apis/")[2].partition("/")[0] if kind != "Pod" else ""
+    question = wire.Request(
+        uid="1",
+        kind=wire.GroupVersionKind(kind=kind, group=group),
+        operation="UPDATE" if old else "CREATE",
+        new=new,
+        old=old,
+    )
+    return bool(judge(question, Policy(limit=AntiAffinityLimit(every_rule=every_rule))).errors)
+
+
+@pytest.mark.parametrize("every_rule", [False, True])
+def test_the_policy_and_the_webhook_agree(world: World, every_rule: bool) -> None:
+    """About native rules, made and changed at random, in every kind that has pods."""
+    chance = random.Random(5)  # noqa: S311 - the same cases every time
+    seen = set()
+    with limited(world, every_rule=every_rule):
+        for kind in ("Pod", *PLACES):
+            for _ in range(25):
+                template = pod_template(affinity=some_affinity(chance))
+                template["metadata"]["name"] = "web"
+                new = template if kind == "Pod" else workload(kind, template)
+                answer = (
+                    try_pod(world, affinity=template["spec"]["affinity"])
+                    if kind == "Pod"
+                    else (try_workload(world, kind, template))
+                )
+                assert answer.status in (201, 422), answer.body
+                refused = answer.status == 422
+                assert webhook_refuses(kind, new, None, every_rule=every_rule) is refused, (kind, new)
+                seen.add(refused)
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("every_rule", [False, True])
+def test_they_agree_about_changes(world: World, every_rule: bool) -> None:
+    """A template from before the limit, changed at random; half of the time it keeps what it had."""
+    chance = random.Random(6)  # noqa: S311 - the same cases every time
+    prefix, plural = PLACES["Deployment"]
+    cases = []
+    for number in range(40):
+        before, after = some_affinity(chance), some_affinity(chance)
+        if before and after and chance.random() < 0.7:
+            mine = after["podAntiAffinity"].setdefault(REQUIRED, [])
+            mine += before["podAntiAffinity"].get(REQUIRED, [])
+            chance.shuffle(mine)
+        old = workload("Deployment", pod_template(affinity=before))
+        old["metadata"]["name"] = f"web-{number}"
+        cases.append((old, {**old, "spec": {**old["spec"], "template": pod_template(affinity=after)}}))
+        world.make(world.path(plural, prefix=prefix), old)
+    seen = set()
+    with limited(world, every_rule=every_rule):
+        for old, new in cases:
+            path = world.path(plural, new["metadata"]["name"], prefix=prefix)
+            answer = world.client.put(path, new, dryRun="All")
+            assert answer.status in (200, 422), answer.body
+            refused = answer.status == 422
+            assert webhook_refuses("Deployment", new, old, every_rule=every_rule) is refused, (old, new)
+            seen.add(refused)
+    assert seen == {False, True}

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from berth.cli.simulation_report import spread_table
 from berth.cli.tables import NONE, Terminal, count, indented, table
+from berth.engine.brake import name_of
 from berth.engine.rules.spread_constraints import HARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from berth.engine.audit import Audit, Eviction, Violation
+    from berth.engine.snapshot import Entry
 
 # Up to here every row is shown; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100
@@ -30,6 +32,10 @@ def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
     if audit.evictions:
         yield term.title("What the controllers would evict:")
         yield _evictions(audit.evictions, term, wide=wide)
+        yield ""
+    if audit.faulty:
+        yield term.title("Pods whose annotation is not valid, so that nobody enforces its rules:")
+        yield _faulty(audit.faulty, term, wide=wide)
         yield ""
     yield from _conclusion(audit, term)
 
@@ -108,15 +114,29 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
             eviction.entry.name,
             eviction.node,
             eviction.lands_on or "nowhere",
-            ", ".join(budget.name for budget in eviction.stopped_by),
+            _held_back(eviction),
             _why(eviction, wide=wide),
         )
         for eviction in listed
     ]
-    headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "STOPPED BY", "WHY")
+    headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
     lines = table(headers, rows, term, {"nowhere": "red"}.get)
     if len(listed) < len(evictions):
         lines += f"\n({count(len(evictions), 'pod')}; -o wide lists every one)"
+    return lines
+
+
+def _held_back(eviction: Eviction) -> str:
+    halt = [f"halt in {name_of(eviction.halt.domain)}"] if eviction.halt else []
+    return ", ".join([*halt, *(f"budget {budget.name}" for budget in eviction.stopped_by)])
+
+
+def _faulty(entries: list[Entry], term: Terminal, *, wide: bool) -> str:
+    listed = entries if wide else entries[:_ROWS_LISTED]
+    rows = [(entry.namespace, entry.name, entry.pod.spec.node_name, entry.fault) for entry in listed]
+    lines = table(("NAMESPACE", "POD", "NODE", "WHY"), rows, term)
+    if len(listed) < len(entries):
+        lines += f"\n({count(len(entries), 'pod')}; -o wide lists every one)"
     return lines
 
 
@@ -150,6 +170,9 @@ def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
         yield f"{count(len(uneven), 'spread constraint')} {verb} not kept ({which})."
     if audit.evictions:
         yield indented(_fates(audit.evictions), "", term)
+    for halt in audit.halts:
+        warning = f"Evictions would be halted in {name_of(halt.domain)}: {halt}."
+        yield indented(term.styled(warning, "yellow"), "", term)
     if audit.clean:
         yield term.styled("Every hard rule holds.", "green")
 
@@ -168,9 +191,11 @@ def _tally(violations: Iterable[Violation]) -> str:
 def _fates(evictions: list[Eviction]) -> str:
     stopped = sum(bool(eviction.stopped_by) for eviction in evictions)
     homeless = sum(eviction.lands_on is None for eviction in evictions)
+    halted = sum(eviction.halt is not None for eviction in evictions)
     parts = [f"{count(len(evictions), 'pod')} would be evicted"]
     several = len(evictions) > 1
     for number, how in (
+        (halted, "only when a halt is over"),
         (stopped, "only when a budget allows it"),
         (homeless, "with no node for the replacement"),
     ):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.engine.audit import Audit, Eviction, Violation
+    from berth.engine.brake import Halt
     from berth.engine.budgets import DisruptionBudget
     from berth.engine.explanation import Explanation, NodeVerdict
     from berth.engine.relaxations import Relaxation
@@ -182,11 +183,24 @@ def audit_document(audit: Audit) -> Document:
             "uneven": sum(not spread.ok for spread in audit.spreads),
             "evictions": len(audit.evictions),
             "stopped": sum(bool(eviction.stopped_by) for eviction in audit.evictions),
+            "halted": sum(eviction.halt is not None for eviction in audit.evictions),
+            "invalidAnnotations": len(audit.faulty),
         },
         "violations": [_violation(violation) for violation in audit.violations],
         "spread": [_spread(spread) for spread in audit.spreads],
         "evictions": [_eviction(eviction) for eviction in audit.evictions],
+        "halts": [_halt(halt) for halt in audit.halts],
         "budgets": [_budget(budget) for budget in audit.budgets],
+        "invalidAnnotations": [
+            {
+                "namespace": entry.namespace,
+                "pod": entry.name,
+                "owner": entry.owner,
+                "node": entry.pod.spec.node_name,
+                "why": entry.fault,
+            }
+            for entry in audit.faulty
+        ],
         "notes": list(snapshot.notes),
     }
 
@@ -217,6 +231,7 @@ def _eviction(eviction: Eviction) -> Document:
         "node": eviction.node,
         "landsOn": eviction.lands_on,
         "stoppedBy": [budget.name for budget in eviction.stopped_by],
+        "haltedIn": eviction.halt.domain if eviction.halt else None,
         "breaches": [
             {
                 "pod": breach.pod,
@@ -228,6 +243,15 @@ def _eviction(eviction: Eviction) -> Document:
             }
             for breach in eviction.breaches
         ],
+    }
+
+
+def _halt(halt: Halt) -> Document:
+    return {
+        "domain": halt.domain,
+        "going": halt.going,
+        "running": halt.running,
+        "share": round(halt.share, 4),
     }
 
 

@@ -8,19 +8,31 @@ the pods are looked at one by one.  Pods that are being deleted are left alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.absence import Absence, Leavers
+from berth.engine.brake import (
+    HOME_NAMESPACE,
+    RELEASE_ANNOTATION,
+    Ceiling,
+    Halt,
+    measured,
+    released_domains,
+    stopping,
+)
 from berth.engine.budgets import DisruptionBudget, Ledger, budgets_of
 from berth.engine.cluster import is_terminating
-from berth.engine.execution import NODE, Breach, all_breaches, departures, landing
+from berth.engine.execution import NODE, Breach, Departure, all_breaches, departures, landing
 from berth.engine.rules import RULE_ORDER, filtering_rules
 from berth.engine.rules.base import Finding, NodeRule, Rule, TopologyRule
 from berth.engine.rules.spread_constraints import HARD
 from berth.engine.topology import Spread, spreads_of
+from berth.kube.objects import Namespace
 from berth.kube.validation.metadata import MIRROR_POD
 
 if TYPE_CHECKING:
@@ -35,6 +47,7 @@ if TYPE_CHECKING:
 # These keep newcomers away and say nothing about the pods that were there before.
 _FOR_NEWCOMERS = frozenset({"NodeUnschedulable", "TaintToleration"})
 _SPREAD_RULE = "PodTopologySpread"
+_EVICTING_RULES = ("NodeAffinity", "InterPodAffinity")
 # A running pod is where it is, whatever node it asked for by name, and the last two refuse none.
 AUDITED_RULES = tuple(
     name
@@ -65,6 +78,7 @@ class Eviction:
         breaches: What its going heals: rules of its own, or of others.
         lands_on: Where its replacement would go, None if it fits nowhere.
         stopped_by: The budgets that do not allow it now.
+        halt: Nobody is evicted there, since too many would go.
     """
 
     entry: Entry
@@ -72,6 +86,11 @@ class Eviction:
     breaches: tuple[Breach, ...]
     lands_on: str | None
     stopped_by: tuple[DisruptionBudget, ...]
+    halt: Halt | None = None
+
+    @property
+    def held_back(self) -> bool:
+        return self.halt is not None or bool(self.stopped_by)
 
 
 @dataclass(slots=True)
@@ -79,7 +98,9 @@ class Audit:
     """Attributes:
     violations: In the order of the pods, then of the rules.
     spreads: Every constraint that running pods state.
-    evictions: In the order in which they would be made, as far as budgets allow.
+    evictions: In the order in which they would be made, as far as budgets and halts allow.
+    halts: Where too many would go at once.
+    faulty: Pods whose affinity annotation is not valid: nobody enforces its rules.
     """
 
     snapshot: Snapshot
@@ -87,6 +108,8 @@ class Audit:
     spreads: list[Spread] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     budgets: list[DisruptionBudget] = field(default_factory=list)
+    halts: list[Halt] = field(default_factory=list)
+    faulty: list[Entry] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
@@ -101,35 +124,50 @@ class Audit:
         def wanted(found: str) -> bool:
             return namespace in (None, found)
 
+        evictions = [
+            eviction
+            for eviction in self.evictions
+            if wanted(eviction.entry.namespace) and not rules.isdisjoint(_rules_of(eviction))
+        ]
+        halting = {eviction.halt for eviction in evictions}
         return Audit(
             self.snapshot,
             [v for v in self.violations if wanted(v.entry.namespace) and v.finding.rule in rules],
             [s for s in self.spreads if wanted(s.namespace)] if _SPREAD_RULE in rules else [],
-            [
-                eviction
-                for eviction in self.evictions
-                if wanted(eviction.entry.namespace) and not rules.isdisjoint(_rules_of(eviction))
-            ],
+            evictions,
             [b for b in self.budgets if wanted(b.namespace)],
+            [halt for halt in self.halts if halt in halting],
+            [e for e in self.faulty if wanted(e.namespace)] if not rules.isdisjoint(_EVICTING_RULES) else [],
         )
 
 
 def _rules_of(eviction: Eviction) -> set[str]:
-    return {"NodeAffinity" if breach.kind == NODE else "InterPodAffinity" for breach in eviction.breaches}
+    return {_EVICTING_RULES[breach.kind != NODE] for breach in eviction.breaches}
 
 
-def audit(snapshot: Snapshot, progress: Progress | None = None) -> Audit:
-    """Judge the running pods of a snapshot; `progress` is told how many were, and of how many."""
+def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling | None = None) -> Audit:
+    """Judge the running pods of a snapshot; `progress` is told how many were, and of how many.
+
+    `ceiling` says when the controllers would stop; by default as they do if nobody tells them otherwise.
+    """
     cluster = snapshot.cluster
     living = [entry for entry in snapshot.running if _counts(cluster, entry)]
     budgets = budgets_of(snapshot)
+    leaving = _leaving(cluster, living)
+    halts = _halts(snapshot, leaving, ceiling or Ceiling())
     return Audit(
         snapshot,
         list(_violations(cluster, living, progress)),
         spreads_of(cluster, living),
-        _evictions(cluster, living, budgets),
+        list(_evictions(cluster, leaving, halts, budgets)),
         budgets,
+        list(halts.by_domain.values()),
+        [entry for entry in living if entry.fault is not None and not _is_mirror(entry)],
     )
+
+
+def _is_mirror(entry: Entry) -> bool:
+    return MIRROR_POD in (entry.pod.metadata.annotations or {})
 
 
 def _counts(cluster: Cluster, entry: Entry) -> bool:
@@ -200,19 +238,74 @@ def _is_static(rule: Rule) -> bool:
 # --- who would go -------------------------------------------------------------------------
 
 
-def _evictions(cluster: Cluster, entries: list[Entry], budgets: list[DisruptionBudget]) -> list[Eviction]:
+@dataclass(frozen=True, slots=True)
+class _Halts:
+    """Attributes:
+    domain_of: Node -> the domain it is in, empty if in none.
+    """
+
+    by_domain: dict[str, Halt]
+    domain_of: dict[str, str]
+
+    def of(self, node: str) -> Halt | None:
+        return stopping(self.by_domain, self.domain_of.get(node, ""))
+
+
+def _leaving(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, Departure]]:
     # A mirror pod is a kubelet's own: evicting it would not make it go.
-    by_key = {e.key: e for e in entries if MIRROR_POD not in (e.pod.metadata.annotations or {})}
+    by_key = {entry.key: entry for entry in entries if not _is_mirror(entry)}
     breaches = [breach for breach in all_breaches(cluster) if breach.pod in by_key]
-    leaving = departures(cluster, breaches, staying={e.key for e in entries} - by_key.keys())
-    targets = landing(cluster, leaving)
+    found = departures(
+        cluster,
+        breaches,
+        started=lambda key: _created(by_key[key]) if key in by_key else 0.0,
+        staying={e.key for e in entries} - by_key.keys(),
+    )
+    return [(by_key[departure.pod], departure) for departure in found if departure.pod in by_key]
+
+
+def _created(entry: Entry) -> float:
+    given = entry.pod.metadata.creation_timestamp
+    try:
+        return datetime.fromisoformat(given).timestamp() if given else 0.0
+    except ValueError:
+        return 0.0
+
+
+def _halts(snapshot: Snapshot, leaving: list[tuple[Entry, Departure]], ceiling: Ceiling) -> _Halts:
+    key = ceiling.domain_key
+    domain_of = {name: (node.metadata.labels or {}).get(key, "") for name, node in snapshot.nodes.items()}
+
+    def counted(entries: Iterable[Entry]) -> Counter[str]:
+        return Counter(domain_of.get(entry.pod.spec.node_name or "", "") for entry in entries)
+
+    running = counted(entry for entry in snapshot.running if not is_terminating(entry.pod))
+    found = measured(counted(entry for entry, _ in leaving), running)
+    return _Halts(ceiling.exceeded(found, _released(snapshot)), domain_of)
+
+
+def _released(snapshot: Snapshot) -> frozenset[str]:
+    for manifest in snapshot.manifests:
+        if isinstance(manifest.object, Namespace) and manifest.name == HOME_NAMESPACE:
+            return released_domains((manifest.object.metadata.annotations or {}).get(RELEASE_ANNOTATION))
+    return frozenset()
+
+
+def _evictions(
+    cluster: Cluster, leaving: list[tuple[Entry, Departure]], halts: _Halts, budgets: list[DisruptionBudget]
+) -> Iterator[Eviction]:
+    """In order: those that are halted after those that are not, and last who would fit nowhere."""
+    halted = {entry.key: halts.of(entry.pod.spec.node_name or "") for entry, _ in leaving}
+    leaving = sorted(leaving, key=lambda each: halted[each[0].key] is not None)
+    targets = landing(cluster, [departure for _, departure in leaving])
+    leaving.sort(key=lambda each: (halted[each[0].key] is not None, targets.get(each[0].key) is None))
     ledger = Ledger(budgets)
-    found = []
-    # Those whose replacements fit nowhere go last.
-    for departure in sorted(leaving, key=lambda departure: targets.get(departure.pod) is None):
-        entry = by_key.get(departure.pod)
-        if entry is not None:
-            node = entry.pod.spec.node_name or ""
-            stopped_by = ledger.evict(entry)
-            found.append(Eviction(entry, node, departure.breaches, targets.get(entry.key), stopped_by))
-    return found
+    for entry, departure in leaving:
+        yield Eviction(
+            entry,
+            entry.pod.spec.node_name or "",
+            departure.breaches,
+            targets.get(entry.key),
+            ledger.evict(entry),
+            halted[entry.key],
+        )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from berth.kube.objects import Condition, Pod
 
 _ALWAYS = "AlwaysAllow"
+# Pods with the same labels are asked about once: by namespace, then by labels.
+_Labels = tuple[tuple[str, str], ...]
+_Groups = dict[str, dict[_Labels, list["Entry"]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +62,23 @@ def budgets_of(snapshot: Snapshot) -> list[DisruptionBudget]:
     if not found:
         return []
     replicas = _replicas(snapshot)
-    return [_budget(view, snapshot.running, replicas) for view in found]
+    groups: _Groups = {}
+    for entry in snapshot.running:
+        groups.setdefault(entry.namespace, {}).setdefault(_labels(entry), []).append(entry)
+    return [_budget(view, groups, replicas) for view in found]
+
+
+def _labels(entry: Entry) -> _Labels:
+    return tuple(sorted((entry.pod.metadata.labels or {}).items()))
 
 
 def _budget(
-    view: PodDisruptionBudget, running: Iterable[Entry], replicas: dict[tuple[str, str], int]
+    view: PodDisruptionBudget, running: _Groups, replicas: dict[tuple[str, str], int]
 ) -> DisruptionBudget:
     namespace = view.metadata.namespace or "default"
     selector = parse_label_selector(view.spec.selector)
-    pods = [
-        entry
-        for entry in running
-        if entry.namespace == namespace and selector.matches(entry.pod.metadata.labels or {})
-    ]
+    groups = running.get(namespace, {})
+    pods = [entry for labels, alike in groups.items() if selector.matches(dict(labels)) for entry in alike]
     status = view.status
     if status is not None and status.disruptions_allowed is not None:
         allowed = status.disruptions_allowed
@@ -141,6 +148,7 @@ class Ledger:
     def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
         self._budgets = list(budgets)
         self._left = {id(budget): budget.allowed for budget in self._budgets}
+        self._protecting: dict[tuple[str, _Labels], tuple[DisruptionBudget, ...]] = {}
 
     def evict(self, entry: Entry) -> tuple[DisruptionBudget, ...]:
         """The budgets that stop the eviction of a pod; if there are none it is counted as done.
@@ -149,7 +157,7 @@ class Ledger:
         """
         if entry.pod.status is not None and entry.pod.status.phase == "Pending":
             return ()  # it does not serve yet, so no budget counts it
-        protecting = tuple(budget for budget in self._budgets if budget.protects(entry))
+        protecting = self._of(entry)
         if not protecting:
             return ()
         budget = protecting[0]
@@ -161,3 +169,10 @@ class Ledger:
             return protecting
         self._left[id(budget)] -= 1
         return ()
+
+    def _of(self, entry: Entry) -> tuple[DisruptionBudget, ...]:
+        key = (entry.namespace, _labels(entry))
+        found = self._protecting.get(key)
+        if found is None:
+            found = self._protecting[key] = tuple(b for b in self._budgets if b.protects(entry))
+        return found

@@ -140,8 +140,9 @@ def _without_owned(pod: Pod, owned: OwnedTerm, what_if: WhatIf) -> Pod:
     attribute = next(name for name, camel in REQUIRED.items() if f".{camel}[" in owned.path)
     rules = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     terms = (getattr(rules, attribute) if rules else None) or []
-    index = int(owned.path.rpartition("[")[2].rstrip("]"))
-    return replace(pod, spec=without_term("pod_anti_affinity", attribute, terms[index])(pod.spec))
+    # The spec's come first, so of several equal ones it does not matter which is dropped.
+    dropped = next((term for term in terms if term == owned.source), None)
+    return replace(pod, spec=without_term("pod_anti_affinity", attribute, dropped)(pod.spec))
 
 
 # --- labels that nodes lack ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from berth.engine.changes import MOST, REQUIRED, Change, on_pod, short, without
 from berth.engine.rules.spread_constraints import HARD
 from berth.engine.rules.taint_toleration import HARD_EFFECTS, describe, tolerates
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.annotations import IN_ANNOTATION, IN_SPEC
 from berth.kube.objects import (
     Affinity,
     LabelSelector,
@@ -28,12 +28,11 @@ from berth.kube.objects import (
 from berth.kube.selectors import Requirement, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from berth.engine.variants import Variant, WhatIf
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
-_ANNOTATED = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
 _TERM_KINDS = (
     ("pod_affinity", "affinity", "podAffinity"),
     ("pod_anti_affinity", "anti-affinity", "podAntiAffinity"),
@@ -148,41 +147,49 @@ def node_selector_changes(pod: Pod) -> Iterator[Change]:
         )
 
 
-def node_affinity_changes(pod: Pod) -> Iterator[Change]:
-    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+def node_affinity_changes(stated: Iterable[tuple[str, Affinity]]) -> Iterator[Change]:
+    """Dropping requirements, wherever in the pod they stand."""
+    rules = [(where, affinity.node_affinity) for where, affinity in stated if affinity.node_affinity]
     for attribute, field_name in REQUIRED.items():
-        selector: NodeSelector | None = getattr(affinity, attribute) if affinity else None
-        if selector is None:
+        selectors: list[tuple[str, NodeSelector]] = [
+            (f"{where}.nodeAffinity.{field_name}", selector)
+            for where, affinity in rules
+            if (selector := getattr(affinity, attribute)) is not None
+        ]
+        if not selectors:
             continue
-        path = f"spec.affinity.nodeAffinity.{field_name}"
-        requirements = list(_requirements(selector))
-        for place, requirement in requirements[:MOST]:
+        requirements = list(_requirements(selectors))
+        for path, requirement in requirements[:MOST]:
             shown = Requirement(
                 requirement.key or "", requirement.operator or "", frozenset(requirement.values or ())
             )
             yield Change(
                 "node-affinity-requirement",
-                f"{path}.{place}",
+                path,
                 f"without the required node affinity {shown}",
                 on_pod(_with_selector(attribute, partial(_without_requirement, requirement))),
             )
         if len(requirements) != 1:
             phrase = "without the required node affinity"
-            yield Change("node-affinity", path, phrase, on_pod(_with_selector(attribute, lambda _: None)))
+            change = on_pod(_with_selector(attribute, lambda _: None))
+            yield Change("node-affinity", selectors[0][0], phrase, change)
 
 
-def _requirements(selector: NodeSelector) -> Iterator[tuple[str, NodeSelectorRequirement]]:
+def _requirements(
+    selectors: Iterable[tuple[str, NodeSelector]],
+) -> Iterator[tuple[str, NodeSelectorRequirement]]:
     """Distinct requirements with the place of their first occurrence."""
     seen: list[NodeSelectorRequirement] = []
-    for i, term in enumerate(selector.node_selector_terms or ()):
-        for name, requirements in (
-            ("matchExpressions", term and term.match_expressions),
-            ("matchFields", term and term.match_fields),
-        ):
-            for j, requirement in enumerate(requirements or ()):
-                if requirement not in seen:
-                    seen.append(requirement)
-                    yield f"nodeSelectorTerms[{i}].{name}[{j}]", requirement
+    for path, selector in selectors:
+        for i, term in enumerate(selector.node_selector_terms or ()):
+            for name, requirements in (
+                ("matchExpressions", term and term.match_expressions),
+                ("matchFields", term and term.match_fields),
+            ):
+                for j, requirement in enumerate(requirements or ()):
+                    if requirement not in seen:
+                        seen.append(requirement)
+                        yield f"{path}.nodeSelectorTerms[{i}].{name}[{j}]", requirement
 
 
 def _without_requirement(requirement: NodeSelectorRequirement, selector: NodeSelector) -> NodeSelector | None:
@@ -224,7 +231,7 @@ def term_changes(pod: Pod, written: Pod) -> Iterator[Change]:
             in_spec = len((getattr(stated, attribute) if stated else None) or ())
             for i, term in enumerate((getattr(rules, attribute) if rules else None) or ()):
                 what = f"{_selected(term.label_selector)} on {short(term.topology_key)}"
-                place, index = ("spec.affinity", i) if i < in_spec else (_ANNOTATED, i - in_spec)
+                place, index = (IN_SPEC, i) if i < in_spec else (IN_ANNOTATION, i - in_spec)
                 yield Change(
                     f"pod-{words}-term",
                     f"{place}.{camel}.{field_name}[{index}]",

@@ -18,10 +18,11 @@ from berth.engine.matching import LabelSet, MatchIndex, Term
 from berth.engine.nodes import ANY_IP, HostPort
 from berth.engine.options import Options
 from berth.engine.requests import Requests, pod_requests
-from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
+from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
 from berth.kube.objects import (
     Affinity,
+    NodeSelector,
     OwnerReference,
     Pod,
     PodAffinity,
@@ -68,10 +69,16 @@ class OwnedTerm:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodes:
-    """One of the node selectors that must all match."""
+    """One of the node selectors that must all match.
+
+    Attributes:
+        source: The selector as written.
+        path: Where it stands in the pod.
+    """
 
     selector: NodeTerms
     execution: bool
+    source: NodeSelector
     path: str
 
 
@@ -117,6 +124,7 @@ class PodClass:
         self.labels: Mapping[str, str] = pod.metadata.labels or {}
         self.label_set: LabelSet = index.label_set(self.namespace, self.labels)
         self.affinity: Affinity | None = effective_affinity(pod, options.gates)
+        self._stated = stated_affinity(pod, options.gates)
         self.spread_constraints = enabled_constraints(pod, options.gates) or []
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
         self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
@@ -132,24 +140,31 @@ class PodClass:
             index.mention(constraint.match_label_keys or ())
 
     def _compile_terms(self, index: MatchIndex) -> None:
-        affinity = self.affinity
-        pod_affinity = affinity and affinity.pod_affinity
-        anti_affinity = affinity and affinity.pod_anti_affinity
-        self.required_affinity: tuple[OwnedTerm, ...] = ()
-        self.required_anti_affinity: tuple[OwnedTerm, ...] = ()
-        self.preferred: tuple[OwnedTerm, ...] = ()
-        if pod_affinity:
-            self.required_affinity = self._required(pod_affinity, "podAffinity", index)
-            self.preferred = self._preferred(pod_affinity, "podAffinity", index, 1)
-        if anti_affinity:
-            self.required_anti_affinity = self._required(anti_affinity, "podAntiAffinity", index)
-            self.preferred += self._preferred(anti_affinity, "podAntiAffinity", index, -1)
-
-    def _required(self, rules: PodAffinity, kind: str, index: MatchIndex) -> tuple[OwnedTerm, ...]:
-        lists = (
-            (rules.required_during_scheduling_ignored_during_execution, False),
-            (rules.required_during_scheduling_required_during_execution, True),
+        together = [
+            (f"{where}.podAffinity", rules.pod_affinity)
+            for where, rules in self._stated
+            if rules.pod_affinity
+        ]
+        apart = [
+            (f"{where}.podAntiAffinity", rules.pod_anti_affinity)
+            for where, rules in self._stated
+            if rules.pod_anti_affinity
+        ]
+        self.required_affinity: tuple[OwnedTerm, ...] = self._required(together, index)
+        self.required_anti_affinity: tuple[OwnedTerm, ...] = self._required(apart, index)
+        self.preferred: tuple[OwnedTerm, ...] = (
+            *self._preferred(together, index, 1),
+            *self._preferred(apart, index, -1),
         )
+
+    def _required(self, places: list[tuple[str, PodAffinity]], index: MatchIndex) -> tuple[OwnedTerm, ...]:
+        lists = [
+            (where, rules.required_during_scheduling_ignored_during_execution, False)
+            for where, rules in places
+        ] + [
+            (where, rules.required_during_scheduling_required_during_execution, True)
+            for where, rules in places
+        ]
         return tuple(
             OwnedTerm(
                 self._intern(term, index),
@@ -157,14 +172,14 @@ class PodClass:
                 0,
                 execution,
                 term,
-                f"spec.affinity.{kind}.{_REQUIRED[execution]}[{i}]",
+                f"{where}.{_REQUIRED[execution]}[{i}]",
             )
-            for terms, execution in lists
+            for where, terms, execution in lists
             for i, term in enumerate(terms or ())
         )
 
     def _preferred(
-        self, rules: PodAffinity, kind: str, index: MatchIndex, sign: int
+        self, places: list[tuple[str, PodAffinity]], index: MatchIndex, sign: int
     ) -> tuple[OwnedTerm, ...]:
         return tuple(
             OwnedTerm(
@@ -173,8 +188,9 @@ class PodClass:
                 sign * (term.weight or 0),
                 False,
                 term.pod_affinity_term,
-                f"spec.affinity.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{i}]",
+                f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}]",
             )
+            for where, rules in places
             for i, term in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ())
             if term.pod_affinity_term is not None
         )
@@ -217,17 +233,18 @@ class PodClass:
 
     @cached_property
     def required_nodes(self) -> tuple[RequiredNodes, ...]:
-        rules = self.affinity.node_affinity if self.affinity else None
-        if not rules:
-            return ()
-        lists = (
-            (parse_node_selector(rules.required_during_scheduling_ignored_during_execution), False),
-            (parse_node_selector(rules.required_during_scheduling_required_during_execution), True),
-        )
+        places = [(where, rules.node_affinity) for where, rules in self._stated if rules.node_affinity]
+        lists = [
+            (where, rules.required_during_scheduling_ignored_during_execution, False)
+            for where, rules in places
+        ] + [
+            (where, rules.required_during_scheduling_required_during_execution, True)
+            for where, rules in places
+        ]
         return tuple(
-            RequiredNodes(selector, execution, f"spec.affinity.nodeAffinity.{_REQUIRED[execution]}")
-            for selector, execution in lists
-            if selector is not None
+            RequiredNodes(parsed, execution, selector, f"{where}.nodeAffinity.{_REQUIRED[execution]}")
+            for where, selector, execution in lists
+            if selector is not None and (parsed := parse_node_selector(selector)) is not None
         )
 
     @cached_property

@@ -21,6 +21,7 @@ from berth.engine.pod_changes import (
 )
 from berth.engine.resource_changes import resource_changes
 from berth.engine.variants import Variant, WhatIf, with_effective_affinity
+from berth.kube.annotations import stated_affinity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +93,10 @@ def _candidates(
     if "NodeUnschedulable" in rules:
         found += cordon_changes(what_if, verdict)
     if "NodeAffinity" in rules:
-        found += [*node_selector_changes(pod), *node_affinity_changes(pod)]
+        found += [
+            *node_selector_changes(pod),
+            *node_affinity_changes(stated_affinity(written, what_if.cluster.options.gates)),
+        ]
     if "InterPodAffinity" in rules:
         found += [*term_changes(pod, written), *peer_changes(what_if, pod_class, pods)]
     found += label_changes(what_if, pod, verdict)

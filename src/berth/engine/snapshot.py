@@ -20,7 +20,7 @@ from berth.engine.podclass import PodClass, class_key
 from berth.engine.rules.node_affinity import match_required
 from berth.engine.rules.taint_toleration import first_untolerated
 from berth.engine.snapshot_volumes import SnapshotVolumes
-from berth.kube.annotations import AnnotationError
+from berth.kube.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.objects import Namespace, Node, Pod, PriorityClass, ReplicationController, Service, Workload
@@ -28,6 +28,7 @@ from berth.kube.ownership import controller_of
 from berth.kube.pod_templates import TEMPLATE_HASH
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
+from berth.kube.validation.annotation import fault_of
 from berth.kube.workloads import Expansion, ExpansionError, expand
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
+_MOST_FAULTS = 5  # invalid annotations that are told of one by one
 _SELECTING_KINDS = ("ReplicaSet", "StatefulSet")
 
 
@@ -72,6 +74,7 @@ class Entry:
         manifest: Where it was written: its own manifest, or that of the workload it was made for.
         made: It is not in the manifests but one a workload still lacks.
         daemon_of: The node a DaemonSet made it for.
+        fault: What is wrong with its affinity annotation, whose rules therefore do not count.
     """
 
     pod: Pod
@@ -79,6 +82,7 @@ class Entry:
     owner: str | None = None
     made: bool = False
     daemon_of: str | None = None
+    fault: str | None = None
 
     @property
     def key(self) -> str:
@@ -170,8 +174,7 @@ class _Reader:
             made.setdefault(id(entry.origin), []).append(entry.pod)
         for manifest in self._counted(1):
             if isinstance(manifest.object, Pod):
-                pod = self._stored(taken_in(manifest.object))
-                self._sort_in(snapshot, Entry(pod, manifest, self._owner_of(pod)))
+                self._sort_in(snapshot, self._entry(manifest, manifest.object))
             elif id(manifest) in made:
                 for found in self._made_for(cluster, manifest, made[id(manifest)]):
                     self._sort_in(snapshot, found)
@@ -224,6 +227,8 @@ class _Reader:
         lost = [entry for entry in snapshot.running if entry.pod.spec.node_name not in snapshot.nodes]
         if lost:
             yield f"{_some(lost)} on a node that is not {place} and does not count"
+        for entry in [entry for entry in snapshot.running if entry.fault is not None][:_MOST_FAULTS]:
+            yield f"the rules in the annotation of pod {entry.key} do not count: {entry.fault}"
         # A class that could be resolved would have given its pods a priority.
         unresolved = {
             entry.pod.spec.priority_class_name
@@ -241,6 +246,14 @@ class _Reader:
             yield f"there is no node {place}"
 
     # --- pods ---------------------------------------------------------------------------
+
+    def _entry(self, manifest: Manifest, view: Pod) -> Entry:
+        pod = self._stored(taken_in(view))
+        # Files are for their author to put right; what a server has stored is taken as it is.
+        fault = fault_of(pod) if pod.metadata.uid else None
+        if fault is not None:
+            pod = without_annotation(pod)
+        return Entry(pod, manifest, self._owner_of(pod), fault=fault)
 
     def _stored(self, pod: Pod) -> Pod:
         """The pod as the API server would keep it: with its priority, without fields of disabled gates."""
@@ -268,6 +281,8 @@ class _Reader:
             if pod.spec.node_name:
                 snapshot.cluster.add_pod(pod)
                 snapshot.running.append(entry)
+            elif entry.fault is not None:
+                snapshot.notes.append(f"pod {entry.key} is not placed by anybody: {entry.fault}")
             elif not is_terminating(pod):  # kube-scheduler leaves a pod that is going alone
                 if entry.daemon_of is None:
                     snapshot.cluster.class_of(pod)
@@ -311,6 +326,8 @@ def _add_context(cluster: Cluster, manifest: Manifest) -> None:
 
 
 def _is_unreadable(error: FieldError) -> bool:
+    if error.field.startswith(IN_ANNOTATION):
+        return False  # its rules are left out
     return error.field.endswith(".operator") and "tolerations" not in error.field
 
 

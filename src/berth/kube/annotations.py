@@ -13,6 +13,7 @@ Its value is an affinity object in JSON or YAML, and its rules are *added* to th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -26,8 +27,12 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
 from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
+# Where rules stand in a pod.
+IN_SPEC, IN_ANNOTATION = "spec.affinity", f"metadata.annotations[{AFFINITY_ANNOTATION}]"
 
 _MAX_TERMS = 10_000
+# A value may have a few aliases; a short one that means a million rules would keep its readers busy.
+_MAX_EXPANDED = 10_000
 
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound=Pod)
@@ -58,6 +63,19 @@ def effective_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinit
     if not annotations or AFFINITY_ANNOTATION not in annotations:
         return enabled_affinity(pod.spec.affinity, gates)
     return _both(enabled_affinity(pod.spec.affinity, gates), annotated_affinity(pod, gates))
+
+
+def stated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> tuple[tuple[str, Affinity], ...]:
+    """The same rules as they are written: where they stand, and what stands there.
+
+    Raises:
+        AnnotationError: the annotation is not an affinity object.
+    """
+    places = (
+        (IN_SPEC, enabled_affinity(pod.spec.affinity, gates)),
+        (IN_ANNOTATION, annotated_affinity(pod, gates)),
+    )
+    return tuple((where, rules) for where, rules in places if rules is not None)
 
 
 def annotated_affinity(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> Affinity | None:
@@ -104,12 +122,42 @@ def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
 
 def _decode(text: str, annotation: str) -> object:
     try:
-        return msgspec.json.decode(text)
+        raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        documents = [document.value for document in yaml_reader.read(text)]
+        documents = [document.value for document in yaml_reader.read(text, most_expanded=_MAX_EXPANDED)]
+    else:
+        if (name := _set_twice(text)) is not None:
+            raise AnnotationError(
+                "", f'key "{name}" is set twice in the same mapping', text, annotation=annotation
+            )
+        return raw
     if len(documents) != 1:
         raise AnnotationError("", "must hold exactly one affinity object", text, annotation=annotation)
     return documents[0]
+
+
+class _SetTwice(Exception):  # noqa: N818 - a finding, not an error of ours
+    """Its argument is the key."""
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _SetTwice(name)
+        found[name] = value
+    return found
+
+
+def _set_twice(text: str) -> str | None:
+    """A key that JSON gives twice: most readers take the last value, so a rule would be lost silently."""
+    try:
+        json.loads(text, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
+    except _SetTwice as found:
+        return str(found)
+    except RecursionError:
+        pass  # so deep that it is no affinity anyway
+    return None
 
 
 # --- adding --------------------------------------------------------------------------------

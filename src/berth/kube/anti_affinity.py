@@ -6,8 +6,10 @@ admission plugin, LimitPodHardAntiAffinityTopology, limits every rule; that is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+
+import msgspec
 
 from berth.kube.objects import Affinity, PodAffinityTerm
 
@@ -16,6 +18,8 @@ _LASTING = "requiredDuringSchedulingRequiredDuringExecution"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _EVERYWHERE = "required anti-affinity against pods of all namespaces (namespaceSelector: {})"
 _WHY = "it would keep every other workload out of the whole domain"
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +37,27 @@ DEFAULT_LIMIT = AntiAffinityLimit()
 
 
 def excesses(
-    affinity: Affinity | None, path: str, limit: AntiAffinityLimit = DEFAULT_LIMIT
+    affinity: Affinity | None,
+    path: str,
+    limit: AntiAffinityLimit = DEFAULT_LIMIT,
+    known: Collection[bytes] = frozenset(),
 ) -> Iterator[tuple[str, str]]:
-    """Where required anti-affinity goes beyond the limit: the path of the rule, and what to do about it."""
+    """Where required anti-affinity goes beyond the limit: the path of the rule, and what to do about it.
+
+    `known` are the `rules_of` an object from before the limit: what it had it may keep.
+    """
     for where, term in _required(affinity, path):
-        if term.topology_key in limit.topology_keys:
+        if term.topology_key in limit.topology_keys or (known and _encoder.encode(term) in known):
             continue
         if _everywhere(term):
             yield where, f"{_EVERYWHERE} must have {_wanted(term, limit)}: {_WHY}"
         elif limit.every_rule:
             yield where, f"required anti-affinity must have {_wanted(term, limit)}"
+
+
+def rules_of(affinity: Affinity | None) -> frozenset[bytes]:
+    """The required anti-affinity terms, to tell whether one was there before."""
+    return frozenset(_encoder.encode(term) for _, term in _required(affinity, ""))
 
 
 def _wanted(term: PodAffinityTerm, limit: AntiAffinityLimit) -> str:

@@ -29,8 +29,12 @@ from berth.kube.validation.errors import Path, render
 
 
 def unreadable_field(view: KubeObject) -> str | None:
-    """A sentence about the first such text that cannot be read, naming its field."""
-    return _misspelt_quantity(view) or _unreadable_annotation(view)
+    """A sentence about the first such text that cannot be read, naming its field.
+
+    An annotation that a server has stored is not looked at: a stock one stores anything, and what
+    somebody wrote into one pod must not keep others from reading the cluster.
+    """
+    return _misspelt_quantity(view) or (None if view.metadata.uid else _unreadable_annotation(view))
 
 
 def _unreadable_annotation(view: KubeObject) -> str | None:

@@ -27,7 +27,7 @@ except ImportError:  # PyYAML without libyaml: slower, otherwise the same
 _MAX_DEPTH = 200
 # Longer numbers are taken for text: reading one takes time by the square of its length.
 _MAX_DIGITS = 1000
-# How many more values a document may hold than are written in it.
+# How many more values a document may hold than are written in it, unless said otherwise.
 _MAX_EXPANDED = 1_000_000
 
 _EVENTS_A_REPORT = 1000
@@ -67,11 +67,19 @@ class Document:
     line: int
 
 
-def read(text: str, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
-    """The documents of a YAML stream; empty ones are left out. `progress` is told the characters read."""
+def read(
+    text: str, progress: Callable[[int], None] | None = None, *, most_expanded: int = _MAX_EXPANDED
+) -> Iterator[Document]:
+    """The documents of a YAML stream; empty ones are left out.
+
+    Args:
+        text: What is written.
+        progress: Is told the characters read.
+        most_expanded: How many more values a document may hold, by aliases, than are written in it.
+    """
     parser = _Parser(text)
     try:
-        yield from _documents(parser, progress)
+        yield from _documents(parser, progress, most_expanded)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise YamlError(error.problem or str(error), mark.line + 1 if mark else None) from None
@@ -84,8 +92,9 @@ def read(text: str, progress: Callable[[int], None] | None = None) -> Iterator[D
 def _documents(
     parser: Any,  # noqa: ANN401 - PyYAML's C parser has no useful type
     progress: Callable[[int], None] | None,
+    most_expanded: int,
 ) -> Iterator[Document]:
-    builder, line = _Builder(), 1
+    builder, line = _Builder(most_expanded), 1
     for number in count():
         event = parser.get_event()
         if progress is not None and number % _EVENTS_A_REPORT == 0:
@@ -93,7 +102,7 @@ def _documents(
         if isinstance(event, yaml.StreamEndEvent):
             return
         if isinstance(event, yaml.DocumentStartEvent):
-            builder = _Builder()
+            builder = _Builder(most_expanded)
             line = _line(event)
         elif isinstance(event, yaml.DocumentEndEvent):
             if builder.value is not None:
@@ -121,8 +130,9 @@ class _Frame:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, most_expanded: int) -> None:
         self.value: Any = None
+        self._most_expanded = most_expanded
         self._stack: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._written = 0
@@ -165,7 +175,7 @@ class _Builder:
             return
         frame = self._stack[-1]
         frame.size += size
-        if frame.size > _MAX_EXPANDED + self._written:
+        if frame.size > self._most_expanded + self._written:
             raise YamlError("document contains excessive aliasing", line)
         if isinstance(frame.value, list):
             frame.value.append(value)

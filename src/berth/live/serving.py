@@ -43,6 +43,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
+_IDLE = 10.0  # seconds after which connections that ask nothing are ended, give or take as many
+_BUSY = object()
 _RELOAD = 60.0  # seconds between looks at the certificate files
 
 
@@ -115,12 +117,14 @@ async def serve(
         tasks = [
             asyncio.create_task(server.serve(sockets=[listener]), name="serve"),
             asyncio.create_task(_reload(settings, context), name="reload certificates"),
+            asyncio.create_task(server.hang_up(), name="end idle connections"),
         ]
         try:
             await server.ready.wait()
             yield port
         finally:
-            tasks[1].cancel()
+            for task in tasks[1:]:
+                task.cancel()
             server.should_exit = True
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -146,6 +150,22 @@ class _Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             cutting.cancel()
+
+    async def hang_up(self) -> None:
+        """End connections that never finish their question: enough of them would keep everyone else out."""
+        before: set[tuple[object, object]] = set()
+        while True:
+            await asyncio.sleep(_IDLE)
+            idle: set[tuple[object, object]] = set()
+            for connection in list(self.server_state.connections):
+                request = getattr(connection, "cycle", _BUSY)  # what was asked last
+                if not getattr(request, "response_complete", request is None):
+                    continue
+                # The same request as the last time: nothing has been asked since.
+                idle.add((connection, request))
+                if (connection, request) in before:
+                    connection.transport.abort()
+            before = idle
 
     def _cut(self) -> None:
         """End connections whose clients do not: TLS would wait half a minute for their goodbye."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.annotations import AFFINITY_ANNOTATION, IN_ANNOTATION
 from berth.kube.objects import Pod, RawObject
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import (
@@ -143,6 +143,8 @@ def _prepare_pod(core: Core, pod: RawObject, old: RawObject | None) -> list[Fiel
     annotations = (view.metadata.annotations or {}).get(AFFINITY_ANNOTATION)
     before = (old["metadata"].get("annotations") or {}).get(AFFINITY_ANNOTATION)
     found = validate_pod(view, gates)
+    if annotations == before:  # stored by a server that asked for less: it must be able to go
+        found = [error for error in found if not error.field.startswith(IN_ANNOTATION)]
     if not found and (annotations != before or pod["spec"] != old["spec"]):
         admission.check_anti_affinity(view)
     return found

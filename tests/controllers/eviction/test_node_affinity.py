@@ -63,11 +63,17 @@ def test_pods_of_other_nodes_stay() -> None:
 
 
 def test_the_rule_may_be_in_the_annotation() -> None:
+    """And is named there, in the log and in the event."""
     made = world()
     made.pod("annotated", "n2", annotations={"berth.dev/affinity": json.dumps(RULE)})
     made.relabel("n2", userB=None)
     made.settle()
     assert made.going() == {"annotated"}
+    where = f"metadata.annotations[berth.dev/affinity].nodeAffinity.{LASTING}"
+    (broken,) = [decision for decision in made.decisions if decision.what == BROKEN]
+    assert broken.details["rule"] == where
+    (event,) = made.events("NodeAffinityEviction")
+    assert event["message"].startswith(f"Evicted: {where} does not hold on node n2: ")
 
 
 def test_a_rule_that_arrives_with_the_annotation_is_judged_at_once() -> None:

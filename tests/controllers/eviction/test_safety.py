@@ -6,7 +6,7 @@ import pytest
 
 from berth.controllers.eviction import EvictionSettings, Rate
 from berth.controllers.eviction.decisions import HALTED, RESUMED
-from berth.controllers.eviction.safety import CLUSTER
+from berth.engine.brake import CLUSTER
 from berth.machinery.contract import NAMESPACES, Get
 from tests.controllers.eviction.world import ZONE, World, interfere_once, needs_label
 

@@ -26,6 +26,7 @@ from tests.live.webhook.reviews import (
 ANNOTATION = "metadata.annotations[berth.dev/affinity]"
 UNKNOWN_OPERATOR: Json = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
 EVERYWHERE: Json = {"namespaceSelector": {}}
+NO_NUMBER: Json = {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["many"]}]}
 GOOD = apart(term(), rule=LASTING)
 BAD = apart(term(""), rule=LASTING)
 
@@ -57,6 +58,13 @@ def within(kind: str, group: str, template: Json) -> Json:
         ("[]", "", "expected a mapping, got a list"),
         ("a: 1\n---\nb: 2", "", "must hold exactly one affinity object"),
         ('{"podAfinity": {}}', ".podAfinity", "unknown field"),
+        ('{"podAffinity": {}, "podAffinity": {}}', "", 'key "podAffinity" is set twice'),
+        ("podAffinity: {}\npodAffinity: {}", "", 'key "podAffinity" is set twice'),
+        (
+            json.dumps({"nodeAffinity": {LASTING: {"nodeSelectorTerms": [NO_NUMBER]}}}),
+            f".nodeAffinity.{LASTING}.nodeSelectorTerms[0].matchExpressions[0].values[0]",
+            "the value must be an integer",
+        ),
         (json.dumps({"podAffinity": {LASTING: {}}}), f".podAffinity.{LASTING}", "expected a list"),
         (json.dumps(BAD), f".podAntiAffinity.{LASTING}[0].topologyKey", "can not be empty"),
         (
@@ -99,6 +107,26 @@ def test_both_together_can_be_too_much() -> None:
     rules = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
     assert refused(review(pod(rules, rules))) == [f"{ANNOTATION}.nodeAffinity"]
     assert not refused(review(pod(rules)))
+    # Also if only the spec is new.
+    assert refused(review(pod(rules, rules), pod(rules))) == [f"{ANNOTATION}.nodeAffinity"]
+
+
+def test_the_reason_comes_through_however_long_the_annotation_is() -> None:
+    """What is wrong follows the value, which is shortened."""
+    long = f"podAffinity: {{}}\npodAffinity: {{}}\n# {'x' * 5000}"
+    (error,) = judged(review(pod(long))).errors
+    assert str(error).endswith('line 2: key "podAffinity" is set twice in the same mapping')
+    assert len(str(error)) < 500
+
+
+def test_aliases_cannot_make_a_short_annotation_long() -> None:
+    """A few kilobytes must not keep the webhook busy for seconds."""
+    values = f"&v [{', '.join(['x'] * 200)}]"
+    again = ", ".join(["{key: a, operator: In, values: *v}"] * 200)
+    text = f"{{key: a, operator: In, values: {values}}}, {again}"
+    text = f"nodeAffinity: {{{LASTING}: {{nodeSelectorTerms: [{{matchExpressions: [{text}]}}]}}}}"
+    (error,) = judged(review(pod(text))).errors
+    assert "excessive aliasing" in error.detail
 
 
 @pytest.mark.parametrize(("group", "kind"), PODS, ids=str)
@@ -166,6 +194,25 @@ def test_an_update_is_judged_by_what_it_changes() -> None:
     assert refused(review(old, pod()))
 
 
+def test_a_rule_from_before_the_limit_may_stay() -> None:
+    """While others come, go or move; another one beyond the limit may not come."""
+    beyond, other = term(**EVERYWHERE), term("rack", **EVERYWHERE)
+    old = pod(apart(beyond, rule=LASTING), apart(beyond))
+    kept = {"nodeAffinity": {}, **apart(term(), beyond)}
+    assert not refused(review(pod(apart(beyond, rule=LASTING), kept), old))
+    assert not refused(review(pod({**apart(term(), beyond, rule=LASTING), "podAffinity": {}}, kept), old))
+    assert refused(review(pod(apart(beyond, rule=LASTING), apart(beyond, other)), old)) == [
+        f"spec.affinity.podAntiAffinity.{REQUIRED}[1]"
+    ]
+    assert refused(review(pod(apart(beyond, other, rule=LASTING), apart(beyond)), old)) == [
+        f"{ANNOTATION}.podAntiAffinity.{LASTING}[1]"
+    ]
+
+
+def test_an_invalid_annotation_that_stays_does_not_keep_the_spec_from_changing() -> None:
+    assert not refused(review(pod(BAD, apart(term())), pod(BAD)))
+
+
 def test_other_requests_are_let_through() -> None:
     """Deletion, subresources; and kinds that we know nothing of, with a warning."""
     assert judged(review(None, pod(BAD), operation="DELETE")) == Judgement()
@@ -184,6 +231,7 @@ def test_other_requests_are_let_through() -> None:
     ("rules", "warning"),
     [
         ({}, ": has no rules"),
+        ({"nodeAffinity": {}, "podAffinity": {LASTING: []}}, ": has no rules"),
         (
             {"nodeAffinity": {LASTING: {"nodeSelectorTerms": [{}]}}},
             f".nodeAffinity.{LASTING}.nodeSelectorTerms[0]: an empty term matches no node",

@@ -24,7 +24,6 @@ from berth.controllers.eviction.finding import details_of, key_of
 from berth.controllers.eviction.metrics import NODE_KIND
 from berth.controllers.eviction.pacing import owner_id
 from berth.controllers.eviction.planning import Planned
-from berth.controllers.eviction.safety import name_of
 from berth.controllers.eviction.signals import (
     REASONS,
     is_marked,
@@ -35,6 +34,7 @@ from berth.controllers.eviction.signals import (
     refusal,
 )
 from berth.controllers.views import Bare, Budget, Node, Pod
+from berth.engine.brake import name_of
 from berth.engine.cluster import pod_name
 from berth.engine.execution import NODE
 from berth.kube.selectors import parse_label_selector

@@ -15,7 +15,6 @@ from berth.controllers.eviction import decisions
 from berth.controllers.eviction.census import Census
 from berth.controllers.eviction.decisions import Decision, Tell
 from berth.controllers.eviction.ledger import Ledger, rule_of
-from berth.controllers.eviction.reading import fault_of
 from berth.controllers.eviction.settings import EvictionSettings
 from berth.controllers.pods import is_finished, is_terminating
 from berth.controllers.views import Pod
@@ -33,6 +32,7 @@ from berth.engine.execution import (
 from berth.engine.happenings import Change, NodeCame, NodeChanged, NodeLeft
 from berth.kube import objects
 from berth.kube.annotations import without_annotation
+from berth.kube.validation.annotation import fault_of
 from berth.machinery.contract import DELETED, PODS, Event, Key
 from berth.mirror import Mirror
 

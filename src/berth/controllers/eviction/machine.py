@@ -14,16 +14,21 @@ from berth.controllers.eviction.evicting import Aftermath, Evicting
 from berth.controllers.eviction.finding import details_of
 from berth.controllers.eviction.metrics import Metrics, StateCollector
 from berth.controllers.eviction.planning import Planned, nodes_of
-from berth.controllers.eviction.safety import CLUSTER, Halt, name_of, released_domains
 from berth.controllers.eviction.settings import EvictionSettings
 from berth.controllers.eviction.signals import (
     COMPONENT,
-    HOME_NAMESPACE,
-    RELEASE_ANNOTATION,
     is_marked_by_us,
     kind_of,
 )
 from berth.controllers.views import Namespace, Node
+from berth.engine.brake import (
+    CLUSTER,
+    HOME_NAMESPACE,
+    RELEASE_ANNOTATION,
+    Halt,
+    name_of,
+    released_domains,
+)
 from berth.machinery.contract import (
     BUDGETS,
     NAMESPACES,

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from berth.controllers.cache import Cache
 from berth.controllers.eviction.finding import Finding
-from berth.controllers.eviction.safety import Brake, Halt
+from berth.controllers.eviction.safety import Brake
 from berth.controllers.eviction.settings import EvictionSettings
 from berth.controllers.pods import created_at
 from berth.controllers.views import Node
+from berth.engine.brake import Halt
 from berth.engine.execution import Breach, Departure, departures, landing
 from berth.machinery.contract import DELETED, NODES, Event
 

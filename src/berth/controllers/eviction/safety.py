@@ -8,13 +8,12 @@ nobody is evicted there until the labels are back or a person says otherwise.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 
 from berth.controllers.eviction.settings import EvictionSettings, Rate
+from berth.engine.brake import Halt, measured, stopping
 
-# The domain that all nodes are in; no label has this value.
-CLUSTER = "*"
 # Evictions are of one wave if no more than this is between them.
 WAVE = 60.0
 _MOST_BUCKETS = 4096
@@ -81,25 +80,6 @@ class Limits:
         return self._all, bucket
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """Attributes:
-    going: Pods that would go, or have just gone.
-    running: Pods in the domain, those that have just gone included.
-    """
-
-    domain: str
-    going: int
-    running: int
-
-    @property
-    def share(self) -> float:
-        return self.going / self.running if self.running else 0.0
-
-    def __str__(self) -> str:
-        return f"{self.going} of {self.running} pods ({self.share:.0%}) would have to go"
-
-
 class Brake:
     """Which domains are halted.
 
@@ -109,8 +89,7 @@ class Brake:
     """
 
     def __init__(self, settings: EvictionSettings) -> None:
-        self._max_share = settings.max_share
-        self._floor = settings.halt_above
+        self._ceiling = settings.ceiling
         self._gone: deque[tuple[float, str]] = deque()
         self._running: dict[str, int] = {}  # halted domain -> the pods there when it was halted
         self.halts: dict[str, Halt] = {}
@@ -132,40 +111,18 @@ class Brake:
         while self._gone and self._gone[0][0] < now - WAVE:
             self._gone.popleft()
         gone = Counter(domain for _, domain in self._gone)
-        before, self.halts = self.halts, {}
-        for halt in self._measured(going, running, gone):
-            too_many = halt.share > self._max_share and halt.going > self._floor
-            if too_many and self.released.isdisjoint((halt.domain, CLUSTER)):
-                self.halts[halt.domain] = halt
+        found = (self._remembering(halt) for halt in measured(going, running, gone))
+        before, self.halts = self.halts, self._ceiling.exceeded(found, self.released)
         self._running = {
             domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
         }
         new = [halt for domain, halt in self.halts.items() if domain not in before]
         return new, [domain for domain in before if domain not in self.halts]
 
-    def _measured(
-        self, going: Mapping[str, int], running: Mapping[str, int], gone: Counter[str]
-    ) -> Iterator[Halt]:
-        if not going:
-            return
-        left = sum(gone.values())
-        yield self._halt(CLUSTER, sum(going.values()) + left, sum(running.values()) + left)
-        for domain, count in going.items():
-            if domain:
-                yield self._halt(domain, count + gone[domain], running.get(domain, 0) + gone[domain])
-
-    def _halt(self, domain: str, going: int, running: int) -> Halt:
+    def _remembering(self, halt: Halt) -> Halt:
         """Pods that come to a halted domain do not end the halt: that is for labels and people."""
-        return Halt(domain, going, min(running, self._running.get(domain, running)))
+        running = min(halt.running, self._running.get(halt.domain, halt.running))
+        return replace(halt, running=running)
 
     def stops(self, domain: str) -> Halt | None:
-        return self.halts.get(CLUSTER) or self.halts.get(domain)
-
-
-def name_of(domain: str) -> str:
-    return "the cluster" if domain == CLUSTER else f"domain {domain}"
-
-
-def released_domains(text: str | None) -> frozenset[str]:
-    """The domains an annotation names: a list with commas, `*` for all."""
-    return frozenset(filter(None, (part.strip() for part in (text or "").split(","))))
+        return stopping(self.halts, domain)

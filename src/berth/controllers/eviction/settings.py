@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from berth.engine.options import ZONE, Options
+from berth.engine.brake import Ceiling
+from berth.engine.options import Options
+
+_CEILING = Ceiling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +44,9 @@ class EvictionSettings:
     grace: float = 30.0
     rate: Rate = Rate(qps=1.0, burst=10)
     domain_rate: Rate = Rate(qps=0.5, burst=5)
-    domain_key: str = ZONE
-    max_share: float = 0.55
-    halt_above: int = 5
+    domain_key: str = _CEILING.domain_key
+    max_share: float = _CEILING.max_share
+    halt_above: int = _CEILING.halt_above
     pace_by_owner: bool = True
     pace_timeout: float = 600.0
     dry_run: bool = False
@@ -53,3 +56,7 @@ class EvictionSettings:
             raise ValueError("the share of pods that may go must be greater than 0 and at most 1")
         if self.grace < 0 or self.pace_timeout < 0 or self.halt_above < 0:
             raise ValueError("times and numbers must not be negative")
+
+    @property
+    def ceiling(self) -> Ceiling:
+        return Ceiling(domain_key=self.domain_key, max_share=self.max_share, halt_above=self.halt_above)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from berth.controllers.eviction.metrics import NODE_KIND, POD_KIND
 from berth.controllers.eviction.pacing import Returns, owner_id
-from berth.controllers.eviction.safety import Halt, name_of
 from berth.controllers.pods import pod_condition
 from berth.controllers.views import Namespace, Node, Pod
+from berth.engine.brake import HOME_NAMESPACE, RELEASE_ANNOTATION, Halt, name_of
 from berth.engine.execution import NODE, Breach, Departure
 from berth.machinery.contract import NAMESPACES, NODES, PODS, STRATEGIC, Outcome, Patch
 from berth.machinery.recorder import NORMAL, WARNING, Recorder
@@ -19,9 +19,6 @@ DISRUPTION_TARGET = "DisruptionTarget"
 REASONS = {NODE_KIND: "RequiredNodeAffinityViolation", POD_KIND: "RequiredPodAffinityViolation"}
 EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction"}
 FAILURES = {NODE_KIND: "FailedNodeAffinityEviction", POD_KIND: "FailedPodAffinityEviction"}
-# Where the event about a domain is, and the annotation that lets it go on.
-HOME_NAMESPACE = "kube-system"
-RELEASE_ANNOTATION = "berth.dev/release-evictions"
 _MOST_NODES = 20
 
 

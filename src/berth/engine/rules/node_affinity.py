@@ -135,7 +135,7 @@ class NodeAffinity(NodeRule):
         """Narrow to named nodes where every alternative names its node."""
         allowed: frozenset[str] | None = None
         for required in self.pod_class.required_nodes:
-            named = _named_nodes(self.pod_class, required.execution)
+            named = _named_nodes(required.source)
             if named is not None:
                 allowed = named if allowed is None else allowed & named
         if allowed is None:
@@ -219,17 +219,9 @@ def _found(labels: Mapping[str, str], key: str) -> str:
     return f"{key}={labels[key]}" if key in labels else f"no label {key}"
 
 
-def _named_nodes(pod_class: PodClass, execution: bool) -> frozenset[str] | None:
+def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:
     """The node names a required selector allows, None if some alternative leaves the name open."""
-    rules = pod_class.affinity.node_affinity if pod_class.affinity else None
-    if not rules:
-        return None
-    selector = (
-        rules.required_during_scheduling_required_during_execution
-        if execution
-        else rules.required_during_scheduling_ignored_during_execution
-    )
-    if selector is None or not selector.node_selector_terms:
+    if not selector.node_selector_terms:
         return None
     allowed: frozenset[str] = frozenset()
     for term in selector.node_selector_terms:

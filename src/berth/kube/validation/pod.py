@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.kube import names
-from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError, annotated_affinity
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.validation.affinity import check_affinity
+from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.containers import (
     check_containers,
     check_host_network_ports,
     check_images,
     check_init_containers,
 )
-from berth.kube.validation.errors import Errors, FieldError, Path, key
+from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.metadata import check_labels, check_metadata, check_pod_annotations
 from berth.kube.validation.resources import check_overhead, check_pod_resources
 from berth.kube.validation.scheduling import (
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from berth.kube.objects import Pod, PodSpec
 
 _SPEC: Path = ("spec",)
-_ANNOTATION: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
@@ -39,14 +38,14 @@ def validate_pod(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> list[FieldErr
     """What the API server objects to when the pod is created.
 
     The pod must be defaulted and its label keys merged (:func:`berth.kube.defaults.created`).
-    Rules in the affinity annotation are held to the same conditions as those in the spec;
-    those of a disabled feature gate are not looked at.
+    Rules in the affinity annotation are held to the same conditions as those in the spec, and to
+    those of :mod:`berth.kube.validation.annotation`; those of a disabled gate are not looked at.
     """
     errors = Errors()
     check_metadata(pod.metadata, errors, namespaced=True, name_check=names.dns_subdomain_errors)
     if pod.metadata.annotations:
         check_pod_annotations(pod.metadata.annotations, pod.spec.node_name, errors)
-        _check_affinity_annotation(pod, gates, errors)
+        check_annotation(pod, errors, gates=gates)
     check_pod_spec(pod.spec, errors, _SPEC)
     if pod.spec.node_name and pod.spec.scheduling_gates:
         detail = "cannot be set until all schedulingGates have been cleared"
@@ -54,16 +53,6 @@ def validate_pod(pod: Pod, gates: FeatureGates = DEFAULT_GATES) -> list[FieldErr
     check_images(pod.spec.containers or [], errors, (*_SPEC, "containers"))
     check_images(pod.spec.init_containers or [], errors, (*_SPEC, "initContainers"))
     return errors
-
-
-def _check_affinity_annotation(pod: Pod, gates: FeatureGates, errors: Errors) -> None:
-    try:
-        affinity = annotated_affinity(pod, gates)
-    except AnnotationError as error:
-        errors.append(FieldError(error.field, error.type, error.detail, error.value))
-        return
-    if affinity is not None:
-        check_affinity(affinity, errors, _ANNOTATION)
 
 
 def check_pod_spec(spec: PodSpec, errors: Errors, path: Path) -> None:

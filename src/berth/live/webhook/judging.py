@@ -1,7 +1,8 @@
 """Whether an object may be stored: its affinity annotation, and the anti-affinity limit.
 
 The API server has validated ``spec.affinity`` itself, so of that only the limit is looked at.  What an update
-leaves as it was is not looked at again: an old pod must be able to lose its finalizers.
+leaves as it was is not looked at again: an old pod must be able to lose its finalizers, and an anti-affinity
+rule from before the limit may stay while something else is changed.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from berth.kube.annotations import (
-    AFFINITY_ANNOTATION,
-    AnnotationError,
-    annotated_affinity,
-    effective_affinity,
-)
-from berth.kube.anti_affinity import DEFAULT_LIMIT, AntiAffinityLimit, excesses
+from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.anti_affinity import DEFAULT_LIMIT, AntiAffinityLimit, excesses, rules_of
 from berth.kube.decoding import DecodeError, convert, without_nulls
-from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, RawObject
-from berth.kube.validation.affinity import check_affinity
+from berth.kube.objects import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    RawObject,
+)
+from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
 from berth.live.webhook.wire import Malformed, Request
 
@@ -78,12 +82,10 @@ def judge(request: Request, policy: Policy) -> Judgement:
         return judgement
     if request.new is None:
         raise Malformed(f"{request.operation} without an object")
-    limit = None if request.namespace in policy.exempt else policy.limit
     new, old = _pod(request.new, path), _pod(request.old or {}, path)
-    if _annotation(new) not in (None, _annotation(old)):
-        _check_annotation(new, path, limit, judgement)
-    if new.spec.affinity != old.spec.affinity:
-        _check_limit(new.spec.affinity, (*path, "spec", "affinity"), limit, judgement.errors)
+    if (_annotation(new), new.spec.affinity) != (_annotation(old), old.spec.affinity):
+        limit = None if request.namespace in policy.exempt else policy.limit
+        _check_rules(new, old, path, limit, judgement)
     if path and _misplaced(request.new) and not _misplaced(request.old or {}):
         judgement.warnings.append(
             f"{render(_ANNOTATION)}: has no effect on the {request.kind.kind} itself, only on its pods: "
@@ -128,30 +130,22 @@ def _misplaced(raw: RawObject) -> bool:
 # --- what is refused ------------------------------------------------------------------------------
 
 
-def _check_annotation(pod: Pod, path: Path, limit: AntiAffinityLimit | None, judgement: Judgement) -> None:
-    errors, where = judgement.errors, (*path, *_ANNOTATION)
-    try:
-        affinity = annotated_affinity(pod) or Affinity()
-        effective_affinity(pod)  # with the spec's, it can be too much
-    except AnnotationError as error:
-        errors.append(FieldError(_below(path, error.field), error.type, error.detail, error.value))
-        return
-    check_affinity(affinity, errors, where)
-    _check_limit(affinity, where, limit, errors)
-    if not errors:
-        judgement.warnings.extend(_remarks(affinity, render(where)))
-
-
-def _below(path: Path, rendered: str) -> str:
-    return f"{render(path)}.{rendered}" if path else rendered
-
-
-def _check_limit(
-    affinity: Affinity | None, path: Path, limit: AntiAffinityLimit | None, errors: Errors
+def _check_rules(
+    new: Pod, old: Pod, path: Path, limit: AntiAffinityLimit | None, judgement: Judgement
 ) -> None:
+    where, in_spec = (*path, *_ANNOTATION), (*path, "spec", "affinity")
+    found, before = Errors(), Errors()
+    annotated, known = check_annotation(new, found, path), check_annotation(old, before, path)
+    # One that stayed is as good as it was, except that together with a new spec it can be too much.
+    changed = _annotation(new) != _annotation(old)
+    judgement.errors.extend(error for error in found if changed or error not in before)
+    if changed and annotated is not None and not found:
+        judgement.warnings.extend(_remarks(annotated, render(where)))
     if limit is not None:
-        found = excesses(affinity, render(path), limit)
-        errors.extend(FieldError(where, FORBIDDEN, detail) for where, detail in found)
+        terms = rules_of(old.spec.affinity) | rules_of(known)
+        for place, affinity in ((where, annotated), (in_spec, new.spec.affinity)):
+            beyond = excesses(affinity, render(place), limit, terms)
+            judgement.errors.extend(FieldError(field, FORBIDDEN, detail) for field, detail in beyond)
 
 
 # --- what is remarked -----------------------------------------------------------------------------
@@ -160,7 +154,7 @@ def _check_limit(
 def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
     """Rules that can be written and never mean anything."""
     node, together, apart = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
-    if node is None and together is None and apart is None:
+    if not any(map(_has_rules, (node, together, apart))):
         yield f"{path}: has no rules"
     if node is not None:
         lasting = node.required_during_scheduling_required_during_execution
@@ -169,6 +163,16 @@ def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
         yield from _empty_terms(required, f"{path}.nodeAffinity.{_REQUIRED}")
     yield from _unselective(together, f"{path}.podAffinity")
     yield from _unselective(apart, f"{path}.podAntiAffinity")
+
+
+def _has_rules(rules: NodeAffinity | PodAffinity | None) -> bool:
+    return rules is not None and any(
+        (
+            rules.required_during_scheduling_required_during_execution,
+            rules.required_during_scheduling_ignored_during_execution,
+            rules.preferred_during_scheduling_ignored_during_execution,
+        )
+    )
 
 
 def _empty_terms(selector: NodeSelector | None, path: str) -> Iterator[str]:
