@@ -96,7 +96,7 @@ def _verdict(fleet: Fleet, binding: Binding, decision: Decision) -> dict[str, An
     if decision.error is not None:
         verdict["error"] = {"class": decision.error.reason, "message": decision.error.message}
     placement = binding.spec.placement or Placement()
-    if placement.cluster_affinities is not None:
+    if placement.cluster_affinities:
         verdict["affinityName"] = attempt.affinity_name
     verdict["written"] = _written(fleet, binding, decision)
     return verdict
@@ -117,8 +117,7 @@ def _written(fleet: Fleet, binding: Binding, decision: Decision) -> dict[str, An
     placement = binding.spec.placement or Placement()
     result = _by_name(decision)
     if result is not None:
-        several = placement.cluster_affinities is not None
-        name = decision.decisive.affinity_name if several else observed
+        name = decision.decisive.affinity_name if placement.cluster_affinities else observed
         return {"clusters": result, "observedAffinityName": name}
     emptied = decision.error is not None and decision.error.reason == NO_CLUSTER_FIT
     kept = {t.name: t.replicas for t in binding.spec.clusters or ()}

@@ -15,6 +15,7 @@ from berth.fleet.options import Options
 from berth.fleet.placing import Attempt, Decision, decide
 from berth.fleet.rules import RULES
 from berth.fleet.rules.base import Ask
+from berth.fleet.rules.workload_affinity import founding
 from berth.fleet.terms import NO_RULES, TermError, derived_groups, groups_of, rules_of
 from berth.kube.annotations import AnnotationError
 from berth.kube.karmada import Placement
@@ -23,6 +24,7 @@ from berth.kube.workload_annotations import annotated_affinity, effective_placem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from berth.fleet.terms import WorkloadRule
     from berth.kube.karmada import Binding, Cluster
 
 Key = tuple[str, str]
@@ -146,6 +148,12 @@ class Fleet:
                 failed = Attempt("", nowhere, [], error=error)
                 return Decision([failed], failed)
             return decide(ask)
+
+    def founds(self, key: Key, rule: WorkloadRule) -> bool:
+        """Whether the binding would be the first to be placed of those that one of its rules is about."""
+        with self._lock:
+            held = self._held.get(key)
+            return held is not None and rule in founding(self._ask(held))
 
     def violations(self, key: Key) -> list[str]:
         """What is broken where the binding is placed now, in words."""

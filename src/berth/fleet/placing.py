@@ -53,6 +53,10 @@ class Attempt:
                 found[rule] = objection.reason(slot)
         return list(found.values())
 
+    def first_reason(self, slot: int) -> str:
+        """The first of the `reasons`; the others are not even put into words."""
+        return next(objection.reason(slot) for _, objection in self.objections if objection.rejected[slot])
+
 
 @dataclass(slots=True)
 class Decision:
@@ -88,11 +92,11 @@ def decide(ask: Ask) -> Decision:
 
 def _affinity_names(ask: Ask) -> list[str]:
     terms = ask.placement.cluster_affinities
-    if terms is None:
+    if not terms:
         return [ask.binding.status.scheduler_observing_affinity_name or ""]
     names = [term.affinity_name or "" for term in terms]
     observed = ask.binding.status.scheduler_observing_affinity_name or ""
-    if observed in names and not reschedule_required(ask.binding):
+    if observed and observed in names and not reschedule_required(ask.binding):
         return names[names.index(observed) :]
     return names
 
@@ -129,6 +133,6 @@ def _score(ask: Ask) -> Int64Array:
 
 def _no_cluster(clusters: Clusters, attempt: Attempt) -> str:
     rejected = np.flatnonzero(clusters.schedulable)
-    reasons = Counter(attempt.reasons(int(slot))[0] for slot in rejected)
+    reasons = Counter(attempt.first_reason(int(slot)) for slot in rejected)
     said = sorted(f"{number} {reason}" for reason, number in reasons.items()) or ["no cluster exists"]
     return f"0/{clusters.number} clusters are available: {', '.join(said)}."

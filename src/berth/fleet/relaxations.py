@@ -136,7 +136,7 @@ def _alone(
         yield f"without the affinity to {_spelled(term)}", _placed(binding, workload_affinity=left)
     if placement.cluster_affinity is not None:
         yield "without its clusterAffinity", _placed(binding, cluster_affinity=None)
-    if placement.cluster_affinities is not None:
+    if placement.cluster_affinities:
         yield "without its clusterAffinities", _placed(binding, cluster_affinities=None)
     for i, constraint in enumerate(placement.spread_constraints or ()):
         by = constraint.spread_by_label or constraint.spread_by_field or CLUSTER

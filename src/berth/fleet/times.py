@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 
 def moment(text: str | None) -> datetime | None:
-    """The moment in an RFC 3339 text; None if there is none."""
+    """The moment in an RFC 3339 text; None if there is none, and a time without a zone is none."""
     if not text:
         return None
     try:
-        return datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError:
         return None
+    return found if found.tzinfo is not None else None
 
 
 def reschedule_required(binding: Binding) -> bool:

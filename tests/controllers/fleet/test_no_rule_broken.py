@@ -20,6 +20,7 @@ from tests.fleet.test_index import bindings
 from tests.reference import workloads
 
 NAMES = ("m1", "m2", "m3", "m4")
+TO_ONE = ("unbind", "evict", "evicted", "relabel", "suspend", "resume")
 
 
 def operations() -> st.SearchStrategy[list[tuple[str, Any]]]:
@@ -30,6 +31,9 @@ def operations() -> st.SearchStrategy[list[tuple[str, Any]]]:
         st.tuples(st.just("unbind"), st.integers(0, 9)),
         st.tuples(st.just("evict"), st.integers(0, 9)),
         st.tuples(st.just("evicted"), st.integers(0, 9)),
+        st.tuples(st.just("relabel"), st.integers(0, 9)),
+        st.tuples(st.just("suspend"), st.integers(0, 9)),
+        st.tuples(st.just("resume"), st.integers(0, 9)),
         st.tuples(st.just("taint"), st.sampled_from(NAMES)),
         st.tuples(st.just("restore"), st.sampled_from(NAMES)),
         st.tuples(st.just("remove"), st.sampled_from(NAMES)),
@@ -60,6 +64,8 @@ class Watched(World):
     def look(self, action: Action) -> Outcome | None:
         if not isinstance(action, Patch) or action.resource is not RESOURCE_BINDINGS or action.subresource:
             return None
+        if (RESOURCE_BINDINGS, action.namespace, action.name) not in self.objects:
+            return None  # it is gone, and the watch did not show it yet
         current = self.get(RESOURCE_BINDINGS, action.name, action.namespace)
         fresh = isinstance(action.body, dict) and (
             action.body["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
@@ -109,6 +115,13 @@ class Watched(World):
         if what == "unbind":
             self.delete(RESOURCE_BINDINGS, name, namespace)
             return
+        if what == "relabel":
+            self.change(RESOURCE_BINDINGS, name, {"metadata": {"labels": {"app": "relabelled"}}}, namespace)
+            return
+        if what in ("suspend", "resume"):
+            suspension = {"scheduling": what == "suspend"}
+            self.change(RESOURCE_BINDINGS, name, {"spec": {"suspension": suspension}}, namespace)
+            return
         change: dict[str, Any] = {"gracefulEvictionTasks": None}
         targets = self.get(RESOURCE_BINDINGS, name, namespace)["spec"].get("clusters") or []
         if what == "evict" and targets:
@@ -118,7 +131,7 @@ class Watched(World):
 
     def do(self, what: str, with_: Any) -> None:
         known = sorted(key for key in self.objects if key[0] is RESOURCE_BINDINGS)[:10]
-        if what in ("unbind", "evict", "evicted") and known:
+        if what in TO_ONE and known:
             _, namespace, name = known[with_ % len(known)]
             self.disturb(what, namespace, name)
         match what:
@@ -201,9 +214,14 @@ def test_what_is_kept_apart_stays_apart_when_groups_move(
 @given(several(), operations())
 @settings(max_examples=60, deadline=None)
 def test_nobody_is_forgotten(first: list[Binding], happening: list[tuple[str, Any]]) -> None:
-    """In the end everyone is placed, or says why not."""
+    """In the end everyone is placed, or says why not, and that is still so."""
     world = run(OURS, first, happening)
     for item in world.all(RESOURCE_BINDINGS):
+        if (item["spec"].get("suspension") or {}).get("scheduling"):
+            continue
+        if not item["spec"].get("clusters"):
+            key = (item["metadata"]["namespace"], item["metadata"]["name"])
+            assert world.scheduler.fleet.decide(key).error is not None
         conditions = {c["type"]: c for c in item.get("status", {}).get("conditions") or ()}
         scheduled = conditions["Scheduled"]
         assert scheduled["status"] == "True" or scheduled["message"]

@@ -254,16 +254,13 @@ class FleetScheduler:
             return Get(resource=writing.resource_of(key), key=key, namespace=key[0], name=key[1])
         if not is_ours(binding, self.settings):
             return None
-        claiming = self._claiming.busy(key)
-        if key in self._owed:
-            said = self._say(key, binding, self._owed[key], now)
-            if said is not None or not claiming:
-                return said
-        if claiming:
+        said = self._say(key, binding, self._owed[key], now) if key in self._owed else None
+        if said is not None:
+            return said
+        if self._claiming.busy(key):
             return self._claiming.next(key, now)
-        if binding.metadata.deletion_timestamp is None and binding.spec.placement is not None:
-            return None if self._early(key, now) else self._consider(key, binding, now)
-        return None
+        lasting = binding.metadata.deletion_timestamp is None and binding.spec.placement is not None
+        return self._consider(key, binding, now) if lasting and not self._early(key, now) else None
 
     def _early(self, key: Key, now: float) -> bool:
         """Whether to wait for the workload of a binding: its labels may decide."""
@@ -288,9 +285,14 @@ class FleetScheduler:
             return RECONCILE, self._forced.pop(key)
         if key in self.waiting:
             return RECONCILE, "it may fit now"
-        if self._settled.get(key) == binding.metadata.generation:
+        if self._is_settled(key):
             return None
         return reason_to_schedule(binding, self.fleet.clusters, compat=self.settings.options.compat)
+
+    def _is_settled(self, key: Key) -> bool:
+        """Whether the newest generation of a binding was decided on."""
+        binding = self.keeping.bindings.get(key)
+        return binding is None or self._settled.get(key) == binding.metadata.generation
 
     def _schedule(self, key: Key, binding: Binding, wanted: tuple[str, str], now: float) -> Action | None:
         self._again.pop(key, None)
@@ -411,7 +413,7 @@ class FleetScheduler:
             self._owed.pop(key, None)
             self._absorb(key, outcome)
             # To say it took a turn in which something else may have been due.
-            if key in self._forced or key in self._again:
+            if key in self._forced or key in self._again or not self._is_settled(key):
                 self._queue.add_at(key, self._again.get(key, outcome.at))
         busy = outcome.code in (0, 429) or outcome.code >= 500
         retry = not outcome.ok and not outcome.missing and key in self.keeping.bindings
@@ -476,9 +478,11 @@ class FleetScheduler:
         quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
         reason = writing.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR
         self._claiming.forget(key)
-        self._owed[key] = Verdict(reason, outcome.message)
+        verdict = Verdict(reason, outcome.message)
         self.reports.failed(key, binding, outcome.message, outcome.at)
-        self._queue.add(key)
+        if not writing.already_said(binding, verdict):
+            self._owed[key] = verdict
+            self._queue.add(key)
 
     def _absorb(self, key: Key, outcome: Outcome) -> None:
         known = self.keeping.bindings.get(key)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.fleet.index import HOME, PRESENT, Entry, Tally
 from berth.fleet.rules.base import MAX_SCORE, Ask, Objection
+from berth.fleet.terms import CLUSTER
 from berth.fleet.topology import reach
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ def others(ask: Ask, term: Term, kind: int) -> Tally:
 def preference(
     ask: Ask, rules: Iterable[WorkloadRule], kind: int, *, against: bool = False
 ) -> Int64Array | None:
-    """The weights of the preferences each cluster meets, scaled so that they never outweigh staying put."""
+    """The weights of the preferences each cluster meets, scaled so that they never outweigh staying put.
+
+    Nor do those of affinity and of anti-affinity together.
+    """
     total: Int64Array | None = None
     for rule in rules:
         near = reach(
@@ -46,18 +51,48 @@ def preference(
     if total is None:
         return None
     best = int(total.max(where=ask.clusters.exists, initial=0))
-    return total * (MAX_SCORE - 1) // best if best else total
+    return total * ((MAX_SCORE - 1) // 2) // best if best else total
 
 
-def first_near(ask: Ask, peers: Iterable[Entry], topology: str, slot: int) -> str:
-    """The name of a peer that is near a cluster, in brackets."""
-    for peer in peers:
-        if peer is not ask.entry and peer.places[PRESENT]:
-            there = np.zeros(ask.clusters.size, dtype=np.bool_)
-            there[list(peer.places[PRESENT])] = True
-            if reach(ask.clusters, topology, there)[slot]:
-                return f" ({peer.name})"
-    return ""
+class Nearby:
+    """Peers by the clusters near them, to name one; they are gone through once, and only if one is asked for.
+
+    Args:
+        ask: Who asks, and is no peer.
+        peers: Where to look.
+        topology: What is near.
+        clusters: On how many clusters there are peers.
+    """
+
+    def __init__(self, ask: Ask, peers: Iterable[Entry], topology: str, clusters: int) -> None:
+        self._ask, self._peers, self._topology = ask, peers, topology
+        self._clusters = clusters
+        self._first: dict[int, tuple[int, Entry]] | None = None
+
+    def first(self, slot: int) -> str:
+        """The name of a peer that is near a cluster, in brackets."""
+        if self._first is None:
+            self._first = self._look()
+        found = [self._first[near] for near in self._near(slot) if near in self._first]
+        return f" ({min(found, key=itemgetter(0))[1].name})" if found else ""
+
+    def _look(self) -> dict[int, tuple[int, Entry]]:
+        first: dict[int, tuple[int, Entry]] = {}
+        for number, peer in enumerate(self._peers):
+            if peer is not self._ask.entry:
+                for slot in peer.places[PRESENT]:
+                    first.setdefault(slot, (number, peer))
+                if len(first) >= self._clusters:
+                    break
+        return first
+
+    def _near(self, slot: int) -> Iterable[int]:
+        if self._topology == CLUSTER:
+            return (slot,)
+        there = np.zeros(self._ask.clusters.size, dtype=np.bool_)
+        there[slot] = True
+        near: list[int] = np.flatnonzero(reach(self._ask.clusters, self._topology, there)).tolist()
+        return near
 
 
 def first_elsewhere(ask: Ask, term: Term, slot: int) -> str:

@@ -55,10 +55,15 @@ class WorkloadAffinity(ClusterRule):
 
 
 def founding(ask: Ask) -> list[WorkloadRule]:
-    """The rules of which this workload would be the first to be placed: another may be so elsewhere."""
-    return [
-        rule for rule in ask.entry.rules.affinity if not ask.targets.any() and _allowed(ask, rule) is None
-    ]
+    """The rules of which this workload would be the first to be placed: another may be so elsewhere.
+
+    Who is only on clusters that failed founds its group anew.
+    """
+    rules = ask.entry.rules.affinity
+    if not rules:
+        return []
+    stays = ask.targets & ~ask.failed if ask.options.group_failover else ask.targets
+    return [] if stays.any() else [rule for rule in rules if _allowed(ask, rule) is None]
 
 
 def _allowed(ask: Ask, rule: WorkloadRule) -> BoolArray | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.fleet.index import PRESENT, Entry, Tally
+from berth.fleet.index import PRESENT, Tally
 from berth.fleet.rules.base import Ask, ClusterRule, Objection
-from berth.fleet.rules.peers import first_near, incomparable, others, preference
+from berth.fleet.rules.peers import Nearby, incomparable, others, preference
 from berth.fleet.terms import ANTI_AFFINITY_GROUP, CLUSTER
 from berth.fleet.topology import reach
 
@@ -50,14 +50,14 @@ def _taken(ask: Ask) -> Iterator[tuple[BoolArray, Callable[[int], str]]]:
         term = ask.index.term(rule)
         tally = others(ask, term, PRESENT)
         if tally.counts:
-            peers = ask.index.selected(term)
+            peers = Nearby(ask, ask.index.selected(term), rule.topology, len(tally.counts))
             yield _near(ask, tally, rule.topology), _reasons(ask, rule, rule.topology, peers)
     for term, topology, tally in ask.index.owners(entry.label_set):
         own = entry.owned.count((term, topology))
         for _ in range(own):
             tally = tally.without(entry.places[PRESENT])  # noqa: PLW2901
         if tally.counts:
-            owners = ask.index.owners_of(term, topology)
+            owners = Nearby(ask, ask.index.owners_of(term, topology), topology, len(tally.counts))
             yield _near(ask, tally, topology), _reasons(ask, None, topology, owners)
 
 
@@ -65,9 +65,7 @@ def _near(ask: Ask, tally: Tally, topology: str) -> BoolArray:
     return reach(ask.clusters, topology, tally.mask(ask.clusters.size))
 
 
-def _reasons(
-    ask: Ask, rule: WorkloadRule | None, topology: str, peers: Iterable[Entry]
-) -> Callable[[int], str]:
+def _reasons(ask: Ask, rule: WorkloadRule | None, topology: str, peers: Nearby) -> Callable[[int], str]:
     """Why, by cluster; `rule` is None where the rule is the peer's."""
     place = "cluster" if topology == CLUSTER else f"cluster's {topology}"
     if rule is not None and rule.group is not None:
@@ -78,11 +76,4 @@ def _reasons(
         text = f"a workload on the {place} has anti-affinity to this one"
     if not ask.options.name_peers:
         return lambda _: text
-    candidates: list[Entry] = []
-
-    def reason(slot: int) -> str:
-        if not candidates:
-            candidates.extend(peers)
-        return f"{text}{first_near(ask, candidates, topology, slot)}"
-
-    return reason
+    return lambda slot: f"{text}{peers.first(slot)}"
