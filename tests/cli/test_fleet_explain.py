@@ -32,8 +32,8 @@ def test_what_fits_nowhere(explain: Any) -> None:
         1,
         """\
 Binding shop/c-deployment (Deployment/c, by PropagationPolicy shop/p)
-0/2 clusters are available: 1 cluster already has workload with the same anti-affinity group \
-(shop/a-deployment), 1 cluster already has workload with the same anti-affinity group (shop/b-deployment).
+0/2 clusters are available: 2 cluster already has workload with the same anti-affinity group \
+(shop/a-deployment, shop/b-deployment).
 
 CLUSTER   REGION   RULE                   WHY
 m1        eu       WorkloadAntiAffinity   cluster already has workload with the same anti-affinity group \

@@ -55,9 +55,8 @@ m2        eu       +Deployment/b
 (+ placed now)
 
 2 of 3 workloads placed. Not placed:
-  shop/c-deployment: 0/2 clusters are available: 1 cluster already has workload with the same anti-affinity \
-group (shop/a-deployment), \
-1 cluster already has workload with the same anti-affinity group (shop/b-deployment).
+  shop/c-deployment: 0/2 clusters are available: 2 cluster already has workload with the same anti-affinity \
+group (shop/a-deployment, shop/b-deployment).
 """,
         "",
     )

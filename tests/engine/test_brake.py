@@ -24,7 +24,6 @@ def halted(going: dict[str, int], *released: str) -> set[str]:
         ({"": 20}, set()),
         ({"": 20, "a": 5}, {CLUSTER}),
     ],
-    ids=str,
 )
 def test_more_than_the_share(going: dict[str, int], domains: set[str]) -> None:
     """Of a domain or of the cluster; nodes without a domain count for the cluster only."""

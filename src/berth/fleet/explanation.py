@@ -164,7 +164,7 @@ def _rejections(fleet: Fleet, attempt: Attempt, slot: int) -> tuple[Rejection, .
         found[Rejection("Cluster", "the cluster is being deleted")] = None
     for rule, objection in attempt.objections:
         if objection.rejected[slot]:
-            found[Rejection(rule, objection.reason(slot))] = None
+            found[Rejection(rule, objection.why(slot))] = None
     return tuple(found)
 
 

@@ -16,11 +16,16 @@ from berth.fleet.selection import Selection, select
 from berth.fleet.times import reschedule_required
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from berth.engine.arrays import BoolArray, Int64Array
     from berth.fleet.clusters import Clusters
     from berth.fleet.rules.base import Ask, Objection
     from berth.fleet.terms import WorkloadRule
     from berth.kube.karmada import TargetCluster
+
+# Of those in the way so many are named.
+_NAMED = 3
 
 
 @dataclass(slots=True)
@@ -50,12 +55,11 @@ class Attempt:
         found: dict[str, str] = {}
         for rule, objection in self.objections:
             if rule not in found and objection.rejected[slot]:
-                found[rule] = objection.reason(slot)
+                found[rule] = objection.why(slot)
         return list(found.values())
 
-    def first_reason(self, slot: int) -> str:
-        """The first of the `reasons`; the others are not even put into words."""
-        return next(objection.reason(slot) for _, objection in self.objections if objection.rejected[slot])
+    def first_objection(self, slot: int) -> Objection:
+        return next(objection for _, objection in self.objections if objection.rejected[slot])
 
 
 @dataclass(slots=True)
@@ -132,7 +136,22 @@ def _score(ask: Ask) -> Int64Array:
 
 
 def _no_cluster(clusters: Clusters, attempt: Attempt) -> str:
-    rejected = np.flatnonzero(clusters.schedulable)
-    reasons = Counter(attempt.first_reason(int(slot)) for slot in rejected)
-    said = sorted(f"{number} {reason}" for reason, number in reasons.items()) or ["no cluster exists"]
-    return f"0/{clusters.number} clusters are available: {', '.join(said)}."
+    """How many clusters each reason keeps out, with a few of the peers that are the cause."""
+    slots = [int(slot) for slot in np.flatnonzero(clusters.schedulable)]
+    counts: Counter[str] = Counter()
+    peers: dict[str, dict[str, None]] = {}
+    for slot in slots:
+        objection = attempt.first_objection(slot)
+        reason = objection.reason(slot)
+        counts[reason] += 1
+        named = peers.setdefault(reason, {})
+        if objection.peer is not None and len(named) <= _NAMED:
+            named[objection.peer(slot)] = None
+    said = sorted(f"{number} {reason}{_some(peers[reason])}" for reason, number in counts.items())
+    return f"0/{clusters.number} clusters are available: {', '.join(said or ['no cluster exists'])}."
+
+
+def _some(names: Iterable[str]) -> str:
+    known = [name for name in names if name]
+    more = ", …" if len(known) > _NAMED else ""
+    return f" ({', '.join(known[:_NAMED])}{more})" if known else ""

@@ -143,10 +143,8 @@ class TestWhoeverIsBlocked:
     def test_says_so_in_a_message_that_is_not_too_long_for_a_condition(self) -> None:
         world = World(clusters=0)
         for number in range(200):
-            world.cluster(make_cluster(f"c{number}"))
-            name = f"p{number}-{'x' * 200}"
-            world.bind(make_binding(name).affinity(f"c{number}").anti_group(GROUP))
-        world.bind(make_binding("z").anti_group(GROUP))
+            world.cluster(make_cluster(f"c{number}").taint("taken", f"{number}-{'x' * 200}"))
+        world.bind(make_binding("z"))
         world.advance(30)
         assert len(world.condition("z")["message"]) == 32768
         writes = [a for a in world.done if isinstance(a, Patch) and a.name == "z-deployment"]

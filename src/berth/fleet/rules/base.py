@@ -21,10 +21,20 @@ MAX_SCORE = 100
 
 
 class Objection(NamedTuple):
-    """Clusters that will not do, and for each of them why."""
+    """Clusters that will not do, and for each of them why.
+
+    Attributes:
+        reason: In words.
+        peer: The name of a workload that is the cause; None where none is, or none is to be named.
+    """
 
     rejected: BoolArray
     reason: Callable[[int], str]
+    peer: Callable[[int], str] | None = None
+
+    def why(self, slot: int) -> str:
+        peer = self.peer(slot) if self.peer is not None else ""
+        return f"{self.reason(slot)} ({peer})" if peer else self.reason(slot)
 
 
 @dataclass(slots=True)

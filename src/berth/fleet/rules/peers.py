@@ -70,11 +70,11 @@ class Nearby:
         self._first: dict[int, tuple[int, Entry]] | None = None
 
     def first(self, slot: int) -> str:
-        """The name of a peer that is near a cluster, in brackets."""
+        """The name of a peer that is near a cluster."""
         if self._first is None:
             self._first = self._look()
         found = [self._first[near] for near in self._near(slot) if near in self._first]
-        return f" ({min(found, key=itemgetter(0))[1].name})" if found else ""
+        return min(found, key=itemgetter(0))[1].name if found else ""
 
     def _look(self) -> dict[int, tuple[int, Entry]]:
         first: dict[int, tuple[int, Entry]] = {}
@@ -96,8 +96,8 @@ class Nearby:
 
 
 def first_elsewhere(ask: Ask, term: Term, slot: int) -> str:
-    """The name of a placed peer that is not on a cluster, in brackets."""
+    """The name of a placed peer that is not on a cluster."""
     for peer in ask.index.selected(term):
         if peer is not ask.entry and peer.places[HOME] and slot not in peer.places[HOME]:
-            return f" ({peer.name})"
+            return peer.name
     return ""

@@ -32,7 +32,7 @@ class SpreadConstraint(ClusterRule):
             for target in ask.binding.spec.clusters or ():
                 slot = ask.clusters.slot_of.get(target.name)
                 if slot is not None and objection.rejected[slot]:
-                    yield f"{target.name}: {objection.reason(slot)}"
+                    yield f"{target.name}: {objection.why(slot)}"
 
 
 def _first_lacking(cluster: Cluster, fields: Iterable[str | None]) -> str | None:

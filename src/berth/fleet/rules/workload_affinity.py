@@ -21,7 +21,7 @@ from berth.fleet.terms import AFFINITY_GROUP, CLUSTER
 from berth.fleet.topology import reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from berth.engine.arrays import BoolArray, Int64Array
     from berth.engine.matching import Term
@@ -40,7 +40,7 @@ class WorkloadAffinity(ClusterRule):
             allowed = _allowed(ask, rule)
             if allowed is not None:
                 stay = ask.targets & ~_left_behind(ask, rule) if ask.options.group_failover else ask.targets
-                yield Objection(~allowed & ~stay, _reasons(ask, rule))
+                yield _objection(ask, rule, ~allowed & ~stay)
 
     def score(self, ask: Ask) -> Int64Array | None:
         return preference(ask, ask.entry.rules.preferred_affinity, HOME)
@@ -48,10 +48,10 @@ class WorkloadAffinity(ClusterRule):
     def violated(self, ask: Ask) -> Iterable[str]:
         for rule in ask.entry.rules.affinity:
             allowed = _allowed(ask, rule)
-            reason = _reasons(ask, rule)
             if allowed is not None:
-                for slot in np.flatnonzero(ask.targets & ~allowed):
-                    yield f"{ask.clusters.names[slot]}: {reason(int(slot))}"
+                broken = _objection(ask, rule, ask.targets & ~allowed)
+                for slot in np.flatnonzero(broken.rejected):
+                    yield f"{ask.clusters.names[slot]}: {broken.why(int(slot))}"
 
 
 def founding(ask: Ask) -> list[WorkloadRule]:
@@ -104,11 +104,11 @@ def _left_behind(ask: Ask, rule: WorkloadRule) -> BoolArray:
     return behind
 
 
-def _reasons(ask: Ask, rule: WorkloadRule) -> Callable[[int], str]:
+def _objection(ask: Ask, rule: WorkloadRule, rejected: BoolArray) -> Objection:
     if rule.group is None:
         place = "cluster" if rule.topology == CLUSTER else f"cluster's {rule.topology}"
-        return lambda _: f"no workload that matches {rule.selector} is on the {place}"
+        return Objection(rejected, lambda _: f"no workload that matches {rule.selector} is on the {place}")
     if not ask.options.name_peers:
-        return lambda _: GROUP_REASON
+        return Objection(rejected, lambda _: GROUP_REASON)
     term = ask.index.term(rule)
-    return lambda slot: f"{GROUP_REASON}{first_elsewhere(ask, term, slot)}"
+    return Objection(rejected, lambda _: GROUP_REASON, lambda slot: first_elsewhere(ask, term, slot))

@@ -17,9 +17,9 @@ from berth.fleet.terms import ANTI_AFFINITY_GROUP, CLUSTER
 from berth.fleet.topology import reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from berth.engine.arrays import BoolArray, Int64Array
+    from berth.engine.arrays import Int64Array
     from berth.fleet.terms import WorkloadRule
 
 GROUP_REASON = "cluster already has workload with the same anti-affinity group"
@@ -31,19 +31,19 @@ class WorkloadAntiAffinity(ClusterRule):
     def objections(self, ask: Ask) -> Iterable[Objection]:
         if ANTI_AFFINITY_GROUP in ask.incomparable:
             yield incomparable(ask)
-        for taken, reason in _taken(ask):
-            yield Objection(taken & ~ask.targets, reason)
+        for taken in _taken(ask):
+            yield taken._replace(rejected=taken.rejected & ~ask.targets)
 
     def score(self, ask: Ask) -> Int64Array | None:
         return preference(ask, ask.entry.rules.preferred_anti_affinity, PRESENT, against=True)
 
     def violated(self, ask: Ask) -> Iterable[str]:
-        for taken, reason in _taken(ask):
-            for slot in np.flatnonzero(taken & ask.targets):
-                yield f"{ask.clusters.names[slot]}: {reason(int(slot))}"
+        for taken in _taken(ask):
+            for slot in np.flatnonzero(taken.rejected & ask.targets):
+                yield f"{ask.clusters.names[slot]}: {taken.why(int(slot))}"
 
 
-def _taken(ask: Ask) -> Iterator[tuple[BoolArray, Callable[[int], str]]]:
+def _taken(ask: Ask) -> Iterator[Objection]:
     """Clusters near which a peer is: first those its own rules are against, then those against it."""
     entry = ask.entry
     for rule in entry.rules.anti_affinity:
@@ -51,22 +51,18 @@ def _taken(ask: Ask) -> Iterator[tuple[BoolArray, Callable[[int], str]]]:
         tally = others(ask, term, PRESENT)
         if tally.counts:
             peers = Nearby(ask, ask.index.selected(term), rule.topology, len(tally.counts))
-            yield _near(ask, tally, rule.topology), _reasons(ask, rule, rule.topology, peers)
+            yield _objection(ask, rule, rule.topology, tally, peers)
     for term, topology, tally in ask.index.owners(entry.label_set):
         own = entry.owned.count((term, topology))
         for _ in range(own):
             tally = tally.without(entry.places[PRESENT])  # noqa: PLW2901
         if tally.counts:
             owners = Nearby(ask, ask.index.owners_of(term, topology), topology, len(tally.counts))
-            yield _near(ask, tally, topology), _reasons(ask, None, topology, owners)
+            yield _objection(ask, None, topology, tally, owners)
 
 
-def _near(ask: Ask, tally: Tally, topology: str) -> BoolArray:
-    return reach(ask.clusters, topology, tally.mask(ask.clusters.size))
-
-
-def _reasons(ask: Ask, rule: WorkloadRule | None, topology: str, peers: Nearby) -> Callable[[int], str]:
-    """Why, by cluster; `rule` is None where the rule is the peer's."""
+def _objection(ask: Ask, rule: WorkloadRule | None, topology: str, tally: Tally, peers: Nearby) -> Objection:
+    """To the clusters near the peers; `rule` is None where the rule is the peers'."""
     place = "cluster" if topology == CLUSTER else f"cluster's {topology}"
     if rule is not None and rule.group is not None:
         text = GROUP_REASON
@@ -74,6 +70,5 @@ def _reasons(ask: Ask, rule: WorkloadRule | None, topology: str, peers: Nearby) 
         text = f"a workload that matches {rule.selector} is on the {place}"
     else:
         text = f"a workload on the {place} has anti-affinity to this one"
-    if not ask.options.name_peers:
-        return lambda _: text
-    return lambda slot: f"{text}{peers.first(slot)}"
+    near = reach(ask.clusters, topology, tally.mask(ask.clusters.size))
+    return Objection(near, lambda _: text, peers.first if ask.options.name_peers else None)
