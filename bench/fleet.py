@@ -24,7 +24,7 @@ from berth.kube.karmada import Binding, Cluster
 from berth.live.component import keep_many_objects
 
 CLUSTERS, FEW, MANY = 1_000, 10_000, 100_000
-_NAMESPACES, _GROUP = 100, 4
+_NAMESPACES, _GROUP, _KINDS = 100, 8, 4
 _BATCH, _BATCHES = 40, 15
 _LIMIT_MS, _LIMIT_RATIO, _LIMIT_SECONDS, _LIMIT_GIB = 2.0, 1.2, 15.0, 1.0
 _KEY = "karmada.io/group"
@@ -77,7 +77,7 @@ SHAPES: dict[str, Callable[[], Raw]] = {
 
 
 def binding(number: int, placement: Raw, *, placed: bool) -> Raw:
-    """The number decides what the workload is: plain, of a group, or with a term; four are a group."""
+    """The number decides what the workload is: plain, of a group, or with a term; eight belong together."""
     namespace, group = f"team-{number // _GROUP % _NAMESPACES}", f"g{number // _GROUP}"
     spec: Raw = {
         "resource": {
@@ -91,7 +91,7 @@ def binding(number: int, placement: Raw, *, placed: bool) -> Raw:
         "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
         "placement": placement,
     }
-    kind = number % _GROUP
+    kind = number % _KINDS
     term = {"labelSelector": {"matchLabels": {"app.tier": "prod"}}, "matchLabelKeys": [_KEY]}
     if kind == 0:
         placement["workloadAffinity"] = {"antiAffinity": {"groupByLabelKey": _KEY}}
