@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.fleet import FleetSettings
+from berth.controllers.fleet import FleetScheduler, FleetSettings
 from berth.controllers.fleet.triggers import APPLIED_PLACEMENT
 from berth.kube.karmada import DEFAULT_SCHEDULER
 from berth.machinery.contract import (
@@ -85,6 +85,26 @@ class TestWhatIsWritten:
         assert verbs(world.done, RESOURCE_BINDINGS) == ["patch"]
         world.advance(600)
         assert verbs(world.done, RESOURCE_BINDINGS) == ["patch"]
+
+    def test_what_another_scheduler_applied_is_not_written_again_for_its_spelling(self) -> None:
+        world = World(clusters=1)
+        applied = '{ "spreadConstraints": [{"maxGroups": 1, "minGroups": 1, "spreadByField": "cluster"}] }'
+        world.bind(single("web").on(m1=1).annotations({APPLIED_PLACEMENT: applied}))
+        world.settle()
+        assert verbs(world.done, RESOURCE_BINDINGS) == []
+
+    def test_only_news_are_told(self) -> None:
+        told: list[tuple[str, str]] = []
+        world = World(clusters=1)
+        world.machines[:] = [FleetScheduler(OURS, tell=lambda key, why, _: told.append((key[1], why)))]
+        world.cluster(make_cluster("m1"))
+        for name in ("m1", "m2"):
+            world.cluster(make_cluster(name))
+        world.bind(single("web").affinity("m1", "m2"))
+        world.settle()
+        world.cluster(make_cluster("m2").labels(tier="gold"))
+        world.settle()
+        assert told == [("web-deployment", "its placement changed")]
 
     def test_other_conditions_stay(self) -> None:
         world = World(clusters=0)

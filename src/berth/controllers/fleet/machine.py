@@ -308,7 +308,7 @@ class FleetScheduler:
             self._forced[key] = wanted[1]
             return claim
         self.story.tell(now, key, "decided", f"{wanted[1]}: {decision.error or _said(decision)}")
-        if self._tell is not None:
+        if self._tell is not None and not writing.stays(binding, decision.targets):
             self._tell(key, wanted[1], decision)
         if decision.error is not None:
             return self._failed(key, binding, decision, wanted[0], now)

@@ -69,14 +69,21 @@ def scheduling_type(placement: Placement) -> str:
     return DUPLICATED if strategy is None else strategy.replica_scheduling_type or DUPLICATED
 
 
+def applied_placement(binding: Binding) -> Placement | None:
+    """The placement a binding was scheduled by last; None if that is not known."""
+    text = (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT)
+    try:
+        return _decode(text) if text else None
+    except msgspec.MsgspecError:
+        return None
+
+
 def _placement_changed(binding: Binding, placement: Placement) -> bool:
     """Whether the placement is another than the one applied last, as far as it decides anything."""
-    text = (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT)
-    if not text:
+    if not (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT):
         return True
-    try:
-        applied = _decode(text)
-    except msgspec.MsgspecError:
+    applied = applied_placement(binding)
+    if applied is None:
         return False
     if placement == applied:
         return False

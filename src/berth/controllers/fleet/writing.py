@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from berth.controllers.fleet.triggers import APPLIED_PLACEMENT
+from berth.controllers.fleet.triggers import APPLIED_PLACEMENT, applied_placement
 from berth.machinery.contract import CLUSTER_BINDINGS, RESOURCE_BINDINGS, RawObject, Resource
 from berth.machinery.times import stamp
 
@@ -85,13 +85,18 @@ def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterab
     }
 
 
+def stays(binding: Binding, targets: Sequence[TargetCluster] | None) -> bool:
+    """Whether a decision leaves everything where it is; None stands for one that failed."""
+    return targets is not None and list(targets) == (binding.spec.clusters or [])
+
+
 def changes_anything(binding: Binding, patch: RawObject) -> bool:
+    """Whether a `spec_patch` is worth writing. What another scheduler applied may be spelt in another way."""
     spec = patch["spec"]
-    applied = (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT)
     return (
         "gracefulEvictionTasks" in spec
         or (msgspec.to_builtins(binding.spec.clusters) or None) != spec["clusters"]
-        or applied != patch["metadata"]["annotations"][APPLIED_PLACEMENT]
+        or applied_placement(binding) != binding.spec.placement
     )
 
 
