@@ -46,6 +46,7 @@ STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
 _CONTEXT = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES)
 # Needed only by who asks for one of them.
 _ASKED_FOR = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)}
+_FINISH = 2.0  # seconds for the other requests when one has failed
 _PATIENCE, _LONGEST_PAUSE = 5, 30.0  # how often to ask a server that is busy, and seconds in between
 
 
@@ -114,14 +115,22 @@ class Lister:
         Raises:
             ListingError: a required one cannot be listed, or the server does not answer.
         """
-        problem = ""
+        tasks = {resource: asyncio.create_task(self.items(resource)) for resource in resources}
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = {resource: group.create_task(self.items(resource)) for resource in resources}
-        except* ApiError as errors:
-            problem = _first(errors)  # what is raised here would end up in a group, too
-        if problem:
-            raise ListingError(problem)
+            _, pending = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+            if pending:
+                # One failed; the others are let go on for a moment, since requests are best not cut off.
+                await asyncio.wait(pending, timeout=_FINISH)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        for task in tasks.values():
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, ApiError):
+                raise ListingError(str(error))
+            if error is not None:
+                raise error
         return {resource: task.result() for resource, task in tasks.items()}
 
     async def items(self, resource: Resource) -> list[msgspec.Raw] | None:
@@ -174,8 +183,3 @@ class Lister:
 
 def _refused(client: Client, resource: Resource, error: ApiError) -> ApiError:
     return ApiError(error.code, error.reason, f"{client.url}: {resource.name} cannot be listed: {error}")
-
-
-def _first(group: BaseExceptionGroup[ApiError]) -> str:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else str(error)
