@@ -53,7 +53,7 @@ unit: $(STAMP)
 test-cluster: $(STAMP)
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "test-cluster is skipped: KUBEBUILDER_ASSETS does not name a folder with kube-apiserver and etcd."; \
-	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/scheduler tests/eviction tests/fleet_live; fi
+	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/system/scheduler tests/system/eviction tests/system/fleet; fi
 
 bench: $(STAMP)
 	@$(BIN)/python -m bench

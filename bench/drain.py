@@ -19,8 +19,8 @@ import msgspec
 
 from bench.session import Session
 from bench.workloads import Workload, make_node, pod_manifest
-from berth.engine.cluster import Cluster, pod_name
-from berth.engine.violations import violations
+from berth.engine.offline.violations import violations
+from berth.engine.state.cluster import Cluster, pod_name
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod
 

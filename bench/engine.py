@@ -10,8 +10,8 @@ import numpy as np
 
 from bench.report import Figure
 from bench.workloads import APPS, BASIC, WORKLOADS, Workload, make_node, make_pod, required, spread
-from berth.engine.cluster import Cluster
-from berth.engine.plan import plan_for
+from berth.engine.placement.plan import plan_for
+from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Pod
 
 SIZES = ((500, 1_000), (5_000, 2_000), (100_000, 100_000))

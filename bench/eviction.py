@@ -24,12 +24,12 @@ from bench.report import Figure
 from bench.server import Endpoint
 from bench.session import Session, open_session
 from bench.workloads import HOSTNAME, ZONE, make_node, pod_manifest
-from berth.controllers.cache import Cache
-from berth.controllers.eviction import AffinityEviction, Decision, EvictionSettings
-from berth.controllers.eviction.decisions import BROKEN, WOULD_EVICT
-from berth.controllers.views import Node, Pod
+from berth.eviction import AffinityEviction, Decision, EvictionSettings
+from berth.eviction.decisions import BROKEN, WOULD_EVICT
 from berth.kube.annotations import AFFINITY_ANNOTATION
-from berth.machinery.contract import ADDED, MODIFIED, NODES, PODS, Event, Resource
+from berth.machines.cache import Cache
+from berth.machines.contract import ADDED, MODIFIED, NODES, PODS, Event, Resource
+from berth.machines.views import Node, Pod
 
 COUNT, RUNNING, RELABELLED = 1_000, 10_000, 100
 FEW, MANY, ON_ONE = 1_000, 10_000, 10

@@ -21,7 +21,7 @@ from bench.drain import NEW, Drain, Size, broken_rules, drain, fill, pile_up
 from bench.report import Figure, merge_json, print_table
 from bench.session import open_session
 from bench.workloads import WORKLOADS, Workload, plain
-from tests.scheduler.backends import Backend, assets_folder, running
+from tests.system.scheduler.backends import Backend, assets_folder, running
 
 NAMES = (
     "basic",

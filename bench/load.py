@@ -13,7 +13,7 @@ import msgspec
 
 from bench.report import Figure
 from bench.workloads import make_node, mixed, pod_manifest
-from berth.engine.cluster import Cluster
+from berth.engine.state.cluster import Cluster
 from berth.kube.defaults import taken_in
 from berth.kube.objects import Pod
 

@@ -1,12 +1,10 @@
 """What the documentation shows is what Berth does."""
 
 import re
-from pathlib import Path
 
-from berth.engine.options import DEFAULT_WEIGHTS
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
-
-ROOT = Path(__file__).parent.parent
+from berth.engine.state.options import DEFAULT_WEIGHTS
+from tests.support.paths import ROOT
 
 
 def test_the_table_of_rules_is_complete() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.command import NODES, berth, files, pod
 from tests.server.harness import Client, running
 from tests.server.harness import pod as served_pod
+from tests.support.command import NODES, berth, files, pod
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 RULE = "requiredDuringSchedulingRequiredDuringExecution"
 EXECUTION = f"""
   nodeName: n1

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.cli import inputs
-from berth.engine.options import Options
-from tests.cli.command import berth
-from tests.cli.control_plane import free_port
+from berth.cli.input import manifests
+from berth.engine.state.options import Options
 from tests.cli.test_simulate import Terminal
 from tests.server.harness import Client, Json, deployment, pod, running
+from tests.support.command import berth
+from tests.support.control_plane import free_port
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -211,11 +211,11 @@ def test_a_token_that_is_not_accepted(kubeconfig: Path, tmp_path: Path) -> None:
 def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal, a cluster that takes long to list shows how far it is."""
     shown = Terminal()
-    monkeypatch.setattr(inputs, "_SHOW_AFTER", 0.0)
-    monkeypatch.setattr(inputs, "_SHOW_EVERY", 0.0)
+    monkeypatch.setattr(manifests, "_SHOW_AFTER", 0.0)
+    monkeypatch.setattr(manifests, "_SHOW_EVERY", 0.0)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    inputs._take_in_cluster(str(kubeconfig), None, (), Options())
+    manifests._take_in_cluster(str(kubeconfig), None, (), Options())
 
     assert "listing" in shown.getvalue()
 

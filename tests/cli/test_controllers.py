@@ -12,21 +12,22 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from berth.cli import controllers
-from berth.cli.controllers import command
-from berth.cli.decision_log import log_decision
-from berth.controllers.cache import Cache
-from berth.controllers.eviction import AffinityEviction, Decision, EvictionSettings, Metrics, Rate
-from berth.controllers.eviction.decisions import EVICTED, HALTED
-from berth.controllers.eviction.signals import EVENTS, FAILURES
-from berth.engine.brake import RELEASE_ANNOTATION
+from berth.cli.commands import controllers
+from berth.cli.commands.controllers import command
+from berth.cli.output.decision_log import log_decision
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
+from berth.eviction import AffinityEviction, Decision, EvictionSettings, Metrics, Rate
+from berth.eviction.decisions import EVICTED, HALTED
+from berth.eviction.signals import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import load, problems
 from berth.live import logs
 from berth.live.component import ComponentSettings
-from tests.cli.command import Outcome, berth
+from berth.machines.cache import Cache
+from tests.support.command import Outcome, berth
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "eviction.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "eviction.md").read_text(encoding="utf-8")
 
 
 class Started:
@@ -129,7 +130,7 @@ def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, 
 
 def test_decisions_are_logged_with_what_they_are_about(caplog: pytest.LogCaptureFixture) -> None:
     """Halts are about a domain, all else is about a pod."""
-    with caplog.at_level(1, "berth.cli.decision_log"):
+    with caplog.at_level(1, "berth.cli.output.decision_log"):
         log_decision(Decision(0.0, EVICTED, "shop/web", {"rule": "r", "node": "n", "cause": "c"}))
         log_decision(Decision(0.0, HALTED, "domain a", {"share": 0.6}))
     keys = [record.__dict__["keys"] for record in caplog.records]

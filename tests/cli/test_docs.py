@@ -2,13 +2,12 @@
 
 import re
 from importlib.resources import as_file, files
-from pathlib import Path
 
 import pytest
 
-from tests.cli.command import berth
+from tests.support.command import berth
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/cli.md")
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from berth.cli import evaluate
-from tests.cli.command import berth
+from berth.cli.commands import evaluate
+from tests.support import paths
+from tests.support.command import berth
 
-DATA = Path(__file__).parents[1] / "data" / "conformance"
+DATA = paths.DATA / "conformance"
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "namespace": "default"},
     "spec": {"containers": [{"name": "c", "image": "i"}]},

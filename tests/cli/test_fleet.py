@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,23 +14,24 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from berth.cli import fleet
-from berth.cli.decision_log import PlacingLog
-from berth.cli.fleet import command
-from berth.controllers.fleet import FleetScheduler, FleetSettings, Metrics
-from berth.controllers.fleet.writing import FAILED, SUCCEEDED
+from berth.cli.fleet import command as fleet_command
+from berth.cli.fleet.command import command
+from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.errors import NO_CLUSTER_FIT, PlacementError
 from berth.fleet.options import COMPATIBLE, Options
 from berth.fleet.placing import Attempt, Decision
+from berth.fleet.scheduler import FleetScheduler, FleetSettings, Metrics
+from berth.fleet.scheduler.writing import FAILED, SUCCEEDED
 from berth.kube.decoding import convert
 from berth.kube.karmada import PropagationPolicy, TargetCluster
 from berth.kube.validation.propagation import validate_policy
 from berth.live import logs
 from berth.live.component import ComponentSettings, StartError
-from tests.cli.command import Outcome, berth
-from tests.live.fake_api import FakeApi, Fault, serving
+from tests.support.command import Outcome, berth
+from tests.support.fake_api import FakeApi, Fault, serving
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
 
 
 class Started:
@@ -61,8 +61,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     def work(_: object, machine: FleetScheduler, *, watch_workloads: bool) -> None:
         found.fleet, found.watches_workloads = machine.settings, watch_workloads
 
-    monkeypatch.setattr(fleet, "run_component", remember)
-    monkeypatch.setattr(fleet, "_work", work)
+    monkeypatch.setattr(fleet_command, "run_component", remember)
+    monkeypatch.setattr(fleet_command, "_work", work)
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
     return found
 
@@ -155,7 +155,7 @@ def test_a_server_without_karmadas_kinds() -> None:
         api.before = absent
         async with serving(api) as client:
             with pytest.raises(StartError) as told:
-                await fleet._check_served(client)
+                await fleet_command._check_served(client)
             return str(told.value).replace(client.url, "URL")
 
     assert asyncio.run(check("work.karmada.io")) == (
@@ -172,7 +172,7 @@ def test_decisions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     failed = Attempt("", nowhere, [], error=PlacementError(NO_CLUSTER_FIT, "no"))
     good = Attempt("own", nowhere, [], targets=[TargetCluster(name="m1", replicas=2)])
     log = PlacingLog()
-    with caplog.at_level(1, "berth.cli.decision_log"):
+    with caplog.at_level(1, "berth.cli.output.decision_log"):
         for attempt in (failed, failed, good, failed):
             log(("shop", "web"), "it is new", Decision([attempt], attempt))
     told = [(record.levelno >= logging.WARNING, record.__dict__["keys"]) for record in caplog.records]
@@ -229,7 +229,6 @@ def test_the_policies_can_be_used() -> None:
         assert validate_policy(convert(document, PropagationPolicy)) == []
 
 
-ROOT = Path(__file__).parents[2]
 SHOWN = [
     (command_line, shown)
     for page in ("README.md", "docs/cli.md")

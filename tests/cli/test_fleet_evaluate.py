@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import berth
+from tests.support import paths
+from tests.support.command import berth
 
-DATA = Path(__file__).parents[1] / "fleet" / "conformance"
+DATA = paths.DATA / "conformance-fleet"
 CLUSTER: dict[str, Any] = {
     "metadata": {"name": "m1"},
     "status": {"apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment"}]}]},

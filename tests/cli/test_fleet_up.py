@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import berth
-from tests.cli.control_plane import KUBECTL, Up, up
+from tests.support.command import berth
+from tests.support.control_plane import KUBECTL, Up, up
+from tests.support.paths import ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+EXAMPLES = ROOT / "examples" / "fleet"
 US = {"us-1", "us-2"}
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")

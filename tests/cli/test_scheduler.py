@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from berth.cli import scheduler
-from berth.live.scheduler.component import ComponentSettings
-from tests.cli.command import berth
+from berth.cli.commands import scheduler
+from berth.cli.commands.scheduler_component import ComponentSettings
+from tests.support.command import berth
 
 FILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

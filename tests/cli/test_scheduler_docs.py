@@ -9,15 +9,16 @@ import click
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
-from berth.cli.scheduler import command
-from berth.engine.options import Options
+from berth.cli.commands.scheduler import command
+from berth.engine.state.options import Options
 from berth.kube import kinds
 from berth.kube.manifests import load, problems
-from berth.live.scheduler.desk import SchedulerSettings
-from berth.live.scheduler.machine import Scheduler
-from berth.live.scheduler.waiting import FLUSH, Backoff, State
+from berth.scheduler.desk import SchedulerSettings
+from berth.scheduler.machine import Scheduler
+from berth.scheduler.waiting import FLUSH, Backoff, State
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "scheduler.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "scheduler.md").read_text(encoding="utf-8")
 
 
 def cells(section: str) -> dict[str, str]:

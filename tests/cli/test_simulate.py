@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from berth.cli import inputs
-from berth.engine.options import Options
+from berth.cli.input import manifests
+from berth.engine.state.options import Options
 from berth.kube import workloads
-from tests.cli.command import NODES, WEB, berth, files, pod
+from tests.support.command import NODES, WEB, berth, files, pod
 
 TABLE = """\
 NAMESPACE   POD               NODE     ZONE     SCORE    OWNER
@@ -309,11 +309,11 @@ class Terminal(io.StringIO):
 def test_progress_of_reading_and_taking_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal, work that takes long enough shows how far it is."""
     shown = Terminal()
-    monkeypatch.setattr(inputs, "_SHOW_AFTER", 0.0)
-    monkeypatch.setattr(inputs, "_SHOW_EVERY", 0.0)
+    monkeypatch.setattr(manifests, "_SHOW_AFTER", 0.0)
+    monkeypatch.setattr(manifests, "_SHOW_EVERY", 0.0)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    inputs.take_in((str(files(tmp_path, NODES, WEB)),), Options())
+    manifests.take_in((str(files(tmp_path, NODES, WEB)),), Options())
     assert "reading" in shown.getvalue()
     assert "taking in" in shown.getvalue()
 
@@ -322,5 +322,5 @@ def test_no_progress_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Quick work shows nothing."""
     shown = Terminal()
     monkeypatch.setattr(sys, "stderr", shown)
-    inputs.take_in((str(files(tmp_path, NODES, WEB)),), Options())
+    manifests.take_in((str(files(tmp_path, NODES, WEB)),), Options())
     assert "reading" not in shown.getvalue()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.control_plane import KUBECTL, Up, alive, free_port, refused, up
+from tests.support.control_plane import KUBECTL, Up, alive, free_port, refused, up
 
 needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PATH")
 

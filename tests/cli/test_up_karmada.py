@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.control_plane import KUBECTL, up
+from tests.support.control_plane import KUBECTL, up
 
 needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PATH")
 

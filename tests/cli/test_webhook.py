@@ -13,14 +13,15 @@ import pytest
 from cryptography import x509
 from prometheus_client import CollectorRegistry
 
-from berth.cli.webhook import certificate, command
+from berth.cli.commands.webhook import certificate, command
 from berth.live.webhook.component import Metrics
-from tests.cli.command import berth
-from tests.cli.control_plane import free_port
-from tests.cli.webhook_process import webhook
 from tests.live.webhook.reviews import LASTING, ZONE, apart, pod, review, term
+from tests.support.command import berth
+from tests.support.control_plane import free_port
+from tests.support.paths import ROOT
+from tests.support.webhook_process import webhook
 
-PAGE = (Path(__file__).parents[2] / "docs" / "webhook.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "webhook.md").read_text(encoding="utf-8")
 EVERYWHERE = pod(affinity=apart(term(namespaceSelector={})))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from berth.controllers.disruption import DisruptionController
-from berth.machinery.contract import BUDGETS, PODS, REPLICA_SETS
-from berth.machinery.times import stamp
-from tests.controllers.script import Script, workload
+from berth.kube.times import stamp
+from berth.machines.contract import BUDGETS, PODS, REPLICA_SETS
+from tests.support.controller_script import Script, workload
 
 
 def script(pods: int, replicas: int | None = None, **spec: Any) -> Script:

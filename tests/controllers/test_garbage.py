@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.controllers.cache import Cache
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.namespaces import NamespaceController
-from berth.machinery.contract import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, Get
-from tests.controllers.script import Script
+from berth.machines.cache import Cache
+from berth.machines.contract import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, Get
+from tests.support.controller_script import Script
 
 RESOURCES = (PODS, REPLICA_SETS, DEPLOYMENTS)
 

@@ -11,8 +11,8 @@ from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
 from berth.kube.gates import FeatureGates
-from berth.machinery.contract import LEASES, NODES, PODS, Delete, Update
-from tests.controllers.script import Script, verbs
+from berth.machines.contract import LEASES, NODES, PODS, Delete, Update
+from tests.support.controller_script import Script, verbs
 
 REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"
 

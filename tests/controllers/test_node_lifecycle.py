@@ -6,9 +6,9 @@ from typing import Any
 
 from berth.controllers.node_lifecycle import NodeLifecycle
 from berth.controllers.taint_eviction import TaintEviction
-from berth.machinery.contract import LEASES, NODES, PODS
-from berth.machinery.times import micro_stamp
-from tests.controllers.script import Script
+from berth.kube.times import micro_stamp
+from berth.machines.contract import LEASES, NODES, PODS
+from tests.support.controller_script import Script
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
 CHARTS = ROOT / "deploy" / "helm"
 CHART, CONTROLLERS_CHART = CHARTS / "berth-scheduler", CHARTS / "berth-controllers"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import berth
-from berth.cli.controllers import LEASE, PORT, command
-from berth.controllers.eviction import AffinityEviction
-from berth.machinery.contract import LEASES
+from berth.cli.commands.controllers import LEASE, PORT, command
+from berth.eviction import AffinityEviction
+from berth.machines.contract import LEASES
 from berth.server.resources import BUILTIN
 from tests.deploy.rendered import (
     BASE,

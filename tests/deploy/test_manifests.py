@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 import berth
-from berth.cli.scheduler import command
+from berth.cli.commands.scheduler import command
 from berth.kube import scheduler_configuration
-from berth.live.scheduler.machine import Scheduler
-from berth.machinery.contract import LEASES, PODS
+from berth.machines.contract import LEASES, PODS
+from berth.scheduler.machine import Scheduler
 from berth.server.resources import BUILTIN
 from tests.deploy import rendered
 from tests.deploy.rendered import BASE, CHART, HELM, NAMESPACE, ONLY, Object, one, role

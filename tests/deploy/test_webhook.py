@@ -9,13 +9,14 @@ import pytest
 import yaml
 
 import berth
-from berth.cli.webhook import command
+from berth.cli.commands.webhook import command
 from berth.live.webhook.component import PATH
 from berth.live.webhook.judging import PODS
 from berth.server.resources import BUILTIN
 from tests.deploy import rendered
-from tests.deploy.rendered import CHART, HELM, KUBECTL, KUSTOMIZE, NAMESPACE, ROOT, Object
+from tests.deploy.rendered import CHART, HELM, KUBECTL, KUSTOMIZE, NAMESPACE, Object
 from tests.server.harness import Client, namespace, running
+from tests.support.paths import ROOT
 
 WEBHOOK, CERT_MANAGER = KUSTOMIZE / "webhook", KUSTOMIZE / "overlays" / "webhook-cert-manager"
 POLICY = ROOT / "deploy" / "policies" / "limit-pod-anti-affinity.yaml"

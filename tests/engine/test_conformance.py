@@ -3,14 +3,14 @@
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from berth.engine.cases import decode_case, evaluate_case
+from berth.engine.offline.cases import decode_case, evaluate_case
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "conformance"
+DATA = paths.DATA / "conformance"
 FILES = sorted(path.name for path in DATA.glob("*.jsonl.gz"))
 
 

@@ -3,13 +3,13 @@
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from berth.engine.evaluation import evaluate
+from berth.engine.placement.evaluation import evaluate
 from berth.kube.objects import Pod
-from tests import strategies
-from tests.changes import Change
-from tests.cluster import Cluster
-from tests.engine.harness import chosen_by, engine_of, fast_totals, follow, plan_of, verdict_of
 from tests.reference import evaluate_pod
+from tests.support import strategies
+from tests.support.changes import Change
+from tests.support.cluster import Cluster
+from tests.support.engine import chosen_by, engine_of, fast_totals, follow, plan_of, verdict_of
 
 History = tuple[Cluster, tuple[Change, ...]]
 

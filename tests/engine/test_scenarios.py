@@ -1,7 +1,7 @@
 import pytest
 
-from tests.engine.harness import chosen_by, engine_of, verdict_of
-from tests.scenarios import SCENARIOS, Scenario
+from tests.support.engine import chosen_by, engine_of, verdict_of
+from tests.support.scenarios import SCENARIOS, Scenario
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

@@ -8,12 +8,13 @@ import shlex
 import pytest
 import yaml
 
-from berth.engine.audit import audit
-from berth.engine.options import Options
-from berth.engine.topology import spreads
+from berth.engine.offline.audit import audit
+from berth.engine.offline.topology import spreads
+from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGates
-from tests.cli.command import Outcome, berth
-from tests.examples.landing import EXAMPLES, ROOT, Landing
+from tests.support.command import Outcome, berth
+from tests.support.example_placements import EXAMPLES, Landing
+from tests.support.paths import ROOT
 
 SHOWN: set[str] = set()
 

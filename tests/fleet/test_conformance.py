@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from berth.fleet.cases import decode_case, evaluate_case
+from tests.support.paths import DATA
 
-FOLDER = Path(__file__).parent / "conformance"
+FOLDER = DATA / "conformance-fleet"
 # How many cases there are: a file that lost some would otherwise pass unnoticed.
 FILES = {"upstream": 1198, "seed_api": 500}
 

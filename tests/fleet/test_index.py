@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.reference import workloads
+from tests.support.paths import DATA
 
 CLUSTERS = ("m1", "m2", "m3", "m4", "gone")
 LABELS: tuple[dict[str, str], ...] = (
@@ -166,7 +166,7 @@ def test_it_allows_what_the_rules_read_slowly_allow(given_bindings: list[Binding
 
 
 def test_the_slow_reading_agrees_with_the_recorded_cases() -> None:
-    path = Path(__file__).parent / "conformance" / "seed_api.jsonl.gz"
+    path = DATA / "conformance-fleet" / "seed_api.jsonl.gz"
     with gzip.open(path, "rt") as lines:
         for line in lines:
             row = json.loads(line)

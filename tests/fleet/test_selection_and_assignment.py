@@ -4,7 +4,6 @@ import gzip
 import json
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from berth.fleet.options import Options
 from berth.fleet.selection import select
 from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
+from tests.support.paths import DATA
 
-_RECORDED = Path(__file__).parent / "conformance" / "upstream.jsonl.gz"
+_RECORDED = DATA / "conformance-fleet" / "upstream.jsonl.gz"
 
 
 @cache

@@ -10,7 +10,15 @@ from berth.fleet.errors import NO_CLUSTER_FIT, UNSCHEDULABLE
 from berth.fleet.explanation import DOES_NOT_FIT, FITS, RUNS, Explanation, explain
 from berth.fleet.fleet import Fleet
 from berth.fleet.options import COMPATIBLE, Options
-from berth.fleet.simulation import PLACED, STAYS, SUSPENDED, UNPLACED, Simulation, Workload, simulate
+from berth.fleet.simulation import (
+    PLACED,
+    STAYS,
+    SUSPENDED,
+    UNPLACED,
+    Simulation,
+    Workload,
+    simulate,
+)
 from berth.kube.karmada import Binding, BindingPriority, BindingSuspension
 from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster, peers
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from berth.kube.anti_affinity import HOSTNAME, AntiAffinityLimit, excesses
-from berth.kube.objects import Affinity, LabelSelector, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from berth.kube.objects import (
+    Affinity,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    WeightedPodAffinityTerm,
+)
 
 ZONE = "topology.kubernetes.io/zone"
 EVERYONE, TEAM = LabelSelector(), LabelSelector(match_labels={"team": "a"})

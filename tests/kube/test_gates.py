@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
-from berth.kube.gates import FeatureGateError, FeatureGates, drop_disabled_fields, enabled_constraints
+from berth.kube.gates import (
+    FeatureGateError,
+    FeatureGates,
+    drop_disabled_fields,
+    enabled_constraints,
+)
 from tests.kube import written
 
 if TYPE_CHECKING:

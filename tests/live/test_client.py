@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.views import Bare, Pod
 from berth.live.client import Client
 from berth.live.connection import ConnectionSettingsError, connect
 from berth.live.errors import (
@@ -26,8 +25,9 @@ from berth.live.errors import (
     Unreachable,
     from_answer,
 )
-from berth.machinery.contract import NODES, PODS
-from tests.live.fake_api import FakeApi, Fault, serving
+from berth.machines.contract import NODES, PODS
+from berth.machines.views import Bare, Pod
+from tests.support.fake_api import FakeApi, Fault, serving
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:

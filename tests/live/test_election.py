@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from berth.live.client import Client
 from berth.live.election import Election, ElectionSettings, LeadershipLost, lead
-from tests.live.fake_api import FakeApi, Fault, Raw, serving
-from tests.live.waiting import running, until
 from tests.server import harness
+from tests.support.fake_api import FakeApi, Fault, Raw, serving
+from tests.support.waiting import running, until
 
 LEASE = ("leases", "kube-system", "berth-scheduler")
 WALL = 1_800_000_000.0

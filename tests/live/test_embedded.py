@@ -16,23 +16,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from berth.controllers.views import Bare
-from berth.live.backoff import Backoff
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError, Expired
 from berth.live.informer import Informer
-from berth.machinery.contract import Resource
+from berth.machines.backoff import Backoff
+from berth.machines.contract import Resource
+from berth.machines.views import Bare
 from berth.server import ServerSettings, prepare
-from tests.cli.control_plane import free_port
 from tests.live.test_informer import Heard
-from tests.live.waiting import running, until
+from tests.support.control_plane import free_port
+from tests.support.waiting import running, until
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
 
 async def _start(settings: ServerSettings) -> Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "berth.cli.up_server", stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL
+        sys.executable, "-m", "berth.cli.up.server", stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL
     )
     given = {
         "dataDir": str(settings.data_dir),

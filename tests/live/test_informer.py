@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from berth.controllers.views import Bare
-from berth.live.backoff import Backoff
 from berth.live.client import Client
 from berth.live.informer import Informer
-from berth.machinery.contract import NODES, Event
-from tests.live.fake_api import FakeApi, Fault, serving
-from tests.live.waiting import running, until
+from berth.machines.backoff import Backoff
+from berth.machines.contract import NODES, Event
+from berth.machines.views import Bare
+from tests.support.fake_api import FakeApi, Fault, serving
+from tests.support.waiting import running, until
 
 
 class Heard:

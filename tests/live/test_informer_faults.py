@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.views import Bare
-from berth.live.backoff import Backoff
 from berth.live.informer import Informer
-from berth.machinery.contract import NODES
-from tests.live.fake_api import serving
-from tests.live.faulty_api import Ending, FaultyApi
-from tests.live.listening import Listener
-from tests.live.waiting import running, until
+from berth.machines.backoff import Backoff
+from berth.machines.contract import NODES
+from berth.machines.views import Bare
+from tests.support.fake_api import serving
+from tests.support.faulty_api import Ending, FaultyApi
+from tests.support.listening import Listener
+from tests.support.waiting import running, until
 
 
 def world(api: FaultyApi) -> dict[str, tuple[str, str]]:

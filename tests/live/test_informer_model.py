@@ -10,14 +10,14 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.controllers.views import Bare
 from berth.kube.objects import ObjectMeta
-from berth.live.backoff import Backoff
 from berth.live.client import Frame, Page
 from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
-from berth.machinery.contract import NODES
-from tests.live.listening import Listener
+from berth.machines.backoff import Backoff
+from berth.machines.contract import NODES
+from berth.machines.views import Bare
+from tests.support.listening import Listener
 
 NAMES = ("a", "b", "c", "d")
 

@@ -6,8 +6,8 @@ import asyncio
 
 from berth.live.performing import perform
 from berth.live.ratelimit import Limiter
-from berth.machinery.contract import PODS, Evict
-from tests.live.fake_api import FakeApi, serving
+from berth.machines.contract import PODS, Evict
+from tests.support.fake_api import FakeApi, serving
 
 POST = ("POST", "/api/v1/namespaces/default/pods/p/eviction")
 

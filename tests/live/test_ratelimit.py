@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.views import Bare
 from berth.live.ratelimit import Limiter, Urgency
-from berth.machinery.contract import EVENTS, NODES, PODS
-from tests.live.fake_api import FakeApi, serving
+from berth.machines.contract import EVENTS, NODES, PODS
+from berth.machines.views import Bare
+from tests.support.fake_api import FakeApi, serving
 
 URGENT, BACKGROUND = Urgency.URGENT, Urgency.BACKGROUND
 

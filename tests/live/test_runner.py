@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.cache import Cache
-from berth.controllers.deployment import DeploymentController
+from berth.cli.commands.scheduler_shell import Shell
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
-from berth.controllers.replica_set import ReplicaSetController
-from berth.controllers.views import VIEWS
-from berth.engine.options import Options
+from berth.controllers.workloads.deployment import DeploymentController
+from berth.controllers.workloads.replica_set import ReplicaSetController
+from berth.engine.state.options import Options
 from berth.live.runner import Runner
-from berth.live.scheduler.desk import SchedulerSettings
-from berth.live.scheduler.machine import Scheduler
-from berth.live.scheduler.shell import Shell
-from berth.machinery.contract import EVENTS, PODS, Action, Create, Event, Evict, Outcome
-from tests.controllers.script import workload
-from tests.live.fake_api import FakeApi, Fault, Raw, serving
-from tests.live.waiting import running, until
+from berth.machines.cache import Cache
+from berth.machines.contract import EVENTS, PODS, Action, Create, Event, Evict, Outcome
+from berth.machines.views import VIEWS
+from berth.scheduler.desk import SchedulerSettings
+from berth.scheduler.machine import Scheduler
+from tests.support.controller_script import workload
+from tests.support.fake_api import FakeApi, Fault, Raw, serving
+from tests.support.waiting import running, until
 
 
 @asynccontextmanager

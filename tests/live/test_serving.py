@@ -22,9 +22,9 @@ from berth.live import reviews, serving
 from berth.live.client import Client
 from berth.live.reviews import Reviewer
 from berth.live.serving import Checks, ServingError, ServingSettings, serve
-from tests.live.fake_api import FakeApi, Raw
-from tests.live.fake_api import serving as serving_api
 from tests.server import harness
+from tests.support.fake_api import FakeApi, Raw
+from tests.support.fake_api import serving as serving_api
 
 PASSED = "[+]ping ok\n[+]leaderElection ok\n"
 WARNING = 'warn: some health checks cannot be excluded: no matches for "x"\n'

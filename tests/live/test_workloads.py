@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from berth.controllers.fleet import FleetScheduler, FleetSettings
-from berth.controllers.fleet.views import VIEWS
+from berth.fleet.scheduler import FleetScheduler, FleetSettings
+from berth.fleet.scheduler.views import VIEWS
 from berth.live import workloads as module
 from berth.live.fleet_listing import list_fleet
 from berth.live.runner import Runner
 from berth.live.workloads import Workloads
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
-from tests.live.fake_api import FakeApi, Fault, Raw, serving
-from tests.live.waiting import running, until
+from tests.support.fake_api import FakeApi, Fault, Raw, serving
+from tests.support.waiting import running, until
 
 NAMES = frozenset(("default-scheduler",))
 KINDS = {

@@ -1,7 +1,12 @@
 """NodeAffinity: the pod's node selector and node affinity, and the affinity the scheduler adds."""
 
 from berth.kube.objects import Affinity, Node, NodeAffinity, NodeSelector, Pod
-from berth.kube.selectors import aggregate, parse_node_selector, parse_preferred_terms, selector_from_labels
+from berth.kube.selectors import (
+    aggregate,
+    parse_node_selector,
+    parse_preferred_terms,
+    selector_from_labels,
+)
 from tests.reference.scaling import scaled
 from tests.reference.verdicts import ERROR, SKIP, SUCCESS, UNRESOLVABLE, Rejections, Scores, Status
 from tests.reference.world import World, labels_of, name_of

@@ -16,7 +16,14 @@ from tests.reference.requests import (
     taken_by,
 )
 from tests.reference.scaling import MAX_SCORE, unscaled
-from tests.reference.verdicts import SUCCESS, UNRESOLVABLE, UNSCHEDULABLE, Rejections, Scores, Status
+from tests.reference.verdicts import (
+    SUCCESS,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    Rejections,
+    Scores,
+    Status,
+)
 from tests.reference.world import Args, World, name_of
 
 TOO_MANY_PODS = "Too many pods"

@@ -1,177 +1,266 @@
-"""Groups start together or not at all, whichever API says who belongs to them."""
+"""Groups of pods: all get a node, or none does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
-import pytest
-
-from tests.builders import ZONE, PodBuilder, make_node, make_pod
-from tests.scheduler.process import Start
-from tests.scheduler.world import CUSTOM_RESOURCES, SCHEDULING, World, zoned
+from berth.machines.contract import (
+    LABELLED_POD_GROUPS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    VOLUMES,
+    Action,
+    Bind,
+    Outcome,
+)
+from tests.scheduler.story import ZONE, Story, anti, near
+from tests.scheduler.test_volumes import claim, mounts, storage_class, volume
 
 LABEL = "scheduling.x-k8s.io/pod-group"
-_GROUP = "scheduling.x-k8s.io"
 
 
-class Native:
-    """PodGroup of scheduling.k8s.io, which pods name in their spec."""
-
-    def prepare(self, world: World) -> None:
-        del world
-
-    def group(self, world: World, name: str, minimum: int) -> None:
-        spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
-        path = world.path("podgroups", prefix=f"{SCHEDULING}/v1alpha2")
-        world.make(path, {"metadata": {"name": name}, "spec": spec})
-
-    def member(self, world: World, group: str, builder: PodBuilder) -> None:
-        world.pod(builder, schedulingGroup={"podGroupName": group})
+def gang(story: Story, name: str, minimum: int) -> None:
+    policy = {"gang": {"minCount": minimum}}
+    story.create(POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}})
 
 
-class Labelled:
-    """PodGroup of scheduling.x-k8s.io, a custom resource, which pods name in a label."""
-
-    def prepare(self, world: World) -> None:
-        names = {
-            "plural": "podgroups",
-            "singular": "podgroup",
-            "kind": "PodGroup",
-            "listKind": "PodGroupList",
-        }
-        spec = {"type": "object", "properties": {"minMember": {"type": "integer"}}}
-        schema = {"type": "object", "properties": {"spec": spec}}
-        version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-        body = {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"podgroups.{_GROUP}"},
-            "spec": {"group": _GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
-        }
-        world.make(CUSTOM_RESOURCES, body)
-        path = world.path("podgroups", prefix=f"/apis/{_GROUP}/v1alpha1")
-        world.until(lambda: world.client.get(path).status == 200, "the custom resource is served")
-
-    def group(self, world: World, name: str, minimum: int) -> None:
-        path = world.path("podgroups", prefix=f"/apis/{_GROUP}/v1alpha1")
-        body = {"apiVersion": f"{_GROUP}/v1alpha1", "kind": "PodGroup"}
-        world.make(path, {**body, "metadata": {"name": name}, "spec": {"minMember": minimum}})
-
-    def member(self, world: World, group: str, builder: PodBuilder) -> None:
-        world.pod(builder.labels({LABEL: group}))
+def member(story: Story, name: str, group: str = "ring", **spec: Any) -> None:
+    story.pod(name, schedulingGroup={"podGroupName": group}, **spec)
 
 
-Kind = Native | Labelled
-both_kinds = pytest.mark.parametrize("kind", [Native(), Labelled()], ids=["native", "labelled"])
+def test_a_group_is_placed_as_a_whole() -> None:
+    story = Story()
+    story.nodes("n1", "n2")
+    gang(story, "ring", 3)
+    for name in ("a", "b"):
+        member(story, name)
+    story.settle()
+    assert story.bindings == []
+    assert story.condition("a") == ("Unschedulable", "waiting for pods of group default/ring: 2 of 3 exist")
+    member(story, "c")
+    story.settle()
+    assert len(story.bindings) == 3
 
 
-@contextmanager
-def scheduling(world: World, start: Start, kind: Kind) -> Iterator[None]:
-    kind.prepare(world)
-    with start():
-        yield
+def test_a_group_that_cannot_fit_holds_nothing() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 3)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    assert story.bindings == []
+    story.pod("alone", cpu="4")
+    story.settle()
+    assert story.node_of("alone") == "n1"
+    reason, message = story.condition("a") or ("", "")
+    assert reason == "Unschedulable"
+    assert message.startswith("pod group default/ring needs 3 of 3 pods placed together: 0/1 nodes")
 
 
-def members(
-    world: World, kind: Kind, group: str, count: int, *, first: int = 0, together: bool = False
-) -> list[str]:
-    """Pods of one core each; together they want to be in one zone, and rather on fast nodes."""
-    names = [f"{group}-{number}" for number in range(first, first + count)]
-    for name in names:
-        pod = make_pod(name).labels(app=group).requests(cpu="1")
-        if together:
-            pod = pod.affinity_to(app=group, topology=ZONE).prefers_nodes(weight=100, fast="yes")
-        kind.member(world, group, pod)
-    return names
+def test_a_group_is_tried_again_when_there_is_room() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 3)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    story.nodes("n2")
+    story.advance(2)
+    assert len(story.bindings) == 3
 
 
-@both_kinds
-def test_a_group_that_fits_starts(world: World, start: Start, kind: Kind) -> None:
-    """All members get a node."""
-    world.nodes(*(make_node(name).capacity(cpu="2") for name in ("n1", "n2")))
-    with scheduling(world, start, kind):
-        kind.group(world, "train", 3)
-        names = members(world, kind, "train", 3)
-
-        assert set(world.placed(*names)) == set(names)
-
-
-@both_kinds
-def test_a_group_waits_for_its_members(world: World, start: Start, kind: Kind) -> None:
-    """Two of three are no group, however much room there is."""
-    world.nodes(make_node("n1"))
-    with scheduling(world, start, kind):
-        kind.group(world, "train", 3)
-        early = members(world, kind, "train", 2)
-        world.passed_over(*early)
-        late = members(world, kind, "train", 1, first=2)
-
-        assert set(world.placed(*early, *late).values()) == {"n1"}
+def test_pods_wait_for_the_group_to_be_created() -> None:
+    story = Story()
+    story.nodes("n1")
+    member(story, "a")
+    story.settle()
+    assert story.condition("a") == ("Unschedulable", "waiting for pod group default/ring to be created")
+    gang(story, "ring", 1)
+    story.settle()
+    assert story.node_of("a") == "n1"
 
 
-@both_kinds
-def test_a_group_that_cannot_fit_holds_nothing(world: World, start: Start, kind: Kind) -> None:
-    """Not one member is placed, others use the room, and the group starts when there is enough."""
-    world.nodes(make_node("n1").capacity(cpu="2"))
-    with scheduling(world, start, kind):
-        kind.group(world, "train", 3)
-        names = members(world, kind, "train", 3)
-        world.passed_over(*names)
-        world.pod(make_pod("single").requests(cpu="2"))
-        assert world.bound("single") == "n1"
-        world.nodes(make_node("n2").capacity(cpu="2"))
-        world.passed_over(*names)
-        world.nodes(make_node("n3").capacity(cpu="2"))
-
-        assert sorted(world.placed(*names).values()) in (["n2", "n2", "n3"], ["n2", "n3", "n3"])
+def test_a_basic_group_places_its_pods_one_by_one() -> None:
+    story = Story()
+    story.nodes("n1")
+    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    story.create(POD_GROUPS, {"metadata": {"name": "ring"}, "spec": spec})
+    member(story, "a", cpu="4")
+    member(story, "b", cpu="4")
+    story.settle()
+    assert [name for name, _ in story.bindings] == ["a"]
 
 
-@both_kinds
-def test_two_groups_do_not_block_each_other(world: World, start: Start, kind: Kind) -> None:
-    """There is room for one of them: one starts, the other waits as a whole and follows."""
-    world.nodes(make_node("n1").capacity(cpu="3"))
-    with scheduling(world, start, kind):
-        kind.group(world, "red", 2)
-        kind.group(world, "blue", 2)
-        for number in range(2):
-            members(world, kind, "red", 1, first=number)
-            members(world, kind, "blue", 1, first=number)
-        groups = {group: [f"{group}-0", f"{group}-1"] for group in ("red", "blue")}
-
-        def started() -> list[str]:
-            return [group for group, names in groups.items() if all(map(world.node_of, names))]
-
-        (first,) = world.until(started, "one group has started")
-        (second,) = groups.keys() - {first}
-        world.passed_over(*groups[second])
-        for name in groups[first]:
-            world.delete_pod(name)
-
-        assert set(world.placed(*groups[second]).values()) == {"n1"}
+def test_the_label_and_its_custom_resource_do_the_same() -> None:
+    story = Story()
+    story.nodes("n1")
+    story.create(LABELLED_POD_GROUPS, {"metadata": {"name": "ring"}, "spec": {"minMember": 2}})
+    story.pod("a", labels={LABEL: "ring"})
+    story.settle()
+    assert story.bindings == []
+    story.pod("b", labels={LABEL: "ring"})
+    story.settle()
+    assert story.landing == {"a": "n1", "b": "n1"}
 
 
-@both_kinds
-def test_a_group_that_keeps_to_itself_starts_in_one_zone(world: World, start: Start, kind: Kind) -> None:
-    """The first member must not choose a zone in which the others find no room."""
-    world.nodes(zoned("n1", "a").capacity(cpu="2").labels(fast="yes"), zoned("n2", "b").capacity(cpu="3"))
-    with scheduling(world, start, kind):
-        kind.group(world, "train", 3)
-        names = members(world, kind, "train", 3, together=True)
+def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    assert len(story.bindings) == 2
+    story.nodes("n2")
+    story.advance(2)
+    assert len(story.bindings) == 3
 
-        assert set(world.placed(*names).values()) == {"n2"}
+
+def test_a_group_that_must_be_together_starts_together() -> None:
+    """No pod of it runs yet, so each would be missing the others."""
+    story = Story()
+    story.zoned(n1="a", n2="a", n3="b", n4="b")
+    gang(story, "ring", 4)
+    for name in ("w", "x"):
+        member(story, name, cpu="3", labels={"app": "left"}, affinity=near("right"))
+    for name in ("y", "z"):
+        member(story, name, cpu="1", labels={"app": "right"}, affinity=near("right"))
+    story.settle()
+    zones = {"n1": "a", "n2": "a", "n3": "b", "n4": "b"}
+    assert len(story.bindings) == 4
+    assert len({zones[node] for _, node in story.bindings}) == 1
 
 
-def test_groups_may_be_introduced_later(world: World, start: Start) -> None:
-    """The custom resource need not be there when the scheduler starts."""
-    kind = Labelled()
-    world.nodes(make_node("n1").capacity(cpu="2"))
-    with start():
-        world.settled()
-        kind.prepare(world)
-        kind.group(world, "train", 3)
-        names = members(world, kind, "train", 3)
-        world.passed_over(*names)
-        world.nodes(make_node("n2").capacity(cpu="1"))
+def test_the_first_pod_does_not_lead_the_group_into_a_domain_that_is_too_small() -> None:
+    """The emptiest node is in a zone with room for one; the group goes where all fit."""
+    story = Story()
+    story.zoned(lonely="a", n1="b", n2="b", n3="b")
+    for node in ("n1", "n2", "n3"):
+        story.running(f"filler-{node}", node)
+    gang(story, "ring", 3)
+    for name in ("x", "y", "z"):
+        member(story, name, cpu="3", labels={"app": "ring"}, affinity=near("ring", ZONE))
+    story.settle()
+    assert sorted(node for _, node in story.bindings) == ["n1", "n2", "n3"]
 
-        assert sorted(world.placed(*names).values()) == ["n1", "n1", "n2"]
+
+def test_members_that_exclude_each_other_need_a_node_each() -> None:
+    story = Story()
+    story.nodes("n1", "n2")
+    gang(story, "ring", 3)
+    for name in ("x", "y", "z"):
+        member(story, name, labels={"app": "ring"}, affinity=anti("ring"))
+    story.settle()
+    assert story.bindings == []
+    story.nodes("n3")
+    story.advance(2)
+    assert sorted(node for _, node in story.bindings) == ["n1", "n2", "n3"]
+
+
+def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    failed: list[str] = []
+
+    def refuse(action: Action) -> Outcome | None:
+        if isinstance(action, Bind) and action.name == "b" and not failed:
+            failed.append(action.name)
+            return Outcome(at=story.now, code=429, message="busy")
+        return None
+
+    story.refuse = refuse
+    member(story, "a")
+    member(story, "b")
+    story.advance(5)
+    assert story.landing == {"a": "n1", "b": "n1"}
+
+
+def test_a_group_that_loses_a_pod_waits_for_another() -> None:
+    story = Story()
+    gang(story, "ring", 2)
+    member(story, "a")
+    member(story, "b")
+    story.settle()
+    story.leave("b")
+    story.nodes("n1")
+    story.advance(5)
+    assert story.bindings == []
+    member(story, "c")
+    story.advance(5)
+    assert story.landing == {"a": "n1", "c": "n1"}
+
+
+def test_a_gated_member_does_not_count() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    member(story, "a")
+    member(story, "b", schedulingGates=[{"name": "g"}])
+    story.settle()
+    assert story.bindings == []
+    story.change(PODS, "b", {"spec": {"schedulingGates": None}})
+    story.settle()
+    assert len(story.bindings) == 2
+
+
+def test_members_that_want_the_same_volume_do_not_fit_together() -> None:
+    """What one member is promised the other cannot have; nothing is promised if not all fit."""
+    story = Story()
+    story.nodes("n1", "n2")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    for name in ("c1", "c2"):
+        claim(story, name, "local")
+    volume(story, "pv1", "n1", "local")
+    gang(story, "ring", 2)
+    member(story, "a", volumes=mounts("c1"))
+    member(story, "b", volumes=mounts("c2"))
+    story.settle()
+    assert "didn't find available persistent volumes" in (story.condition("a") or ("", ""))[1]
+    assert "claimRef" not in story.get(VOLUMES, "pv1")["spec"]
+    volume(story, "pv2", "n2", "local")
+    story.advance(5)
+    claimed = {story.get(VOLUMES, name)["spec"]["claimRef"]["name"] for name in ("pv1", "pv2")}
+    assert claimed == {"c1", "c2"}
+
+
+def test_a_group_that_needs_fewer_pods_now_is_tried_again() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 3)
+    for name in ("a", "b", "c"):
+        member(story, name, cpu="2")
+    story.settle()
+    story.change(POD_GROUPS, "ring", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
+    story.advance(3)
+    assert len(story.bindings) == 2
+
+
+def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -> None:
+    story = Story()
+    story.nodes("n1")
+    gang(story, "ring", 1)
+    member(story, "big", cpu="9")
+    member(story, "picky", nodeSelector={"gpu": "yes"})
+    story.settle()
+    assert "node affinity/selector" in (story.condition("picky") or ("", ""))[1]
+    story.change(NODES, "n1", {"metadata": {"labels": {"gpu": "yes"}}}, "")
+    story.advance(3)
+    assert story.node_of("picky") == "n1"
+
+
+def test_a_pod_that_moves_to_another_group_no_longer_counts_in_the_first() -> None:
+    story = Story()
+    story.nodes("n1")
+    for name in ("one", "two"):
+        story.create(LABELLED_POD_GROUPS, {"metadata": {"name": name}, "spec": {"minMember": 2}})
+    story.running("a", "n1", labels={LABEL: "one"})
+    story.change(PODS, "a", {"metadata": {"labels": {LABEL: "two"}}})
+    story.pod("b", labels={LABEL: "one"})
+    story.settle()
+    assert story.node_of("b") is None
+    story.pod("c", labels={LABEL: "two"})
+    story.settle()
+    assert story.node_of("c") == "n1"

@@ -1,160 +1,217 @@
-"""Pods go where their volumes are, or say where volumes shall be made."""
+"""Pods whose claims wait for a node: the claim is told, and the pod is bound when the claim is."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.builders import HOSTNAME, ZONE, PodBuilder, make_pod
-from tests.scheduler.world import CORE, STORAGE, World, zoned
-from tests.server.harness import Json
+from berth.engine.state.options import Options
+from berth.machines.contract import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
+from tests.scheduler.story import HOST, Story
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-_SIZE = {"storage": "1Gi"}
-
-
-def two_zones(world: World) -> None:
-    world.nodes(zoned("n1", "a"), zoned("n2", "b"))
+SELECTED = "volume.kubernetes.io/selected-node"
 
 
-def storage_class(world: World, mode: str) -> str:
-    name = f"{world.namespace}-{mode.lower()}"
-    body = {"metadata": {"name": name}, "provisioner": "example.com/disks", "volumeBindingMode": mode}
-    world.make(f"{STORAGE}/storageclasses", body)
-    return name
+def storage_class(story: Story, name: str = "fast", provisioner: str = "csi.example.com") -> None:
+    mode = "WaitForFirstConsumer"
+    story.create(
+        STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+    )
 
 
-def claim(world: World, name: str = "data", **spec: Any) -> Json:
-    full = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": _SIZE}, **spec}
-    return world.make(world.path("persistentvolumeclaims"), {"metadata": {"name": name}, "spec": full})
-
-
-def volume(world: World, claimed: Json, *, labels: dict[str, str] | None = None, **spec: Any) -> str:
-    """A volume made for a claim."""
-    name = f"pv-{claimed['metadata']['uid']}"
-    reference = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": world.namespace,
-        "name": claimed["metadata"]["name"],
-        "uid": claimed["metadata"]["uid"],
+def claim(story: Story, name: str = "data", storage: str = "fast") -> None:
+    spec = {
+        "storageClassName": storage,
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
     }
-    body = {
-        "metadata": {"name": name, "labels": labels or {}},
-        "spec": {
-            "capacity": _SIZE,
-            "accessModes": ["ReadWriteOnce"],
-            "csi": {"driver": "example.com", "volumeHandle": name},
-            "storageClassName": claimed["spec"].get("storageClassName", ""),
-            "claimRef": reference,
-            **spec,
-        },
+    story.create(CLAIMS, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Pending"}})
+
+
+def volume(story: Story, name: str, node: str, storage: str = "fast") -> None:
+    on_node = {"key": HOST, "operator": "In", "values": [node]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}}
+    spec = {
+        "storageClassName": storage,
+        "capacity": {"storage": "2Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "nodeAffinity": affinity,
     }
-    world.make(f"{CORE}/persistentvolumes", body)
-    world.patch(f"{CORE}/persistentvolumes/{name}/status", {"status": {"phase": "Bound"}})
-    return name
+    story.create(VOLUMES, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}})
 
 
-def bind(world: World, claimed: Json, volume_name: str) -> None:
-    """What the volume controller does when a claim has its volume."""
-    path = world.path("persistentvolumeclaims", claimed["metadata"]["name"])
-    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
-    world.patch(path, {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume_name}})
-    status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": _SIZE}
-    world.patch(f"{path}/status", {"status": status})
+def bind_claim(story: Story, name: str, volume_name: str) -> None:
+    """What a provisioner and the volume controller do."""
+    uid = story.get(CLAIMS, name)["metadata"]["uid"]
+    reference = {"namespace": "default", "name": name, "uid": uid}
+    story.change(VOLUMES, volume_name, {"spec": {"claimRef": reference}, "status": {"phase": "Bound"}})
+    done = {"pv.kubernetes.io/bind-completed": "yes"}
+    change: dict[str, Any] = {
+        "metadata": {"annotations": done},
+        "spec": {"volumeName": volume_name},
+        "status": {"phase": "Bound"},
+    }
+    story.change(CLAIMS, name, change)
 
 
-def only_on(*nodes: str) -> dict[str, Any]:
-    expression = {"key": HOSTNAME, "operator": "In", "values": list(nodes)}
-    return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+def mounts(name: str = "data") -> list[dict[str, Any]]:
+    return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
 
 
-def with_claim(builder: PodBuilder, world: World, name: str = "data") -> str:
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
-    return world.pod(builder, volumes=volumes)
+def selected_node(story: Story, name: str = "data") -> str | None:
+    node: str | None = story.get(CLAIMS, name)["metadata"].get("annotations", {}).get(SELECTED)
+    return node
 
 
-def test_a_pod_goes_where_its_volume_can_be_used(scheduled: World) -> None:
-    """The node affinity of a bound volume is a rule like the pod's own."""
-    two_zones(scheduled)
-    data = claim(scheduled, storageClassName="")
-    bind(scheduled, data, volume(scheduled, data, **only_on("n2")))
-    with_claim(make_pod("db"), scheduled)
-
-    assert scheduled.bound("db") == "n2"
-
-
-def test_a_pod_goes_to_the_zone_of_its_volume(scheduled: World) -> None:
-    """Older volumes say it with a label."""
-    two_zones(scheduled)
-    data = claim(scheduled, storageClassName="")
-    bind(scheduled, data, volume(scheduled, data, labels={ZONE: "b"}))
-    with_claim(make_pod("db"), scheduled)
-
-    assert scheduled.bound("db") == "n2"
+def test_a_bound_volume_decides_the_node() -> None:
+    story = Story()
+    story.nodes("n1", "n2")
+    storage_class(story)
+    claim(story)
+    volume(story, "pv", "n2")
+    bind_claim(story, "data", "pv")
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert story.landing == {"p": "n2"}
 
 
-def test_a_volume_out_of_reach_is_a_reason(scheduled: World) -> None:
-    """The pod waits, says why, and is placed on the node that joins with access to it."""
-    two_zones(scheduled)
-    data = claim(scheduled, storageClassName="")
-    bind(scheduled, data, volume(scheduled, data, **only_on("n3")))
-    with_claim(make_pod("db"), scheduled)
-    message = scheduled.refused("db")
-    assert "2 node(s) didn't match PersistentVolume's node affinity" in message
-    scheduled.nodes(zoned("n3", "c"))
-
-    assert scheduled.bound("db") == "n3"
-
-
-def test_a_missing_claim_is_a_reason(scheduled: World) -> None:
-    """And the claim that comes at last is what the pod waited for."""
-    two_zones(scheduled)
-    with_claim(make_pod("db"), scheduled)
-    assert 'persistentvolumeclaim "data" not found' in scheduled.refused("db")
-    data = claim(scheduled, storageClassName="")
-    bind(scheduled, data, volume(scheduled, data, **only_on("n1")))
-
-    assert scheduled.bound("db") == "n1"
+def test_a_missing_claim_is_a_reason() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    story.pod("p", volumes=mounts("nowhere"))
+    story.settle()
+    assert 'persistentvolumeclaim "nowhere" not found' in (story.condition("p") or ("", ""))[1]
+    claim(story, "nowhere")
+    story.advance(2)
+    assert selected_node(story, "nowhere") == "n1"
 
 
-def test_a_claim_that_is_bound_by_others_is_waited_for(scheduled: World) -> None:
-    """An unbound claim of a class that binds at once is not the scheduler's to decide."""
-    two_zones(scheduled)
-    data = claim(scheduled, storageClassName=storage_class(scheduled, "Immediate"))
-    with_claim(make_pod("db"), scheduled)
-    assert "pod has unbound immediate PersistentVolumeClaims" in scheduled.refused("db")
-    bind(scheduled, data, volume(scheduled, data, **only_on("n2")))
-
-    assert scheduled.bound("db") == "n2"
-
-
-def selected_node(world: World) -> str | None:
-    found = world.get(world.path("persistentvolumeclaims", "data"))
-    annotations: dict[str, str] = found["metadata"].get("annotations") or {}
-    return annotations.get(SELECTED_NODE)
+def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.advance(30)
+    assert selected_node(story) == "n1"
+    assert story.bindings == []
+    volume(story, "pv", "n1")
+    bind_claim(story, "data", "pv")
+    story.settle()
+    assert story.landing == {"p": "n1"}
 
 
-def test_a_claim_that_waits_for_its_consumer_is_told_the_node(scheduled: World) -> None:
-    """The pod is bound only after the volume was made there."""
-    two_zones(scheduled)
-    data = claim(scheduled, storageClassName=storage_class(scheduled, "WaitForFirstConsumer"))
-    with_claim(make_pod("db").node_selector({ZONE: "b"}), scheduled)
-    scheduled.until(lambda: selected_node(scheduled) == "n2", "the claim is told n2")
-    scheduled.passed_over("db")
-    bind(scheduled, data, volume(scheduled, data, **only_on("n2")))
+def test_a_pod_that_waits_for_its_volume_counts_on_its_node() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", cpu="3", volumes=mounts())
+    story.settle()
+    story.pod("q", cpu="3")
+    story.settle()
+    assert story.bindings == []
 
-    assert scheduled.bound("db") == "n2"
+
+def test_a_provisioner_that_gives_up_makes_the_pod_be_placed_anew() -> None:
+    """It takes the node's name off the claim."""
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert selected_node(story) == "n1"
+    story.nodes("n2")
+    story.change(CLAIMS, "data", {"metadata": {"annotations": {SELECTED: None}}})
+    story.settle()
+    assert story.bindings == []
+    story.advance(2)
+    assert selected_node(story) in ("n1", "n2")
 
 
-def test_the_pod_that_waits_for_its_volume_keeps_its_room(scheduled: World) -> None:
-    """Nobody else gets it meanwhile."""
-    scheduled.nodes(zoned("n1", "a").capacity(cpu="2"))
-    data = claim(scheduled, storageClassName=storage_class(scheduled, "WaitForFirstConsumer"))
-    with_claim(make_pod("db").requests(cpu="2"), scheduled)
-    scheduled.until(lambda: selected_node(scheduled) == "n1", "the claim is told n1")
-    scheduled.pod(make_pod("web").requests(cpu="1"))
-    scheduled.refused("web", "1 Insufficient cpu")
-    bind(scheduled, data, volume(scheduled, data, **only_on("n1")))
+def test_waiting_for_a_volume_has_an_end() -> None:
+    story = Story(volume_timeout=60.0)
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.advance(61)
+    assert story.events("FailedScheduling")[-1].startswith("binding rejected: binding volumes: timed out")
 
-    assert scheduled.bound("db") == "n1"
-    assert scheduled.node_of("web") is None
+
+def test_a_volume_that_is_there_is_promised_to_the_claim() -> None:
+    """Nobody provisions for this class: the volume is told whom it belongs to."""
+    story = Story()
+    story.nodes("n1", "n2")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    claim(story, "data", "local")
+    volume(story, "pv", "n2", "local")
+    story.pod("p", volumes=mounts())
+    story.settle()
+    reference = story.get(VOLUMES, "pv")["spec"]["claimRef"]
+    assert (reference["namespace"], reference["name"]) == ("default", "data")
+    assert reference["uid"] == story.get(CLAIMS, "data")["metadata"]["uid"]
+    bind_claim(story, "data", "pv")
+    story.settle()
+    assert story.landing == {"p": "n2"}
+
+
+def test_a_deleted_pod_gives_its_volume_back() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    claim(story, "one", "local")
+    claim(story, "two", "local")
+    volume(story, "pv", "n1", "local")
+    story.pod("p", volumes=mounts("one"))
+    story.settle()
+    story.pod("q", volumes=mounts("two"))
+    story.settle()
+    assert "claimRef" in story.get(VOLUMES, "pv")["spec"]
+    assert story.condition("q") is not None
+    story.leave("p")
+    story.change(VOLUMES, "pv", {"spec": {"claimRef": None}})
+    story.advance(10)
+    assert story.get(VOLUMES, "pv")["spec"]["claimRef"]["name"] == "two"
+    assert story.names(PODS) == ["q"]
+
+
+def test_a_volume_that_was_taken_meanwhile_is_left_alone() -> None:
+    """The watch lags: the volume belongs to somebody else by now."""
+    story = Story()
+    story.nodes("n1")
+    storage_class(story, "local", "kubernetes.io/no-provisioner")
+    claim(story, "data", "local")
+    volume(story, "pv", "n1", "local")
+    story.held.add(VOLUMES)
+    theirs = {"namespace": "other", "name": "theirs", "uid": "u"}
+    story.change(VOLUMES, "pv", {"spec": {"claimRef": theirs}, "status": {"phase": "Bound"}})
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert story.get(VOLUMES, "pv")["spec"]["claimRef"] == theirs
+    assert story.landing == {"p": None}
+
+
+def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
+    story = Story()
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    story.drop_node("n1")
+    volume(story, "pv", "n1")
+    bind_claim(story, "data", "pv")
+    story.settle()
+    assert story.bindings == []
+
+
+def test_a_profile_without_volume_binding_binds_at_once() -> None:
+    story = Story(profiles={"berth": Options(disabled=frozenset({"VolumeBinding"}))})
+    story.nodes("n1")
+    storage_class(story)
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert story.landing == {"p": "n1"}

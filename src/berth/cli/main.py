@@ -12,17 +12,23 @@ from berth.cli.lazy_group import LazyGroup
 
 # Name -> module of the command, and the line `--help` shows, so that showing it needs no import.
 _COMMANDS = {
-    "evaluate": ("berth.cli.evaluate", "Judge cases: JSON lines in, JSON lines out."),
-    "simulate": ("berth.cli.simulate", "Place the pending pods of manifests onto their nodes."),
-    "explain": ("berth.cli.explain", "Say why a pod fits where it fits, and what would help."),
-    "audit": ("berth.cli.audit", "Find the running pods that break a rule, and who would be evicted."),
-    "scheduler": ("berth.cli.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
-    "webhook": ("berth.cli.webhook", "Check pods before an API server stores them."),
-    "controllers": ("berth.cli.controllers", "Evict running pods whose required rules stop holding."),
-    "fleet": ("berth.cli.fleet", "Place workloads over clusters, for Karmada."),
-    "up": ("berth.cli.up", "Run a Kubernetes control plane with hollow nodes."),
-    "demo": ("berth.cli.demonstration", "Show what Berth does on a small built-in cluster."),
-    "completion": ("berth.cli.completion", "Print the completion script for a shell."),
+    "evaluate": ("berth.cli.commands.evaluate", "Judge cases: JSON lines in, JSON lines out."),
+    "simulate": ("berth.cli.commands.simulate", "Place the pending pods of manifests onto their nodes."),
+    "explain": ("berth.cli.commands.explain", "Say why a pod fits where it fits, and what would help."),
+    "audit": (
+        "berth.cli.commands.audit",
+        "Find the running pods that break a rule, and who would be evicted.",
+    ),
+    "scheduler": ("berth.cli.commands.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
+    "webhook": ("berth.cli.commands.webhook", "Check pods before an API server stores them."),
+    "controllers": (
+        "berth.cli.commands.controllers",
+        "Evict running pods whose required rules stop holding.",
+    ),
+    "fleet": ("berth.cli.fleet.command", "Place workloads over clusters, for Karmada."),
+    "up": ("berth.cli.up.command", "Run a Kubernetes control plane with hollow nodes."),
+    "demo": ("berth.cli.commands.demo", "Show what Berth does on a small built-in cluster."),
+    "completion": ("berth.cli.commands.completion", "Print the completion script for a shell."),
 }
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141

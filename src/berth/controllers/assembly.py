@@ -8,28 +8,28 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from berth.controllers.cache import Cache
-from berth.controllers.cron_job import CronJobController
-from berth.controllers.daemon_set import DaemonSetController
-from berth.controllers.deployment import DeploymentController
 from berth.controllers.disruption import DisruptionController
-from berth.controllers.eviction import AffinityEviction, EvictionSettings, Metrics, Tell
-from berth.controllers.eviction.decisions import silent
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.pods import Kubelets, Pace
 from berth.controllers.hollow.registration import Registration
-from berth.controllers.job import JobController
 from berth.controllers.namespaces import NamespaceController
 from berth.controllers.node_lifecycle import NodeLifecycle
 from berth.controllers.propagation import ClusterEviction, PropagationController, UnmatchedPolicies
-from berth.controllers.replica_set import ReplicaSetController
-from berth.controllers.stateful_set import StatefulSetController
 from berth.controllers.taint_eviction import TaintEviction
-from berth.controllers.views import VIEWS, Bare
-from berth.engine.options import Options
+from berth.controllers.workloads.cron_job import CronJobController
+from berth.controllers.workloads.daemon_set import DaemonSetController
+from berth.controllers.workloads.deployment import DeploymentController
+from berth.controllers.workloads.job import JobController
+from berth.controllers.workloads.replica_set import ReplicaSetController
+from berth.controllers.workloads.stateful_set import StatefulSetController
+from berth.engine.state.options import Options
+from berth.eviction import AffinityEviction, EvictionSettings, Metrics, Tell
+from berth.eviction.decisions import silent
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.machinery.contract import EVENTS, POLICIES, Controller, RawObject, Resource
+from berth.machines.cache import Cache
+from berth.machines.contract import EVENTS, POLICIES, Controller, RawObject, Resource
+from berth.machines.views import VIEWS, Bare
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.cache import controller_of, key_of
-from berth.controllers.conditions import FALSE, TRUE, Conditions
-from berth.controllers.machine import Machine
-from berth.controllers.patches import status_patch
-from berth.controllers.pods import is_finished, is_ready, is_terminating
-from berth.controllers.views import Budget, Meta, Pod, Workload
 from berth.kube.selectors import parse_label_selector
 from berth.kube.shares import resolved
-from berth.machinery.contract import (
+from berth.kube.times import seconds
+from berth.machines.cache import controller_of, key_of
+from berth.machines.conditions import FALSE, TRUE, Conditions
+from berth.machines.contract import (
     BUDGETS,
     DEPLOYMENTS,
     PODS,
@@ -26,7 +23,10 @@ from berth.machinery.contract import (
     Key,
     RawObject,
 )
-from berth.machinery.times import seconds
+from berth.machines.controller import Machine
+from berth.machines.patches import status_patch
+from berth.machines.pods import is_finished, is_ready, is_terminating
+from berth.machines.views import Budget, Meta, Pod, Workload
 
 # An eviction whose pod is still there after this long did not happen.
 EVICTION_TIMEOUT = 120.0

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.controllers.machine import describe
-from berth.controllers.pods import raw_owner
-from berth.controllers.views import Bare, Meta, Owner
-from berth.machinery.contract import (
+from berth.machines.contract import (
     DELETED,
     Action,
     Delete,
@@ -24,8 +21,11 @@ from berth.machinery.contract import (
     RawObject,
     Resource,
 )
-from berth.machinery.queue import Queue
-from berth.machinery.story import Story
+from berth.machines.controller import describe
+from berth.machines.pods import raw_owner
+from berth.machines.queue import Queue
+from berth.machines.story import Story
+from berth.machines.views import Bare, Meta, Owner
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from berth.controllers.cache import Cache
-from berth.controllers.machine import Machine
-from berth.controllers.views import Namespace
-from berth.machinery.contract import (
+from berth.machines.cache import Cache
+from berth.machines.contract import (
     ADDED,
     DELETED,
     EVENTS,
@@ -24,6 +22,8 @@ from berth.machinery.contract import (
     Resource,
     Update,
 )
+from berth.machines.controller import Machine
+from berth.machines.views import Namespace
 
 FINALIZER = "kubernetes"
 

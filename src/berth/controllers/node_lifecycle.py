@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.cache import Cache
-from berth.controllers.conditions import raw
-from berth.controllers.machine import Machine
-from berth.controllers.patches import patch
-from berth.controllers.pods import condition, is_ready
-from berth.controllers.views import Condition, Node, Pod, Taint
-from berth.machinery.contract import (
+from berth.kube.times import stamp
+from berth.machines.cache import Cache
+from berth.machines.conditions import raw
+from berth.machines.contract import (
     DELETED,
     LEASES,
     NODES,
@@ -25,7 +22,10 @@ from berth.machinery.contract import (
     Patch,
     RawObject,
 )
-from berth.machinery.times import stamp
+from berth.machines.controller import Machine
+from berth.machines.patches import patch
+from berth.machines.pods import condition, is_ready
+from berth.machines.views import Condition, Node, Pod, Taint
 
 LEASE_NAMESPACE = "kube-node-lease"
 GRACE = 40.0

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.cache import Cache
-from berth.controllers.machine import Machine
-from berth.controllers.pods import is_finished, is_terminating, pod_condition
-from berth.controllers.views import Node, Pod, Taint
 from berth.engine.rules.taint_toleration import tolerates
-from berth.machinery.contract import (
+from berth.kube.times import seconds, stamp
+from berth.machines.cache import Cache
+from berth.machines.contract import (
     DELETED,
     NODES,
     PODS,
@@ -24,8 +22,10 @@ from berth.machinery.contract import (
     Key,
     Patch,
 )
-from berth.machinery.recorder import NORMAL
-from berth.machinery.times import seconds, stamp
+from berth.machines.controller import Machine
+from berth.machines.pods import is_finished, is_terminating, pod_condition
+from berth.machines.recorder import NORMAL
+from berth.machines.views import Node, Pod, Taint
 
 # A node may be on its way: pods without one are given this long.
 ORPHAN_GRACE = 20.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from berth.engine.arrays import BoolArray, grown
+from berth.engine.state.arrays import BoolArray, grown
 from berth.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 

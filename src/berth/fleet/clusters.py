@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Int64Array, grown
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable

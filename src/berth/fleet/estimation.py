@@ -16,13 +16,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, Int64Array, grown
+from berth.engine.state.arrays import BoolArray, Int64Array, grown
 from berth.kube import quantity
-from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended, is_huge_page
+from berth.kube.resource_names import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    is_extended,
+    is_huge_page,
+)
 
 if TYPE_CHECKING:
     from berth.fleet.clusters import Clusters
-    from berth.kube.karmada import AllocatableModeling, Binding, Cluster, ResourceModel, ResourceSummary
+    from berth.kube.karmada import (
+        AllocatableModeling,
+        Binding,
+        Cluster,
+        ResourceModel,
+        ResourceSummary,
+    )
     from berth.kube.objects import RawQuantity, ResourceList
 
 UNLIMITED = 2**31 - 1

@@ -16,7 +16,7 @@ from berth.kube.quantity import QuantityError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.engine.arrays import Int64Array
+    from berth.engine.state.arrays import Int64Array
     from berth.fleet.fleet import Fleet
     from berth.fleet.placing import Attempt, Decision
     from berth.kube.karmada import Binding, TargetCluster

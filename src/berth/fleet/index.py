@@ -3,7 +3,7 @@
 It has the parts proposal 521 lists, on the engine's match index, which finds which label sets a
 term selects and which terms select a label set:
 
-* postings: the label sets of :class:`berth.engine.matching.MatchIndex`, and the bindings of each;
+* postings: the label sets of :class:`berth.engine.state.matching.MatchIndex`, and the bindings of each;
 * topology by binding: the cluster slots of an `Entry`;
 * owners by topology: for each anti-affinity term, where its owners are (`Tally`);
 * memoised forbidden sets: for each term asked about, where the workloads it selects are (`Tally`).
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.matching import LabelSet, MatchIndex, Term
 
 if TYPE_CHECKING:
-    from berth.engine.arrays import BoolArray
+    from berth.engine.state.arrays import BoolArray
     from berth.fleet.terms import Rules, WorkloadRule
 
 # Where a workload counts for affinity, where for anti-affinity, and what it is being evicted from.

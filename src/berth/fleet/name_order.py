@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import Int64Array
+from berth.engine.state.arrays import Int64Array
 
 if TYPE_CHECKING:
     from berth.fleet.clusters import Clusters

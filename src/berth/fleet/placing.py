@@ -18,7 +18,7 @@ from berth.fleet.times import reschedule_required
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.engine.arrays import BoolArray, Int64Array
+    from berth.engine.state.arrays import BoolArray, Int64Array
     from berth.fleet.clusters import Clusters
     from berth.fleet.rules.base import Ask, Objection
     from berth.fleet.terms import WorkloadRule

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.cluster_affinity import matching
 from berth.fleet.estimation import estimate
 from berth.fleet.name_order import name_ranks

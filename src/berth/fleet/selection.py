@@ -22,7 +22,7 @@ from berth.kube.karmada import DUPLICATED, Placement
 from berth.kube.quantity import QuantityError
 
 if TYPE_CHECKING:
-    from berth.engine.arrays import BoolArray, Int64Array
+    from berth.engine.state.arrays import BoolArray, Int64Array
     from berth.fleet.clusters import Clusters
     from berth.fleet.options import Options
     from berth.kube.karmada import Binding

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import IndexArray, Int64Array
+from berth.engine.state.arrays import IndexArray, Int64Array
 from berth.fleet.errors import SCHEDULER_ERROR, PlacementError
 
 if TYPE_CHECKING:

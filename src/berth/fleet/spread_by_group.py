@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import IndexArray, Int64Array
+from berth.engine.state.arrays import IndexArray, Int64Array
 from berth.fleet.errors import SCHEDULER_ERROR, PlacementError
 from berth.fleet.ranking import in_order
 from berth.fleet.spread_domains import domains

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.errors import SCHEDULER_ERROR, PlacementError
 from berth.fleet.spread_by_cluster import no_room
 from berth.fleet.spread_by_group import TOO_FEW_CLUSTERS, Demand, Members, too_few

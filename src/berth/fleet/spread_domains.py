@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, grown
+from berth.engine.state.arrays import BoolArray, grown
 from berth.fleet.topology import domains_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray
+from berth.engine.state.arrays import BoolArray
 
 _IMPOSSIBLE = -(2**62)
 # Beyond this many states, or with weights beyond an int64, groups are taken by weight alone: it takes many

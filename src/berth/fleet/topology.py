@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray
+from berth.engine.state.arrays import BoolArray
 from berth.fleet.terms import CLUSTER
 
 if TYPE_CHECKING:

@@ -24,7 +24,14 @@ from berth.kube import yaml_reader
 from berth.kube.decoding import DecodeError, convert, unknown_field
 from berth.kube.defaults import merge_affinity_keys
 from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
-from berth.kube.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodAffinity
+from berth.kube.objects import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+)
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
 # Where rules stand in a pod.

@@ -28,7 +28,14 @@ from berth.kube.objects import (
     Workload,
     WorkloadSpec,
 )
-from berth.kube.ownership import Ownership, has_succeeded, is_active, is_finished, owner_key, ownership
+from berth.kube.ownership import (
+    Ownership,
+    has_succeeded,
+    is_active,
+    is_finished,
+    owner_key,
+    ownership,
+)
 from berth.kube.pod_templates import (
     REVISION_HASH,
     TEMPLATE_HASH,

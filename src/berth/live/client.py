@@ -20,7 +20,7 @@ import msgspec
 
 from berth.live.errors import ApiError, Silent, Status, Unreachable, from_answer, from_status
 from berth.live.ratelimit import Limiter, Urgency
-from berth.machinery.contract import EVENTS, MERGE, PODS, RawObject, Resource
+from berth.machines.contract import EVENTS, MERGE, PODS, RawObject, Resource
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer

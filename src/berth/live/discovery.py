@@ -8,7 +8,7 @@ import msgspec
 
 from berth.live.client import Client
 from berth.live.errors import NotFound
-from berth.machinery.contract import Resource
+from berth.machines.contract import Resource
 
 _NEEDED = frozenset({"list", "watch", "delete"})
 _WATCHED = frozenset({"list", "watch"})

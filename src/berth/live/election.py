@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from berth.kube.times import micro_stamp
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
-from berth.machinery.contract import LEASES, RawObject
-from berth.machinery.times import micro_stamp
+from berth.machines.contract import LEASES, RawObject
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2

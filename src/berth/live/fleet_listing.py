@@ -10,7 +10,7 @@ from berth.kube.manifests import Manifest, listed
 from berth.live.discovery import find
 from berth.live.errors import ApiError
 from berth.live.listing import Lister, Listing, ListingError
-from berth.machinery.contract import (
+from berth.machines.contract import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     CLUSTERS,
@@ -22,7 +22,7 @@ from berth.machinery.contract import (
 if TYPE_CHECKING:
     from berth.live.client import Client
     from berth.live.listing import Progress
-    from berth.machinery.contract import Resource
+    from berth.machines.contract import Resource
 
 REQUIRED = (CLUSTERS, RESOURCE_BINDINGS)
 _OTHERS = (CLUSTER_BINDINGS, POLICIES, CLUSTER_POLICIES, NAMESPACES)

@@ -12,7 +12,7 @@ from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.live.informer import Informer
 from berth.live.runner import Runner
-from berth.machinery.contract import CUSTOM_RESOURCES, Controller, Event, Resource
+from berth.machines.contract import CUSTOM_RESOURCES, Controller, Event, Resource
 
 _log = logging.getLogger(__name__)
 _SETTLE = 0.5  # seconds between a definition and its resource being served

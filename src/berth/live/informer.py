@@ -19,10 +19,10 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from berth.kube.objects import ObjectMeta
-from berth.live.backoff import Backoff
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
 from berth.live.errors import ApiError, Expired, NotFound, Silent, TooManyRequests, Unreachable
-from berth.machinery.contract import ADDED, DELETED, MODIFIED, Event, Key, Resource
+from berth.machines.backoff import Backoff
+from berth.machines.contract import ADDED, DELETED, MODIFIED, Event, Key, Resource
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from berth.live.errors import (
     Unauthorized,
     Unreachable,
 )
-from berth.machinery.contract import (
+from berth.machines.contract import (
     BUDGETS,
     CLAIMS,
     CRON_JOBS,

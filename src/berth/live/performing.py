@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from berth.live.client import Client
 from berth.live.errors import ApiError
-from berth.machinery.contract import (
+from berth.machines.contract import (
     Action,
     Bind,
     Create,

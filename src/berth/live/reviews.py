@@ -14,7 +14,7 @@ import msgspec
 
 from berth.live.client import Client
 from berth.live.errors import ApiError
-from berth.machinery.contract import RawObject
+from berth.machines.contract import RawObject
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

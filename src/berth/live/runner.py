@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 from berth.live.client import EVERYTHING, Client, Selection
 from berth.live.informer import Informer
 from berth.live.performing import perform
-from berth.machinery.contract import Action, Controller, Event, Evict, Outcome, Resource
+from berth.machines.contract import Action, Controller, Event, Evict, Outcome, Resource
 
 _log = logging.getLogger(__name__)
 

@@ -18,13 +18,13 @@ from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
 from berth.live.growing import Bare
 from berth.live.logs import say
-from berth.machinery.contract import CLUSTER_BINDINGS, DELETED, RESOURCE_BINDINGS, Controller, Event
+from berth.machines.contract import CLUSTER_BINDINGS, DELETED, RESOURCE_BINDINGS, Controller, Event
 
 if TYPE_CHECKING:
     from berth.live.client import Client
     from berth.live.informer import Informer
     from berth.live.runner import Runner
-    from berth.machinery.contract import Resource
+    from berth.machines.contract import Resource
 
 Kind = tuple[str, str]  # apiVersion and kind
 

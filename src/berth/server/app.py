@@ -16,7 +16,16 @@ from berth.server.documents import Documents
 from berth.server.errors import ApiError
 from berth.server.journal import JournalError
 from berth.server.replies import Reply, of_error, send_reply
-from berth.server.requests import Address, Message, Receive, Request, Scope, Send, parse_path, parse_query
+from berth.server.requests import (
+    Address,
+    Message,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    parse_path,
+    parse_query,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,17 @@ import msgspec
 
 from berth.kube.objects import RawObject
 from berth.server.journal import Batch, Journal, Row
-from berth.server.log import ADDED, DELETED, MODIFIED, NO_LABELS, Event, EventLog, Key, Listener, Record
+from berth.server.log import (
+    ADDED,
+    DELETED,
+    MODIFIED,
+    NO_LABELS,
+    Event,
+    EventLog,
+    Key,
+    Listener,
+    Record,
+)
 
 Fields = Callable[[RawObject], Mapping[str, str]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.machinery.contract import (
+from berth.machines.contract import (
     CLUSTER_BINDINGS,
     DEPLOYMENTS,
     JOBS,
@@ -15,7 +15,7 @@ from berth.machinery.contract import (
     Create,
 )
 from tests.controllers.propagation.world import FLINK, World, select
-from tests.controllers.script import verbs
+from tests.support.controller_script import verbs
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

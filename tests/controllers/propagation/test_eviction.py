@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from berth.machinery.contract import CLUSTERS, RESOURCE_BINDINGS
-from berth.machinery.times import stamp
+from berth.kube.times import stamp
+from berth.machines.contract import CLUSTERS, RESOURCE_BINDINGS
 from tests.controllers.propagation.world import World
-from tests.controllers.script import Raw
+from tests.support.controller_script import Raw
 
 TAINT = {"key": "down", "effect": "NoExecute"}
 

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from berth.controllers.propagation import ClusterEviction, PropagationController, UnmatchedPolicies
-from berth.machinery.contract import (
+from berth.machines.contract import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     DEPLOYMENTS,
@@ -19,7 +19,7 @@ from berth.machinery.contract import (
     STATEFUL_SETS,
     Resource,
 )
-from tests.controllers.script import Raw, Script, workload
+from tests.support.controller_script import Raw, Script, workload
 
 FLINK = Resource("flink.apache.org", "v1beta1", "flinkdeployments", "FlinkDeployment")
 KINDS = (DEPLOYMENTS, STATEFUL_SETS, JOBS, SERVICES, NAMESPACES, FLINK)

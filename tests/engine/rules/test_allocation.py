@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from berth.engine.cluster import Cluster as EngineCluster
-from berth.engine.options import Options
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
 from berth.engine.rules.allocation import balance_of, shape_table
+from berth.engine.state.cluster import Cluster as EngineCluster
+from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod, RawQuantity, ResourceRequirements
-from tests import strategies
-from tests.builders import make_node, make_pod
-from tests.cluster import Cluster
-from tests.engine.harness import chosen_by, engine_of, plan_of, verdict_of
 from tests.reference import Args, evaluate_pod
+from tests.support import strategies
+from tests.support.builders import make_node, make_pod
+from tests.support.cluster import Cluster
+from tests.support.engine import chosen_by, engine_of, plan_of, verdict_of
 
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", GPU, "ephemeral-storage", "pods", "example.com/none")

@@ -1,10 +1,10 @@
 import pytest
 
-from berth.engine.options import Options
+from berth.engine.state.options import Options
 from berth.kube.defaults import default_node
 from berth.kube.objects import PersistentVolumeClaim
-from tests.builders import make_node, make_pod, make_selector
-from tests.storage import (
+from tests.support.builders import make_node, make_pod, make_selector
+from tests.support.storage import (
     Stored,
     causes,
     cluster_with,

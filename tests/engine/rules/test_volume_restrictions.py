@@ -1,13 +1,13 @@
 import numpy as np
 
-from berth.engine.absence import Absence, Leavers
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import PodLeft, VolumesChanged
-from berth.engine.plan import plan_for
+from berth.engine.placement.plan import plan_for
 from berth.engine.rules.base import UNSCHEDULABLE
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import PodDeleted, VolumesChanged
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.defaults import created
-from tests.builders import PodBuilder, make_node, make_pod
-from tests.storage import (
+from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.storage import (
     causes,
     class_of,
     cluster_with,
@@ -74,8 +74,8 @@ def test_only_the_node_of_the_user_is_free_if_the_user_were_gone() -> None:
     run(cluster, USER.on("b"))
     plan = plan_for(cluster, class_of(cluster, POD))
     rule = next(rule for rule in plan.topology_rules if rule.name == "VolumeRestrictions")
-    leavers = Leavers(cluster, np.array([cluster.pods.index["default/user"]], dtype=np.intp))
-    gone = Absence(leavers, np.ones(1, dtype=np.bool_))
+    leavers = RemovablePods(cluster, np.array([cluster.pods.index["default/user"]], dtype=np.intp))
+    gone = HypotheticalRemoval(leavers, np.ones(1, dtype=np.bool_))
 
     (refusal,) = rule.refusals(np.arange(2, dtype=np.intp), gone)
     assert [cluster.nodes.names[slot] for slot in refusal.slots] == ["a"]
@@ -86,7 +86,7 @@ def test_it_helps_when_the_last_user_leaves() -> None:
     run(cluster, USER.on("a"))
     plan = plan_for(cluster, class_of(cluster, POD))
     rule = next(rule for rule in plan.topology_rules if rule.name == "VolumeRestrictions")
-    left = PodLeft(class_of(cluster, USER), 0)
+    left = PodDeleted(class_of(cluster, USER), 0)
 
     assert not rule.helped_by(left)
     assert rule.helped_by(VolumesChanged())

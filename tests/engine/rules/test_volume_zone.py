@@ -1,7 +1,7 @@
 import pytest
 
-from tests.builders import ZONE, make_node, make_pod
-from tests.storage import causes, cluster_with, feasible, make_claim, make_volume, message
+from tests.support.builders import ZONE, make_node, make_pod
+from tests.support.storage import causes, cluster_with, feasible, make_claim, make_volume, message
 
 BETA_ZONE, REGION = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/region"
 NODES = (

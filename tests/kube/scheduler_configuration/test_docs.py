@@ -1,12 +1,12 @@
 """docs/scheduler-configuration.md says what there is."""
 
 import re
-from pathlib import Path
 
 from berth.kube.scheduler_configuration import read, wire
 from berth.kube.scheduler_configuration.plugins import KNOWN, POINTS
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[3] / "docs" / "scheduler-configuration.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "scheduler-configuration.md").read_text(encoding="utf-8")
 
 
 def test_the_example_is_good() -> None:

@@ -13,11 +13,12 @@ from berth.kube.decoding import convert
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
 from berth.kube.validation import validate_pod
+from tests.support import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DATA = Path(__file__).parents[2] / "data" / "conformance"
+DATA = paths.DATA / "conformance"
 VALIDATION = DATA / "validation.jsonl.gz"
 OTHERS = sorted(set(DATA.glob("*.jsonl.gz")) - {VALIDATION})
 

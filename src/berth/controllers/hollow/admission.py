@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.controllers.node_matching import matches_node
-from berth.controllers.views import Node, Pod
-from berth.engine.nodes import ANY_IP, HostPort
-from berth.engine.requests import PODS, pod_requests, units_of
 from berth.engine.rules import node_affinity, node_ports, taint_toleration
+from berth.engine.state.nodes import ANY_IP, HostPort
+from berth.engine.state.requests import PODS, pod_requests, units_of
 from berth.kube.gates import FeatureGates
 from berth.kube.resource_names import is_extended
+from berth.machines.views import Node, Pod
 
 
 @dataclass(frozen=True, slots=True)

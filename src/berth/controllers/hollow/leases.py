@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.controllers.cache import Cache
 from berth.controllers.hollow import is_hollow
-from berth.controllers.views import Node
-from berth.machinery.contract import (
+from berth.kube.times import micro_stamp
+from berth.machines.cache import Cache
+from berth.machines.contract import (
     DELETED,
     LEASES,
     NODES,
@@ -25,7 +25,7 @@ from berth.machinery.contract import (
     Resource,
     Update,
 )
-from berth.machinery.times import micro_stamp
+from berth.machines.views import Node
 
 NAMESPACE = "kube-node-lease"
 INTERVAL, DURATION = 12.0, 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from berth.controllers.hollow import LABEL
-from berth.machinery.contract import RawObject
-from berth.machinery.times import stamp
+from berth.kube.times import stamp
+from berth.machines.contract import RawObject
 
 VERSION = "v1.36.4"
 REGION, ZONE, RACK = "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "rack"

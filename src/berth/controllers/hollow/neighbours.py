@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from berth.controllers.hollow.admission import Rejected, failed
-from berth.controllers.views import Namespace, Node, Pod
-from berth.engine.cluster import Cluster, pod_name
-from berth.engine.execution import AFFINITY, ANTI_AFFINITY, breaches_among, is_in_the_way
-from berth.engine.options import HOSTNAME, Options
+from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, breaches_among, is_in_the_way
 from berth.engine.rules import inter_pod_affinity
+from berth.engine.state.cluster import Cluster, pod_name
+from berth.engine.state.options import HOSTNAME, Options
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError
 from berth.kube.gates import FeatureGates
+from berth.machines.views import Namespace, Node, Pod
 
 
 def rejection(

@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from berth.controllers.cache import Cache, key_of
 from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
-from berth.controllers.machine import Machine
-from berth.controllers.pods import created_at, is_finished, is_terminating, phase, pod_condition
-from berth.controllers.views import Namespace, Node, Pod
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.machinery.contract import (
+from berth.kube.times import seconds
+from berth.machines.cache import Cache, key_of
+from berth.machines.contract import (
     DELETED,
     NAMESPACES,
     NODES,
@@ -32,8 +30,10 @@ from berth.machinery.contract import (
     Patch,
     RawObject,
 )
-from berth.machinery.recorder import WARNING
-from berth.machinery.times import seconds
+from berth.machines.controller import Machine
+from berth.machines.pods import created_at, is_finished, is_terminating, phase, pod_condition
+from berth.machines.recorder import WARNING
+from berth.machines.views import Namespace, Node, Pod
 
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"

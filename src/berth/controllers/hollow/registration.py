@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from berth.controllers.cache import Cache
 from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.manifests import ready_conditions, registered
-from berth.controllers.machine import Machine
-from berth.controllers.pods import condition
-from berth.controllers.views import Node
-from berth.machinery.contract import (
+from berth.machines.cache import Cache
+from berth.machines.contract import (
     DELETED,
     NODES,
     STRATEGIC,
@@ -22,6 +19,9 @@ from berth.machinery.contract import (
     Patch,
     RawObject,
 )
+from berth.machines.controller import Machine
+from berth.machines.pods import condition
+from berth.machines.views import Node
 
 
 class Registration(Machine):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.controllers.views import Pod
 from berth.kube.objects import Container
-from berth.machinery.contract import RawObject
-from berth.machinery.times import stamp
+from berth.kube.times import stamp
+from berth.machines.contract import RawObject
+from berth.machines.views import Pod
 
 _EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 

@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 
 from berth.controllers.propagation.replicas import replicas_of
-from berth.controllers.views import Binding, Meta, Policy
 from berth.kube.annotations import AnnotationError
 from berth.kube.decoding import DecodeError, convert
 from berth.kube.karmada import Placement, binding_name
 from berth.kube.workload_annotations import annotated_affinity, effective_placement
-from berth.machinery.contract import (
+from berth.machines.contract import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     POLICIES,
@@ -27,6 +26,7 @@ from berth.machinery.contract import (
     RawObject,
     Resource,
 )
+from berth.machines.views import Binding, Meta, Policy
 
 POLICY_ID = "propagationpolicy.karmada.io/permanent-id"
 CLUSTER_POLICY_ID = "clusterpropagationpolicy.karmada.io/permanent-id"

@@ -12,14 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from berth.controllers.cache import Cache, controller_of
-from berth.controllers.machine import Machine
-from berth.controllers.patches import patch
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
-from berth.controllers.propagation.matching import best, is_reserved, is_skipped, policy_fit, preempts
-from berth.controllers.views import Binding, Meta, Policy, PriorityClass
-from berth.machinery.contract import (
+from berth.controllers.propagation.matching import (
+    best,
+    is_reserved,
+    is_skipped,
+    policy_fit,
+    preempts,
+)
+from berth.machines.cache import Cache, controller_of
+from berth.machines.contract import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     DELETED,
@@ -33,7 +36,10 @@ from berth.machinery.contract import (
     Key,
     Resource,
 )
-from berth.machinery.recorder import NORMAL, WARNING
+from berth.machines.controller import Machine
+from berth.machines.patches import patch
+from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.views import Binding, Meta, Policy, PriorityClass
 
 CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
 LAZY = "Lazy"

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from berth.controllers.cache import Cache
-from berth.controllers.machine import Machine
-from berth.controllers.patches import patch
-from berth.controllers.pods import condition
-from berth.controllers.views import Binding, MemberCluster, Taint
 from berth.engine.rules.taint_toleration import NO_EXECUTE, tolerates
 from berth.kube.karmada import Placement
 from berth.kube.objects import Toleration
-from berth.machinery.contract import (
+from berth.kube.times import seconds, stamp
+from berth.machines.cache import Cache
+from berth.machines.contract import (
     CLUSTER_BINDINGS,
     CLUSTERS,
     DELETED,
@@ -30,8 +27,11 @@ from berth.machinery.contract import (
     Key,
     RawObject,
 )
-from berth.machinery.recorder import NORMAL
-from berth.machinery.times import seconds, stamp
+from berth.machines.controller import Machine
+from berth.machines.patches import patch
+from berth.machines.pods import condition
+from berth.machines.recorder import NORMAL
+from berth.machines.views import Binding, MemberCluster, Taint
 
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 SETTLE = 5.0  # seconds a task is kept once the workload has its new place

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.controllers.views import Meta, Policy
 from berth.kube.karmada import ResourceSelector
 from berth.kube.selectors import parse_label_selector
-from berth.machinery.contract import Resource
+from berth.machines.contract import Resource
+from berth.machines.views import Meta, Policy
 
 # How closely a selector fits, from not at all to by name.
 MISMATCH, EVERYTHING, BY_LABELS, BY_NAME = range(4)

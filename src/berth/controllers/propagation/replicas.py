@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.controllers.views import Job, Pod, Workload
 from berth.kube.decoding import DecodeError, convert
 from berth.kube.objects import PodSpec, RawObject, ResourceList, ResourceRequirements
 from berth.kube.pod_resources import aggregate
 from berth.kube.quantity import QuantityError, read
-from berth.machinery.contract import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from berth.machines.contract import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from berth.machines.views import Job, Pod, Workload
 
 _SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 

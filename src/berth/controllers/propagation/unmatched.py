@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.cache import Cache
-from berth.controllers.machine import Machine
 from berth.controllers.propagation.matching import fit, is_reserved
-from berth.controllers.views import Policy
 from berth.kube.karmada import ResourceSelector
-from berth.machinery.contract import (
+from berth.machines.cache import Cache
+from berth.machines.contract import (
     CLUSTER_POLICIES,
     DELETED,
     POLICIES,
@@ -18,7 +16,9 @@ from berth.machinery.contract import (
     Key,
     Resource,
 )
-from berth.machinery.recorder import WARNING
+from berth.machines.controller import Machine
+from berth.machines.recorder import WARNING
+from berth.machines.views import Policy
 
 GRACE = 5.0  # seconds: a policy often arrives just before what it is for
 REASON = "NoResourceMatched"

@@ -19,8 +19,8 @@ from berth.engine.rules.volume_restrictions import VolumeRestrictions
 from berth.engine.rules.volume_zone import VolumeZone
 
 if TYPE_CHECKING:
-    from berth.engine.cluster import Cluster
-    from berth.engine.podclass import PodClass
+    from berth.engine.state.cluster import Cluster
+    from berth.engine.state.pod_class import PodClass
 
 NODE_RULES: tuple[type[NodeRule], ...] = (
     NodeUnschedulable,

@@ -13,12 +13,12 @@ from math import sqrt
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, FloatArray, Int64Array, Slots
-from berth.engine.nodes import NodeTable
-from berth.engine.options import Options
-from berth.engine.podclass import PodClass
-from berth.engine.requests import CPU, EPHEMERAL, MEMORY, is_scalar
 from berth.engine.rules.base import MAX_SCORE
+from berth.engine.state.arrays import BoolArray, FloatArray, Int64Array, Slots
+from berth.engine.state.nodes import NodeTable
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import CPU, EPHEMERAL, MEMORY, is_scalar
 from berth.kube.resource_names import is_extended
 
 _POINT_SCALE = MAX_SCORE // 10  # points of a shape score from 0 to 10

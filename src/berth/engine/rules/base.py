@@ -3,7 +3,7 @@
 A rule compiled for a pod class is asked four questions: which nodes are feasible (a vector),
 how good each one is (a vector), why a node is refused (in words), and whether a running pod is
 in violation: that is the third one, asked about the pod's own node with the pod itself taken out
-of the counts (`berth.engine.violations`).
+of the counts (`berth.engine.offline.violations`).
 
 There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
 only asked again for nodes that changed.  A `TopologyRule` depends on counts over domains that
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
-from berth.engine.happenings import Change
+from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
+from berth.engine.state.cluster_events import ClusterEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.engine.absence import Absence
-    from berth.engine.cluster import Cluster
-    from berth.engine.podclass import PodClass
+    from berth.engine.state.cluster import Cluster
+    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+    from berth.engine.state.pod_class import PodClass
 
 UNSCHEDULABLE = "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
@@ -137,15 +137,15 @@ class Rule:
             for cause in rejection.causes or rejection.reasons:
                 yield Finding(self.name, rejection.reasons[0], cause, self.path)
 
-    def helped_by(self, change: Change) -> bool:
-        """Whether a node that was refused may be feasible after a change; see `berth.engine.hints`.
+    def helped_by(self, change: ClusterEvent) -> bool:
+        """Whether a node that was refused may be feasible after a change; see `placement.queueing_hints`.
 
         The cluster may have seen later changes, too. Not to know is to say yes.
         """
         del change
         return True
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         """Which of these nodes are refused, each judged as if its own pods in `gone` had left it.
 
         This is right for rules that do not look at other pods; the others answer for themselves.
@@ -172,7 +172,7 @@ class NodeRule(Rule):
     def feasible(self, slots: Slots) -> BoolArray:
         raise NotImplementedError
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         return super().refusals(slots[~self.feasible(slots)], gone)
 
     def raw(self, slots: Slots) -> IntArray:
@@ -204,14 +204,14 @@ class TopologyRule(Rule):
         helpers: The kinds of change that may help a pod this rule refused.
     """
 
-    helpers: ClassVar[tuple[type[Change], ...]] = get_args(Change)
+    helpers: ClassVar[tuple[type[ClusterEvent], ...]] = get_args(ClusterEvent)
 
     def block(self, out: Int32Array) -> None:
         """Set BLOCKED in `out` for every node that is refused."""
         raise NotImplementedError
 
     def bars(self, slot: int) -> bool:
-        """True only if the node at `slot` is refused now; a quick look for `berth.engine.hints`."""
+        """True only if the node at `slot` is refused now; a quick look for `placement.queueing_hints`."""
         del slot
         return False
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.arrays import IntArray, Slots
 from berth.engine.rules.base import MAX_SCORE, NodeRule, Rejection
+from berth.engine.state.arrays import IntArray, Slots
 
 _MIN_BYTES = 23 * 1024 * 1024
 _MAX_BYTES_PER_CONTAINER = 1000 * 1024 * 1024

@@ -13,25 +13,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.absence import Absence
-from berth.engine.arrays import BoolArray, IndexArray, Int32Array, Int64Array
-from berth.engine.cluster import Cluster
-from berth.engine.counts import Counter
-from berth.engine.happenings import (
-    OF_NODES,
-    OF_PODS,
-    Change,
-    NamespaceChanged,
-    NodeCame,
-    NodeChanged,
-    NodeLeft,
-    PodCame,
-    PodLeft,
-)
-from berth.engine.matching import LabelSet, MatchIndex, Term
-from berth.engine.nodes import PODS_ROW
-from berth.engine.options import Options
-from berth.engine.podclass import OwnedTerm, PodClass
 from berth.engine.rules.base import (
     MAX_SCORE,
     PROCEED,
@@ -44,7 +25,32 @@ from berth.engine.rules.base import (
     Status,
     TopologyRule,
 )
-from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where, spread_over_nodes, summed
+from berth.engine.rules.vectors import (
+    FeasibleDomains,
+    Projection,
+    blocked_where,
+    spread_over_nodes,
+    summed,
+)
+from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import (
+    OF_NODES,
+    OF_PODS,
+    ClusterEvent,
+    NamespaceUpdated,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+)
+from berth.engine.state.counts import Counter
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.nodes import PODS_ROW
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import OwnedTerm, PodClass
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -78,7 +84,7 @@ def avoided_by(term: Term, theirs: LabelSet, options: Options) -> bool:
 
 class InterPodAffinity(TopologyRule):
     name = "InterPodAffinity"
-    helpers = (PodLeft, PodCame, NodeCame, NodeChanged, NodeLeft, NamespaceChanged)
+    helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, NamespaceUpdated)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -236,23 +242,23 @@ class InterPodAffinity(TopologyRule):
                 return True
         return bool(self._required) and not self.is_first and not self._has_peers(slot)
 
-    def helped_by(self, change: Change) -> bool:
+    def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, OF_PODS):
             return not change.pod_class.is_known or self._helped_by_pod(change)
         if isinstance(change, OF_NODES):
             return self._helped_by_node(change)
-        return isinstance(change, NamespaceChanged)
+        return isinstance(change, NamespaceUpdated)
 
-    def _helped_by_pod(self, change: PodLeft | PodCame) -> bool:
-        if isinstance(change, PodLeft):
+    def _helped_by_pod(self, change: PodDeleted | PodAdded) -> bool:
+        if isinstance(change, PodDeleted):
             return self._loses(change.pod_class, change.slot)
         touches = change.pod_class.touches
         return bool(touches) and any(counter in touches for counter in self._affinity_counts.values())
 
-    def _helped_by_node(self, change: NodeCame | NodeChanged | NodeLeft) -> bool:
-        if isinstance(change, NodeCame):  # it may have come back with pods that are wanted
+    def _helped_by_node(self, change: NodeAdded | NodeUpdated | NodeDeleted) -> bool:
+        if isinstance(change, NodeAdded):  # it may have come back with pods that are wanted
             return self.nodes.requested.item(PODS_ROW, change.slot) > 0 and self._has_peers(change.slot)
-        if isinstance(change, NodeChanged):
+        if isinstance(change, NodeUpdated):
             return change.labels and self._moved(change)
         return change.old is None or self._without(change.old.metadata.labels or {})
 
@@ -286,7 +292,7 @@ class InterPodAffinity(TopologyRule):
         groups = (self._anti_counts, self._existing_counts)
         return domain > 0 and not any(key in g and g[key].counts.item(domain) > 0 for g in groups)
 
-    def _moved(self, change: NodeChanged) -> bool:
+    def _moved(self, change: NodeUpdated) -> bool:
         """Whether the node, and so the pods on it, stands in other domains now."""
         before, after = change.old.metadata.labels or {}, self.nodes.labels[change.slot] or {}
         groups = (self._affinity_counts, self._anti_counts, self._existing_counts)
@@ -371,7 +377,7 @@ class InterPodAffinity(TopologyRule):
                 if objection := self._objection(slot, key, owners):
                     yield Finding(self.name, REASON_EXISTING, objection, path, execution, of_peer=True)
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         if self._required:
             missing = self._misses_peers(slots, gone)
             yield Refusal(slots[missing], UNRESOLVABLE, (REASON_AFFINITY,))
@@ -387,7 +393,7 @@ class InterPodAffinity(TopologyRule):
             yield Refusal(slots[objects], UNSCHEDULABLE, (reason,))
             slots = slots[~objects]
 
-    def _misses_peers(self, slots: IndexArray, gone: Absence) -> BoolArray:
+    def _misses_peers(self, slots: IndexArray, gone: HypotheticalRemoval) -> BoolArray:
         missing, nobody = np.zeros((2, len(slots)), dtype=np.bool_)
         nobody[:] = all(self.pod_class.label_set in term.selected for term, _ in self._required)
         for key, counter in self._affinity_counts.items():

@@ -13,12 +13,17 @@ from itertools import chain
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray
-from berth.engine.cluster import Cluster
-from berth.engine.columns import LabelColumn
-from berth.engine.matching import LabelSet, Term
-from berth.engine.podclass import OwnedTerm, PodClass
-from berth.engine.rules.inter_pod_affinity import as_incoming, avoided_by, reads_everywhere, wanted_by
+from berth.engine.rules.inter_pod_affinity import (
+    as_incoming,
+    avoided_by,
+    reads_everywhere,
+    wanted_by,
+)
+from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.columns import LabelColumn
+from berth.engine.state.matching import LabelSet, Term
+from berth.engine.state.pod_class import OwnedTerm, PodClass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,22 +45,22 @@ class Standing:
     peers: IndexArray
 
 
-def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[LastingAffinity]:
+def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[ExecutionAffinity]:
     """The rules of running pods that may be about pods with these labels."""
     indexed = (pod_class for term in theirs.terms for pod_class in term.owners)
     # A term that is read as if it covered every namespace is not indexed as such.
     unindexed = (
         pod_class
         for pod_class in cluster.enduring
-        for owned in pod_class.lasting_terms
+        for owned in pod_class.execution_terms
         if reads_everywhere(owned, pod_class.options)
     )
     for pod_class in dict.fromkeys(chain(indexed, unindexed)):
-        if pod_class.running and pod_class.lasting_terms:
-            yield LastingAffinity(cluster, pod_class)
+        if pod_class.running and pod_class.execution_terms:
+            yield ExecutionAffinity(cluster, pod_class)
 
 
-class LastingAffinity:
+class ExecutionAffinity:
     """The execution-time terms of one class.
 
     Attributes:

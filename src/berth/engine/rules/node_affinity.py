@@ -11,11 +11,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change, NodeChanged
-from berth.engine.nodes import NodeTable
-from berth.engine.podclass import PodClass
 from berth.engine.rules.base import (
     ERROR,
     PROCEED,
@@ -27,6 +22,11 @@ from berth.engine.rules.base import (
     Status,
     scale_to_max,
 )
+from berth.engine.state.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.nodes import NodeTable
+from berth.engine.state.pod_class import PodClass
 from berth.kube import objects
 from berth.kube.selectors import (
     NodeTerm,
@@ -158,8 +158,8 @@ class NodeAffinity(NodeRule):
             enforced.matches(labels, name) for enforced in self._enforced
         )
 
-    def helped_by(self, change: Change) -> bool:
-        if not (isinstance(change, NodeChanged) and change.labels):
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if not (isinstance(change, NodeUpdated) and change.labels):
             return False
         old = change.old.metadata
         return not self._matches(old.labels or {}, old.name or "")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, Slots
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change
-from berth.engine.podclass import PodClass
 from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
+from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent
+from berth.engine.state.pod_class import PodClass
 
 REASON = "node(s) didn't match the requested node name"
 
@@ -31,7 +31,7 @@ class NodeName(NodeRule):
     def admits(self, slot: int) -> bool:
         return not self._wanted or self.nodes.names[slot] == self._wanted
 
-    def helped_by(self, change: Change) -> bool:
+    def helped_by(self, change: ClusterEvent) -> bool:
         del change
         return False  # a node never changes its name, and whether one that came is right, `admits` says
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.absence import Absence
-from berth.engine.arrays import BoolArray, IndexArray, Slots
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change, PodLeft
-from berth.engine.nodes import HostPort
-from berth.engine.podclass import PodClass
 from berth.engine.rules.base import PROCEED, SKIPPED, UNSCHEDULABLE, NodeRule, Refusal, Rejection
+from berth.engine.state.arrays import BoolArray, IndexArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, PodDeleted
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+from berth.engine.state.nodes import HostPort
+from berth.engine.state.pod_class import PodClass
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -47,8 +47,8 @@ class NodePorts(NodeRule):
             for ip, column in self.nodes.ports.get((port.protocol, port.port), {}).items()
         )
 
-    def helped_by(self, change: Change) -> bool:
-        if not isinstance(change, PodLeft):
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if not isinstance(change, PodDeleted):
             return False
         freed = any(
             (port.protocol, port.port) == (other.protocol, other.port) and port.conflicts(other.ip)
@@ -65,7 +65,7 @@ class NodePorts(NodeRule):
         causes = tuple(f"host port {p.port}/{p.protocol} on {p.ip} is in use" for p in taken)
         return Rejection(self.name, UNSCHEDULABLE, (REASON,), causes)
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         taken = np.zeros(len(slots), dtype=np.bool_)
         for wanted in self.pod_class.host_ports:
             for ip, column in self.nodes.ports.get((wanted.protocol, wanted.port), {}).items():

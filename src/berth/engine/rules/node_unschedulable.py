@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, Slots
-from berth.engine.happenings import Change, NodeChanged
 from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
 from berth.engine.rules.taint_toleration import tolerates
+from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.kube.objects import Taint
 
 REASON = "node(s) were unschedulable"
@@ -31,8 +31,8 @@ class NodeUnschedulable(NodeRule):
     def admits(self, slot: int) -> bool:
         return self._tolerated or not self.nodes.unschedulable[slot]
 
-    def helped_by(self, change: Change) -> bool:
-        return isinstance(change, NodeChanged) and change.unschedulable
+    def helped_by(self, change: ClusterEvent) -> bool:
+        return isinstance(change, NodeUpdated) and change.unschedulable
 
     def reject(self, slot: int) -> Rejection | None:
         if self._tolerated or not self.nodes.unschedulable[slot]:

@@ -11,21 +11,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.absence import Absence
-from berth.engine.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Int64Array, IntArray
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import (
-    OF_NODES,
-    OF_PODS,
-    Change,
-    NodeCame,
-    NodeChanged,
-    NodeLeft,
-    OwnersChanged,
-    PodCame,
-    PodLeft,
-)
-from berth.engine.podclass import PodClass
 from berth.engine.rules.base import (
     MAX_SCORE,
     PROCEED,
@@ -47,6 +32,28 @@ from berth.engine.rules.spread_constraints import (
     read_constraints,
 )
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
+from berth.engine.state.arrays import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+)
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import (
+    OF_NODES,
+    OF_PODS,
+    ClusterEvent,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    OwnersChanged,
+    PodAdded,
+    PodDeleted,
+)
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+from berth.engine.state.pod_class import PodClass
 
 REASON_SKEW = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -54,7 +61,7 @@ REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing
 
 class PodTopologySpread(TopologyRule):
     name = "PodTopologySpread"
-    helpers = (PodLeft, PodCame, NodeCame, NodeChanged, NodeLeft, OwnersChanged)
+    helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, OwnersChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -141,25 +148,25 @@ class PodTopologySpread(TopologyRule):
     def bars(self, slot: int) -> bool:
         return any(spread.bars(slot) for spread in self.hard)
 
-    def helped_by(self, change: Change) -> bool:
+    def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, OF_PODS):
             return not change.pod_class.is_known or self._helped_by_pod(change)
         if isinstance(change, OF_NODES):
             return self._helped_by_node(change)
         return isinstance(change, OwnersChanged) and not self.pod_class.spread_constraints
 
-    def _helped_by_pod(self, change: PodLeft | PodCame) -> bool:
+    def _helped_by_pod(self, change: PodDeleted | PodAdded) -> bool:
         pod_class = change.pod_class
-        if isinstance(change, PodCame):
+        if isinstance(change, PodAdded):
             return any(spread.raised_by_pod(pod_class) for spread in self.hard)
         if change.terminating:
             return False  # it was not counted any more
         return any(spread.freed_by_pod(pod_class, change.slot) for spread in self.hard)
 
-    def _helped_by_node(self, change: NodeCame | NodeChanged | NodeLeft) -> bool:
-        if isinstance(change, NodeCame):
+    def _helped_by_node(self, change: NodeAdded | NodeUpdated | NodeDeleted) -> bool:
+        if isinstance(change, NodeAdded):
             return any(spread.raised_by_node(change.slot) for spread in self.hard)
-        if isinstance(change, NodeChanged):
+        if isinstance(change, NodeUpdated):
             return any(spread.moved_by(change) for spread in self.hard)
         return any(spread.freed_by_node(change.old) for spread in self.hard)
 
@@ -269,7 +276,7 @@ class PodTopologySpread(TopologyRule):
                 )
                 yield Finding(self.name, REASON_SKEW, cause, path)
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         for spread in self.hard:
             unlabelled = spread.column.ids[slots] == 0
             yield Refusal(slots[unlabelled], UNRESOLVABLE, (REASON_NO_LABEL,))

@@ -6,14 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.absence import Absence
-from berth.engine.amounts import spelled
-from berth.engine.arrays import BoolArray, FloatArray, IndexArray, Int64Array, IntArray, Slots
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change, NodeChanged, PodLeft
-from berth.engine.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
-from berth.engine.podclass import PodClass
-from berth.engine.requests import CPU, MEMORY, units_of
 from berth.engine.rules.allocation import BalanceScore, FitScore, is_ignored
 from berth.engine.rules.base import (
     MAX_SCORE,
@@ -26,6 +18,14 @@ from berth.engine.rules.base import (
     Refusal,
     Rejection,
 )
+from berth.engine.state.amounts import spelled
+from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int64Array, IntArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import CPU, MEMORY, units_of
 
 TOO_MANY_PODS = "Too many pods"
 _REQUESTS = "spec.containers[*].resources.requests"
@@ -103,10 +103,10 @@ class NodeResourcesFit(NodeRule):
         allocatable = self.nodes.allocatable.item
         return all(allocatable(row, slot) >= least for row, least in self._wanted)
 
-    def helped_by(self, change: Change) -> bool:
-        if isinstance(change, PodLeft):
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if isinstance(change, PodDeleted):
             return self.feasible_at(change.slot)
-        if not (isinstance(change, NodeChanged) and change.allocatable):
+        if not (isinstance(change, NodeUpdated) and change.allocatable):
             return False
         status = change.old.status
         before = units_of(status.allocatable if status else None)
@@ -149,7 +149,7 @@ class NodeResourcesFit(NodeRule):
                 path = None if reason == TOO_MANY_PODS else f"{_REQUESTS}[{resource}]"
                 yield Finding(self.name, reason, cause, path)
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         # One bit for each resource that is short, and one for a pod larger than the node.
         short = np.zeros(len(slots), dtype=np.int64)
         for bit, (row, least) in enumerate(self._wanted, start=1):

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.absence import Absence
-from berth.engine.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
-from berth.engine.cluster import Cluster
-from berth.engine.columns import LabelColumn
-from berth.engine.counts import Counter
-from berth.engine.happenings import NodeChanged
-from berth.engine.matching import Term
-from berth.engine.nodes import PODS_ROW
-from berth.engine.options import HOSTNAME
-from berth.engine.podclass import PodClass
 from berth.engine.rules.node_affinity import has_required, match_required
 from berth.engine.rules.taint_toleration import first_untolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
+from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import NodeUpdated
+from berth.engine.state.columns import LabelColumn
+from berth.engine.state.counts import Counter
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+from berth.engine.state.matching import Term
+from berth.engine.state.nodes import PODS_ROW
+from berth.engine.state.options import HOSTNAME
+from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Node, TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
 
@@ -177,7 +177,7 @@ class HardConstraint(CountedConstraint):
         """The highest count a domain may have before the pod comes."""
         return self.constraint.max_skew + self.minimum - self.matches_self
 
-    def exceeded(self, slots: IndexArray, gone: Absence) -> BoolArray:
+    def exceeded(self, slots: IndexArray, gone: HypotheticalRemoval) -> BoolArray:
         """Whether nodes are refused for their domain's count, each without its own pods in `gone`."""
         # A domain that becomes the emptiest by losing pods is not too full by either minimum.
         counts = self.counter.counts[self.column.ids[slots]] - gone.counted(self.counter)[slots]
@@ -206,7 +206,7 @@ class HardConstraint(CountedConstraint):
         raises = self.constraint.min_domains > 1 or self._cluster.nodes.requested.item(PODS_ROW, slot) > 0
         return raises and bool(self.eligible[slot]) and self.minimum > 0
 
-    def moved_by(self, change: NodeChanged) -> bool:
+    def moved_by(self, change: NodeUpdated) -> bool:
         """Whether the node stands in other domains now, or began or ceased to count."""
         old, slot = change.old, change.slot
         if change.labels:

@@ -6,9 +6,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, Int64Array, IntArray, Slots
-from berth.engine.happenings import Change, NodeChanged
-from berth.engine.rules.base import PROCEED, UNRESOLVABLE, Finding, NodeRule, Rejection, scale_to_max
+from berth.engine.rules.base import (
+    PROCEED,
+    UNRESOLVABLE,
+    Finding,
+    NodeRule,
+    Rejection,
+    scale_to_max,
+)
+from berth.engine.state.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.kube.objects import Taint, Toleration
 
 REASON = "node(s) had untolerated taint(s)"
@@ -78,8 +85,8 @@ class TaintToleration(NodeRule):
     def _tolerated(self, taints: Iterable[Taint]) -> bool:
         return first_untolerated(self.pod_class.spec.tolerations, taints) is None
 
-    def helped_by(self, change: Change) -> bool:
-        if not (isinstance(change, NodeChanged) and change.taints):
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if not (isinstance(change, NodeUpdated) and change.taints):
             return False
         spec = change.old.spec
         return not self._tolerated((spec and spec.taints) or ())

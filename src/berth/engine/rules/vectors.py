@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.engine.arrays import BLOCKED, BoolArray, Int32Array
-from berth.engine.columns import LabelColumn
-from berth.engine.counts import Counter
+from berth.engine.state.arrays import BLOCKED, BoolArray, Int32Array
+from berth.engine.state.columns import LabelColumn
+from berth.engine.state.counts import Counter
 
 if TYPE_CHECKING:
-    from berth.engine.nodes import NodeTable
+    from berth.engine.state.nodes import NodeTable
 
 
 _Number = TypeVar("_Number", np.int32, np.float64)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Slots
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change, NodeChanged, VolumesChanged
-from berth.engine.podclass import PodClass
 from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Refusal, Rejection, Status
 from berth.engine.rules.node_affinity import match_terms
-from berth.engine.storage import Claim, Volume
-from berth.engine.volume_needs import Needs, Offer
-from berth.engine.volumes import BINDING_RULE
+from berth.engine.state.arrays import BoolArray, IndexArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.volumes.index import BINDING_RULE
+from berth.engine.state.volumes.needs import Needs, Offer
+from berth.engine.state.volumes.objects import Claim, Volume
 from berth.kube.selectors import NodeTerms
 
 if TYPE_CHECKING:
-    from berth.engine.absence import Absence
+    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON_NODE = "node(s) didn't match PersistentVolume's node affinity"
 REASON_BIND = "node(s) didn't find available persistent volumes to bind"
@@ -125,14 +125,14 @@ class VolumeBinding(NodeRule):
             found = index.places[id(terms)] = (terms, slots)
         return found[1]
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         del gone
         found = self._objections()[slots]
         for objections in np.unique(found[found > 0]).tolist():
             yield Refusal(slots[found == objections], UNRESOLVABLE, self._reasons(objections))
 
-    def helped_by(self, change: Change) -> bool:
-        return isinstance(change, VolumesChanged) or (isinstance(change, NodeChanged) and change.labels)
+    def helped_by(self, change: ClusterEvent) -> bool:
+        return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)
 
     # --- one node --------------------------------------------------------------------------
 

@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BLOCKED, IndexArray, Int32Array
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change, NodeLeft, PodLeft, VolumesChanged
-from berth.engine.podclass import PodClass
 from berth.engine.rules.base import (
     PROCEED,
     SKIPPED,
@@ -21,10 +17,14 @@ from berth.engine.rules.base import (
     Status,
     TopologyRule,
 )
-from berth.engine.volumes import binds, not_found
+from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.volumes.index import binds, not_found
 
 if TYPE_CHECKING:
-    from berth.engine.absence import Absence
+    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
@@ -35,7 +35,7 @@ REASON = (
 class VolumeRestrictions(TopologyRule):
     name = "VolumeRestrictions"
     path = "spec.volumes"
-    helpers = (PodLeft, NodeLeft, VolumesChanged)
+    helpers = (PodDeleted, NodeDeleted, VolumesChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -77,7 +77,7 @@ class VolumeRestrictions(TopologyRule):
         causes = tuple(f"claim {claim} is in use by pod {keys[pods[0]]}" for claim, _, pods in self._in_use())
         return Rejection(self.name, UNSCHEDULABLE, (REASON,), causes) if causes else None
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         if self._refusal is not None:
             yield Refusal(slots, UNRESOLVABLE, (self._refusal,))
             return
@@ -86,7 +86,7 @@ class VolumeRestrictions(TopologyRule):
             used |= gone.among(users)[slots] < len(pods)
         yield Refusal(slots[used], UNSCHEDULABLE, (REASON,))
 
-    def helped_by(self, change: Change) -> bool:
-        if isinstance(change, PodLeft | NodeLeft):
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if isinstance(change, PodDeleted | NodeDeleted):
             return not self._blocks()
         return isinstance(change, VolumesChanged)

@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.arrays import BoolArray, IndexArray, Slots
-from berth.engine.cluster import Cluster
-from berth.engine.happenings import Change, NodeChanged, VolumesChanged
-from berth.engine.podclass import PodClass
-from berth.engine.rules.base import PROCEED, SKIPPED, UNRESOLVABLE, NodeRule, Refusal, Rejection, Status
-from berth.engine.storage import ZONE_KEYS
-from berth.engine.volumes import binds
+from berth.engine.rules.base import (
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    NodeRule,
+    Refusal,
+    Rejection,
+    Status,
+)
+from berth.engine.state.arrays import BoolArray, IndexArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.volumes.index import binds
+from berth.engine.state.volumes.objects import ZONE_KEYS
 from berth.kube.selectors import EXISTS, IN, Requirement
 
 if TYPE_CHECKING:
-    from berth.engine.absence import Absence
+    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON = "node(s) had no available volume zone"
 
@@ -81,9 +89,9 @@ class VolumeZone(NodeRule):
                 return Rejection(self.name, UNRESOLVABLE, (REASON,), (cause,))
         return None
 
-    def refusals(self, slots: IndexArray, gone: Absence) -> Iterable[Refusal]:
+    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
         del gone
         return [Refusal(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or REASON,))]
 
-    def helped_by(self, change: Change) -> bool:
-        return isinstance(change, VolumesChanged) or (isinstance(change, NodeChanged) and change.labels)
+    def helped_by(self, change: ClusterEvent) -> bool:
+        return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)

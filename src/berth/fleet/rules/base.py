@@ -11,7 +11,7 @@ import numpy as np
 from berth.engine.rules.taint_toleration import NO_EXECUTE, tolerates
 
 if TYPE_CHECKING:
-    from berth.engine.arrays import BoolArray, Int64Array
+    from berth.engine.state.arrays import BoolArray, Int64Array
     from berth.fleet.clusters import Clusters
     from berth.fleet.index import BindingIndex, Entry
     from berth.fleet.options import Options

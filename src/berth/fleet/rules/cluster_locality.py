@@ -9,7 +9,7 @@ import numpy as np
 from berth.fleet.rules.base import MAX_SCORE, Ask, ClusterRule
 
 if TYPE_CHECKING:
-    from berth.engine.arrays import Int64Array
+    from berth.engine.state.arrays import Int64Array
 
 
 class ClusterLocality(ClusterRule):

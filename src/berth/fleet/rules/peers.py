@@ -15,8 +15,8 @@ from berth.fleet.topology import reach
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.engine.arrays import Int64Array
-    from berth.engine.matching import Term
+    from berth.engine.state.arrays import Int64Array
+    from berth.engine.state.matching import Term
     from berth.fleet.terms import WorkloadRule
 
 INCOMPARABLE = "failed to compare resource versions for ResourceBinding"

@@ -23,8 +23,8 @@ from berth.fleet.topology import reach
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.engine.arrays import BoolArray, Int64Array
-    from berth.engine.matching import Term
+    from berth.engine.state.arrays import BoolArray, Int64Array
+    from berth.engine.state.matching import Term
     from berth.fleet.terms import WorkloadRule
 
 GROUP_REASON = "ResourceBinding with the same affinity group does not target this cluster"

@@ -19,7 +19,7 @@ from berth.fleet.topology import reach
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.arrays import Int64Array
+    from berth.engine.state.arrays import Int64Array
     from berth.fleet.terms import WorkloadRule
 
 GROUP_REASON = "cluster already has workload with the same anti-affinity group"

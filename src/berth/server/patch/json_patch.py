@@ -5,7 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from berth.server.patch.errors import TOO_LARGE, PatchError, bad_request, refuse_depth, unprocessable
+from berth.server.patch.errors import (
+    TOO_LARGE,
+    PatchError,
+    bad_request,
+    refuse_depth,
+    unprocessable,
+)
 
 MAX_OPERATIONS = 10_000
 # Deep copies multiply; the body limit does not bound the size of the outcome.

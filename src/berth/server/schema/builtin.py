@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from berth.server.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, Node, Struct, Type
+from berth.server.schema.nodes import (
+    BYTES,
+    INT_OR_STRING,
+    MICRO_TIME,
+    QUANTITY,
+    TIME,
+    Node,
+    Struct,
+    Type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

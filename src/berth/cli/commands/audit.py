@@ -1,0 +1,89 @@
+"""`berth audit`: which rules do running pods break, and who would be evicted for it?"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from berth.cli.input.manifests import Reading, progress_bar, reading_options, taken_in
+from berth.cli.output.audit_report import report
+from berth.cli.output.documents import audit_document, show
+from berth.cli.output.tables import terminal
+from berth.engine.execution.eviction_ceiling import Ceiling
+from berth.engine.offline.audit import AUDITED_RULES, audit
+from berth.kube import names
+
+_CEILING = Ceiling()
+
+
+@click.command("audit")
+@reading_options
+@click.option("-n", "--namespace", metavar="NS", help="Show only this namespace (all pods are counted).")
+@click.option(
+    "--rule",
+    "rules",
+    multiple=True,
+    type=click.Choice(AUDITED_RULES, case_sensitive=False),
+    metavar="NAME",
+    help=f"Show only this rule: {', '.join(AUDITED_RULES)}. May be repeated.",
+)
+@click.option(
+    "--eviction-domain",
+    default=_CEILING.domain_key,
+    show_default=True,
+    metavar="LABEL",
+    help="As given to 'berth controllers': the node label that names a node's domain.",
+)
+@click.option(
+    "--max-evicted-share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=_CEILING.max_share,
+    show_default=True,
+    metavar="SHARE",
+    help="As given to 'berth controllers': evict nobody while more than this share would go.",
+)
+@click.option(
+    "--halt-above",
+    type=click.IntRange(min=0),
+    default=_CEILING.halt_above,
+    show_default=True,
+    metavar="PODS",
+    help="As given to 'berth controllers': so few are never too many.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    form: str,
+    namespace: str | None,
+    rules: tuple[str, ...],
+    eviction_domain: str,
+    max_evicted_share: float,
+    halt_above: int,
+    **settings: Unpack[Reading],
+) -> None:
+    """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
+
+    A pod breaks a rule if it could not be placed where it runs. All rules are hard except for a cordon and
+    for NoSchedule taints, which are only for newcomers, and ScheduleAnyway constraints. Rules that must
+    hold while a pod runs (requiredDuringSchedulingRequiredDuringExecution, NoExecute taints) are marked.
+    For the former it is shown what 'berth controllers' would evict, and what would hold it back: a
+    PodDisruptionBudget, or a halt because too many pods would go at once. Without -f it reads the
+    cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
+    Exit code 0: every hard rule holds; 1: one is broken; 2: bad input.
+    """
+    if problems := names.label_key_errors(eviction_domain):
+        raise click.UsageError(f"--eviction-domain {eviction_domain}: {problems[0]}")
+    ceiling = Ceiling(domain_key=eviction_domain, max_share=max_evicted_share, halt_above=halt_above)
+    snapshot = taken_in(settings, "PodDisruptionBudget")
+    with progress_bar("judging pods") as progress:
+        found = audit(snapshot, progress, ceiling)
+    shown = found.only(namespace, rules)
+    if form in ("json", "yaml"):
+        show(audit_document(shown), form)
+    else:
+        term = terminal()
+        for line in report(shown, term, wide=form == "wide"):
+            click.echo(line, color=term.color)
+    ctx.exit(0 if shown.clean else 1)

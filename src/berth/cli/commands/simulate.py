@@ -1,0 +1,72 @@
+"""`berth simulate`: where would everything go?"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from berth.cli.input.manifests import Settings, manifest_options, placed
+from berth.cli.output.documents import show, simulation_document
+from berth.cli.output.saving import save
+from berth.cli.output.simulation_report import report
+from berth.cli.output.tables import terminal
+from berth.engine.offline.simulation import Simulation
+from berth.engine.offline.topology import domains, spreads
+
+
+@click.command("simulate")
+@manifest_options
+@click.option(
+    "-n", "--namespace", metavar="NS", help="Show only the pods of this namespace (all are placed)."
+)
+@click.option(
+    "--save",
+    "target",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write all objects with spec.nodeName filled in.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    form: str,
+    namespace: str | None,
+    target: str | None,
+    **settings: Unpack[Settings],
+) -> None:
+    """Place the pending pods of manifests, or of a live cluster, onto their nodes.
+
+    Reads what you have: a folder of manifests, the output of
+    'kubectl get nodes,pods,namespaces -A -o json', or both. Workloads get the pods they lack. Without -f
+    it reads the cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
+    Exit code 0: all pods were placed; 1: some were not; 2: bad input.
+    """
+    simulation = placed("placing pods", **settings)
+    if target is not None:
+        save(simulation, target)
+    _show(simulation, form, namespace)
+    ctx.exit(1 if _only(simulation, namespace).unplaced else 0)
+
+
+def _only(simulation: Simulation, namespace: str | None) -> Simulation:
+    if namespace is None:
+        return simulation
+    return Simulation(
+        simulation.snapshot,
+        [placement for placement in simulation.placements if placement.entry.namespace == namespace],
+        [unplaced for unplaced in simulation.unplaced if unplaced.entry.namespace == namespace],
+    )
+
+
+def _show(simulation: Simulation, form: str, namespace: str | None) -> None:
+    zones = domains(simulation, namespace)
+    constraints = [s for s in spreads(simulation) if namespace in (None, s.namespace)]
+    shown = _only(simulation, namespace)
+    if form in ("json", "yaml"):
+        show(simulation_document(shown, zones, constraints), form)
+        return
+    term = terminal()
+    for line in report(shown, zones, constraints, term, wide=form == "wide"):
+        click.echo(line, color=term.color)

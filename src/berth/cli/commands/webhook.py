@@ -1,0 +1,145 @@
+"""`berth webhook`: what a stock API server does not check, checked before objects are stored."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from cryptography.hazmat.primitives import serialization
+
+from berth import certificates
+from berth.cli.input.components import LABEL_KEY, log_options, run_to_the_end
+from berth.kube import names
+from berth.kube.anti_affinity import HOSTNAME, AntiAffinityLimit
+from berth.live import logs
+from berth.live.serving import HEALTH_PATHS, ServingSettings
+from berth.live.webhook.component import WebhookSettings, run
+from berth.live.webhook.judging import Policy
+
+ALL_NAMESPACES, EVERY_RULE, NONE = "all-namespaces", "every-rule", "none"
+# Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.
+_OPEN = (*HEALTH_PATHS, "/metrics")
+_CONNECTIONS = 512
+_FILES = ("ca.crt", "tls.crt", "tls.key")
+
+
+@click.group("webhook", invoke_without_command=True)
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--secure-port", type=click.IntRange(1, 65535), default=8443, show_default=True)
+@click.option("--tls-cert-file", metavar="FILE", help="Certificate; read again when it changes.")
+@click.option("--tls-private-key-file", metavar="FILE", help="Its key.")
+@click.option(
+    "--anti-affinity-limit",
+    type=click.Choice((ALL_NAMESPACES, EVERY_RULE, NONE)),
+    default=ALL_NAMESPACES,
+    show_default=True,
+    help="Which required anti-affinity may only have the allowed topology keys.",
+)
+@click.option(
+    "--allowed-topology-key",
+    "topology_keys",
+    type=LABEL_KEY,
+    multiple=True,
+    default=(HOSTNAME,),
+    show_default=True,
+    metavar="KEY",
+    help="A key that is within the limit; may be repeated.",
+)
+@click.option(
+    "--exempt-namespace",
+    "exempt",
+    multiple=True,
+    metavar="NS",
+    help="A namespace without the limit; may be repeated.",
+)
+@log_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    logging_format: logs.Form,
+    verbosity: int,
+    **flags: Any,  # noqa: ANN401 - read where they are used
+) -> None:
+    """Answer an API server that asks whether pods may be stored.
+
+    Refuses a berth.dev/affinity annotation that cannot be read or is not valid, and required anti-affinity
+    beyond the limit, in pods and in the templates of workloads.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if not (flags["tls_cert_file"] and flags["tls_private_key_file"]):
+        raise click.UsageError(
+            "an API server talks TLS only: give --tls-cert-file and --tls-private-key-file "
+            "('berth webhook certificate' makes them)",
+            ctx,
+        )
+    logs.set_up(logging_format, verbosity)
+    settings = WebhookSettings(serving=_serving(flags), policy=_policy(flags))
+    run_to_the_end(run(settings))
+
+
+def _serving(flags: Mapping[str, Any]) -> ServingSettings:
+    return ServingSettings(
+        host=flags["bind_address"],
+        port=flags["secure_port"],
+        cert_file=Path(flags["tls_cert_file"]),
+        key_file=Path(flags["tls_private_key_file"]),
+        always_allow=_OPEN,
+        connections=_CONNECTIONS,
+    )
+
+
+def _policy(flags: Mapping[str, Any]) -> Policy:
+    which, exempt = flags["anti_affinity_limit"], frozenset(flags["exempt"])
+    if which == NONE:
+        return Policy(limit=None, exempt=exempt)
+    limit = AntiAffinityLimit(topology_keys=flags["topology_keys"], every_rule=which == EVERY_RULE)
+    return Policy(limit=limit, exempt=exempt)
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+
+@command.command("certificate")
+@click.option("--service", default="berth-webhook", show_default=True, metavar="NAME", help="The Service.")
+@click.option("--namespace", default="berth-system", show_default=True, metavar="NS", help="Its namespace.")
+@click.option("--name", "more", multiple=True, metavar="NAME", help="A further name or address.")
+@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Its life.")
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="Where to."
+)
+@click.option("--overwrite", is_flag=True, help="Replace the files that are there.")
+def certificate(
+    *, service: str, namespace: str, more: tuple[str, ...], days: int, folder: Path, overwrite: bool
+) -> None:
+    """Make a certificate for the webhook's Service, and print the caBundle to trust it by.
+
+    Writes ca.crt, tls.crt and tls.key.  The authority's key is not kept: a new certificate is a new
+    authority, and a new caBundle.
+    """
+    for option, value in (("--service", service), ("--namespace", namespace)):
+        if problems := names.dns_label_errors(value):
+            raise click.ClickException(f"{option} {value}: {problems[0]}")
+    there = [name for name in _FILES if (folder / name).exists()]
+    if there and not overwrite:
+        raise click.ClickException(f"{folder / there[0]} is there already; --overwrite replaces it")
+    full = f"{service}.{namespace}.svc"
+    given = (full, service, f"{service}.{namespace}", f"{full}.cluster.local", *more)
+    now = dt.datetime.now(dt.UTC)
+    authority = certificates.new_authority("berth-webhook-ca", now, days)
+    own, key = certificates.issue(authority, service, certificates.alternative_names(given), now, days)
+    trusted = authority[1].public_bytes(serialization.Encoding.PEM)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in zip(_FILES, (trusted, own, key), strict=True):
+            certificates.write_private(folder / name, content)
+    except OSError as error:
+        raise click.ClickException(f"{folder}: {error.strerror or error}") from None
+    click.echo(base64.b64encode(trusted).decode())
+    click.echo(f"note: {', '.join(_FILES)} are in {folder}, for {full}; above is the caBundle", err=True)

@@ -1,0 +1,187 @@
+"""Policies and workloads turned into bindings, as the controllers of `berth up` do it, and what is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from berth.cli.fleet.objects import Inventory, Template
+from berth.controllers.propagation import building
+from berth.controllers.propagation.building import BuildError
+from berth.controllers.propagation.matching import best, fit, is_reserved, is_skipped
+from berth.fleet.options import Options
+from berth.fleet.scheduler.keeping import policy_of
+from berth.fleet.simulation import Workload
+from berth.fleet.strategy import DYNAMIC_WEIGHT, strategy_of
+from berth.kube.decoding import convert, without_nulls
+from berth.kube.karmada import AGGREGATED, Binding, Cluster, Placement
+from berth.kube.manifests import ManifestError, title
+from berth.machines.contract import CLUSTER_POLICIES, POLICIES, Key
+from berth.machines.views import Policy
+
+_WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
+_SHOWN = 5
+
+
+def workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[Workload], list[str]]:
+    """The bindings there are and those that policies make, and remarks about what will not work.
+
+    Args:
+        inventory: What was given.
+        make: Whether to make bindings; on a live server its controllers do.
+
+    Raises:
+        ManifestError: the binding that a policy asks for cannot be made.
+    """
+    named = {(t.resource.api_version, t.resource.kind, *t.key): t.view.metadata for t in inventory.templates}
+    policies = {
+        (policy.metadata.namespace or "", policy.metadata.name or ""): policy.metadata.annotations
+        for _, policy in inventory.policies
+    }
+    found: dict[Key, Workload] = {}
+    for key, (_, binding) in inventory.bindings.items():
+        reference = binding.spec.resource
+        where = (reference.namespace or "", reference.name or "")
+        metadata = named.get((reference.api_version or "", reference.kind or "", *where))
+        by = policy_of(binding)
+        said = policies.get(by) if by is not None else None
+        workload = Workload(key, binding, annotations=(said,), policy=_named(by))
+        if metadata is not None:
+            workload.labels = metadata.labels
+            workload.annotations = (metadata.annotations, said)
+        found[key] = workload
+    notes: list[str] = []
+    if make:
+        notes += _make_all(inventory, found)
+    return list(found.values()), notes
+
+
+def _named(policy: Key | None) -> str | None:
+    if policy is None:
+        return None
+    kind = POLICIES.kind if policy[0] else CLUSTER_POLICIES.kind
+    return title(kind, *policy)
+
+
+def _make_all(inventory: Inventory, found: dict[Key, Workload]) -> Iterator[str]:
+    """Add the bindings that policies make."""
+    scopes: dict[str, dict[int, tuple[str, Policy]]] = {}
+    for place, policy in inventory.policies:
+        scopes.setdefault(policy.metadata.namespace or "", {})[id(policy)] = (place, policy)
+    used: set[str] = set()
+    alone: list[str] = []
+    kinds = {(s.api_version, s.kind) for _, p in inventory.policies for s in p.spec.resource_selectors or ()}
+    for template in inventory.templates:
+        if is_skipped(template.resource) or is_reserved(template.key[0]):
+            continue
+        chosen = _policy_for(scopes, template)
+        if chosen is None:
+            kind = (template.resource.api_version, template.resource.kind)
+            owned = bool(template.view.metadata.owner_references)
+            if not owned and (kind in kinds or template.resource.kind in _WORKLOADS):
+                alone.append(template.place)
+            continue
+        place, policy = chosen
+        used.add(place)
+        key = building.binding_key(template.resource, template.key)
+        if key in inventory.bindings:
+            continue  # it is as its controller left it
+        if key in found:
+            yield f"{template.place}: {found[key].title} has the same binding {key[1]}, this one is left out"
+            continue
+        binding = _made(inventory, template, place, policy, key)
+        found[key] = Workload(key, binding, policy=place.partition(": ")[2])
+    for place, policy in inventory.policies:
+        if place not in used and not any(_selects(policy, template) for template in inventory.templates):
+            yield f"{place}: spec.resourceSelectors select nothing that is here"
+    yield from _shortened(alone, "no policy selects it, so that it is placed nowhere")
+
+
+def _policy_for(
+    scopes: dict[str, dict[int, tuple[str, Policy]]], template: Template
+) -> tuple[str, Policy] | None:
+    """The policy of a resource: one of its namespace, or else one of the cluster."""
+    metadata = template.view.metadata
+    for namespace in dict.fromkeys((metadata.namespace or "", "")):
+        scope = scopes.get(namespace, {})
+        chosen = best((policy for _, policy in scope.values()), template.resource, metadata)
+        if chosen is not None:
+            return scope[id(chosen)]
+    return None
+
+
+def _selects(policy: Policy, template: Template) -> bool:
+    selectors = policy.spec.resource_selectors or ()
+    return any(fit(selector, template.resource, template.view.metadata) for selector in selectors)
+
+
+def _made(inventory: Inventory, template: Template, place: str, policy: Policy, key: Key) -> Binding:
+    wish, urgency = policy.spec.schedule_priority, None
+    if wish is not None:
+        urgency = inventory.priorities.get(wish.priority_class_name or "")
+        if urgency is None:
+            path = "spec.schedulePriority.priorityClassName"
+            raise ManifestError(f"{place}: {path}: there is no PriorityClass {wish.priority_class_name}")
+    try:
+        wanted = building.wanted(template.resource, template.view, policy, urgency)
+    except BuildError as error:
+        raise ManifestError(f"{template.place}, by {place}: {error}") from None
+    return convert(without_nulls(building.body(template.resource, key, wanted)), Binding)
+
+
+# --- what will not work ------------------------------------------------------------------------------
+
+
+def remarks(inventory: Inventory, workloads: list[Workload], options: Options) -> Iterator[str]:
+    """What is lacking in the clusters that some workload needs, and targets that are not there."""
+    if not inventory.clusters:
+        yield "there is no Cluster (cluster.karmada.io/v1alpha1) in the input"
+        return
+    for workload in workloads:
+        for target in workload.binding.spec.clusters or ():
+            if target.name not in inventory.clusters:
+                place = inventory.bindings[workload.key][0]
+                yield f"{place}: spec.clusters names {target.name}, but there is no such cluster"
+    placements = [workload.binding.spec.placement or Placement() for workload in workloads]
+    fields = {c.spread_by_field for p in placements for c in p.spread_constraints or ()}
+    divided = any(
+        workload.binding.spec.replicas
+        and strategy_of(placement, options).kind in (AGGREGATED, DYNAMIC_WEIGHT)
+        for workload, placement in zip(workloads, placements, strict=True)
+    )
+    for lacking, words, counts in (
+        (_no_apis, "status.apiEnablements is empty, so that nothing can be placed there", True),
+        (
+            _no_summary,
+            "status.resourceSummary is missing, so that it has no room for divided replicas",
+            divided,
+        ),
+        *(
+            (_no_field(f), f"spec.{f} is missing, but workloads are spread by it", f in fields)
+            for f in _FIELDS
+        ),
+    ):
+        if counts and workloads:
+            places = [place for place, cluster in inventory.clusters.values() if lacking(cluster)]
+            yield from _shortened(places, words)
+
+
+_FIELDS = ("region", "provider")
+
+
+def _no_apis(cluster: Cluster) -> bool:
+    return cluster.status is None or not cluster.status.api_enablements
+
+
+def _no_summary(cluster: Cluster) -> bool:
+    return cluster.status is None or cluster.status.resource_summary is None
+
+
+def _no_field(name: str) -> Callable[[Cluster], bool]:
+    return lambda cluster: not getattr(cluster.spec, name)
+
+
+def _shortened(places: list[str], words: str) -> Iterator[str]:
+    for place in places[:_SHOWN]:
+        yield f"{place}: {words}"
+    if len(places) > _SHOWN:
+        yield f"… and {len(places) - _SHOWN} more like the last"

@@ -1,0 +1,166 @@
+"""`berth fleet`: places Karmada's bindings on member clusters, and the tools around that."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from prometheus_client import CollectorRegistry
+
+from berth.cli.fleet.options import LIVE_IMPROVEMENTS, options_of, placing_options, switch
+from berth.cli.input.components import (
+    connection_options,
+    election_of,
+    given,
+    operating_options,
+    run_to_the_end,
+    serving_of,
+)
+from berth.cli.lazy_group import LazyGroup
+from berth.cli.output.decision_log import PlacingLog
+from berth.fleet.scheduler import SCHEDULER_NAME, FleetScheduler, FleetSettings, Metrics
+from berth.fleet.scheduler.views import VIEWS
+from berth.live import logs
+from berth.live.client import Client
+from berth.live.component import ComponentSettings, StartError, Work, run_component
+from berth.live.errors import ApiError, NotFound
+from berth.live.runner import Runner
+from berth.live.workloads import Workloads
+from berth.machines.contract import CLUSTERS, POLICIES, RESOURCE_BINDINGS
+
+LEASE, PORT = "berth-fleet", 10261
+
+_COMMANDS = {
+    "simulate": ("berth.cli.fleet.simulate", "Place the workloads of manifests onto their clusters."),
+    "explain": ("berth.cli.fleet.explain", "Say why a workload goes where it goes, and what would help."),
+    "evaluate": ("berth.cli.fleet.evaluate", "Judge cases: JSON lines in, JSON lines out."),
+}
+
+
+@click.group("fleet", cls=LazyGroup, modules=_COMMANDS, invoke_without_command=True)
+@connection_options
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    metavar="NAME",
+    help=f"Whose bindings to place, by spec.schedulerName. May be repeated.  [{SCHEDULER_NAME}]",
+)
+@placing_options()
+@switch("retry_blocked", LIVE_IMPROVEMENTS["retry_blocked"])
+@switch("claim_groups", LIVE_IMPROVEMENTS["claim_groups"])
+@click.option(
+    "--watch-workloads",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    default=True,
+    show_default=True,
+    metavar="BOOL",
+    help="Watch the workloads of bindings for their labels, which Karmada's bindings do not carry.",
+)
+@operating_options(LEASE, PORT)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    verbosity: int,
+    logging_format: logs.Form,
+    **flags: Any,  # noqa: ANN401 - read where they are used
+) -> None:
+    """Place workloads over many clusters, by affinity: a scheduler for Karmada's bindings.
+
+    Without a command it runs against Karmada's API server, or against 'berth up', and places the bindings
+    whose spec.schedulerName is one of its own. With one it works on files.
+    """
+    if ctx.invoked_subcommand is not None:
+        _refuse_stray_flags(ctx)
+        return
+    logs.set_up(logging_format, verbosity)
+    fleet = settings_of(flags)
+    try:
+        settings = ComponentSettings(
+            kubeconfig=kubeconfig,
+            context=context,
+            qps=given(flags["kube_api_qps"], 0.0),
+            burst=given(flags["kube_api_burst"], 100),
+            election=election_of(flags, name=LEASE) if given(flags["leader_elect"], otherwise=True) else None,
+            serving=serving_of(flags),
+        )
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    identity = settings.election.identity if settings.election is not None else socket.gethostname()
+
+    def make(client: Client, registry: CollectorRegistry) -> Work:
+        machine = FleetScheduler(fleet, identity=identity, metrics=Metrics(registry), tell=PlacingLog())
+        return _work(client, machine, watch_workloads=flags["watch_workloads"])
+
+    names = ",".join(sorted(fleet.scheduler_names))
+    run_to_the_end(run_component(settings, make, schedulerNames=names, karmadaCompat=fleet.options.compat))
+
+
+def _refuse_stray_flags(ctx: click.Context) -> None:
+    """What is said before a command is for running the scheduler, and would be lost."""
+    for parameter in ctx.command.params:
+        if ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            flag, name = parameter.opts[-1], ctx.invoked_subcommand
+            raise click.UsageError(f"{flag} goes after the command: berth fleet {name} {flag} …", ctx)
+
+
+def settings_of(flags: Mapping[str, Any]) -> FleetSettings:
+    """How bindings are scheduled, as the flags say."""
+    names = frozenset(flags["scheduler_names"] or (SCHEDULER_NAME,))
+    compat = flags["karmada_compat"]
+    base = FleetSettings.compatible(names) if compat else FleetSettings(scheduler_names=names)
+    return replace(
+        base,
+        options=options_of(flags),
+        **{name: given(flags[name], getattr(base, name)) for name in LIVE_IMPROVEMENTS},
+    )
+
+
+def _work(client: Client, machine: FleetScheduler, *, watch_workloads: bool) -> Work:
+    workloads = Workloads(client, machine, machine.keeping)
+    runner = Runner(client, [machine], VIEWS, first=(workloads,) if watch_workloads else ())
+
+    async def follow() -> None:
+        await _check_served(client)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(runner.follow())
+            if watch_workloads:
+                group.create_task(workloads.follow(runner))
+
+    async def act() -> None:
+        if watch_workloads:
+            await workloads.settled(runner)
+        await runner.act()
+
+    return Work(follow=follow, act=act, unsynced=runner.unsynced)
+
+
+async def _check_served(client: Client) -> None:
+    """Whether this is a server with Karmada's kinds at all.
+
+    Raises:
+        StartError: it is not.
+    """
+    for resource in (CLUSTERS, RESOURCE_BINDINGS, POLICIES):
+        try:
+            await client.request("GET", f"/apis/{resource.api_version}")
+        except NotFound:
+            message = (
+                f"{client.url} does not serve {resource.api_version}, so that there is nothing to place; "
+                "give the --kubeconfig of Karmada's own API server (karmada-apiserver), or that of "
+                "'berth up', which serves its kinds, too"
+            )
+            raise StartError(message) from None
+        except ApiError:
+            continue  # the informers will say what is wrong, and try again

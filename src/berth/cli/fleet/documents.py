@@ -1,0 +1,100 @@
+"""The stable objects behind `berth fleet … -o json`; docs/output.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from berth.cli.output.documents import API_VERSION, Document
+from berth.fleet.simulation import PLACED, STAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from berth.fleet.explanation import ClusterVerdict, Explanation
+    from berth.fleet.relaxations import Relaxation
+    from berth.fleet.simulation import Simulation, Workload
+    from berth.kube.karmada import TargetCluster
+
+
+def simulation_document(simulation: Simulation, shown: Iterable[Workload]) -> Document:
+    states = [workload.state for workload in simulation.workloads]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "FleetSimulation",
+        "summary": {
+            "clusters": simulation.fleet.clusters.number,
+            "workloads": len(states),
+            "placed": states.count(PLACED),
+            "stayed": states.count(STAYS),
+            "unplaced": len(simulation.unplaced),
+        },
+        "workloads": [_workload(workload) for workload in shown],
+        "notes": list(simulation.notes),
+    }
+
+
+def _workload(workload: Workload) -> Document:
+    decision = workload.decision
+    error = decision.error if decision is not None else None
+    resource = workload.binding.spec.resource
+    return {
+        "namespace": workload.key[0] or None,
+        "binding": workload.key[1],
+        "resource": {"apiVersion": resource.api_version, "kind": resource.kind, "name": resource.name},
+        "policy": workload.policy,
+        "priority": workload.priority,
+        "state": workload.state,
+        "replicas": workload.binding.spec.replicas,
+        "clusters": _targets(workload.targets),
+        "affinityName": (decision.decisive.affinity_name or None) if decision is not None else None,
+        "reason": error.reason if error is not None else None,
+        "message": error.message if error is not None else None,
+    }
+
+
+def _targets(targets: Iterable[TargetCluster]) -> list[Document]:
+    return [{"name": target.name, "replicas": target.replicas} for target in targets]
+
+
+def explanation_document(explanation: Explanation, notes: Iterable[str]) -> Document:
+    workload = explanation.workload
+    decision = workload.decision
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "FleetExplanation",
+        **{name: _workload(workload)[name] for name in ("namespace", "binding", "resource", "policy")},
+        "state": explanation.state,
+        "reason": explanation.reason,
+        "message": explanation.message,
+        "current": _targets(workload.binding.spec.clusters or ()),
+        "decided": _targets(decision.targets or ()) if decision is not None else [],
+        "attempts": [{"affinityName": name or None, "message": text} for name, text in explanation.attempts],
+        "broken": list(explanation.broken),
+        "clusters": [_cluster(cluster) for cluster in explanation.clusters],
+        "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
+        "notes": list(notes),
+    }
+
+
+def _cluster(cluster: ClusterVerdict) -> Document:
+    return {
+        "name": cluster.name,
+        "region": cluster.region,
+        "zones": list(cluster.zones),
+        "feasible": cluster.feasible,
+        "selected": cluster.selected,
+        "replicas": cluster.replicas,
+        "current": cluster.current,
+        "score": cluster.score,
+        "room": cluster.room,
+        "rejections": [{"rule": r.rule, "reason": r.reason} for r in cluster.rejections],
+    }
+
+
+def _relaxation(relaxation: Relaxation) -> Document:
+    return {
+        "sentence": relaxation.sentence,
+        "change": relaxation.change,
+        "clusters": list(relaxation.clusters),
+        "feasible": relaxation.fits,
+    }

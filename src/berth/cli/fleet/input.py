@@ -1,0 +1,79 @@
+"""What the `berth fleet` commands on manifests share: their options, and taking in files or a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from berth.cli.fleet.bindings import remarks, workloads_of
+from berth.cli.fleet.objects import sort
+from berth.cli.fleet.options import options_of, placing_options
+from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
+from berth.fleet.fleet import Fleet
+from berth.kube.manifests import Manifest, ManifestError, load
+
+if TYPE_CHECKING:
+    from berth.fleet.simulation import Workload
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def fleet_options(command: _F) -> _F:
+    """Options of the commands that read a fleet."""
+    options = (*INPUT_OPTIONS, placing_options())
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(slots=True)
+class Given:
+    """A fleet with its clusters, and what is to be placed there.
+
+    Attributes:
+        retry: Whether what fits nowhere is tried again after others were placed.
+        notes: Remarks about the input.
+    """
+
+    fleet: Fleet
+    workloads: list[Workload]
+    retry: bool
+    notes: list[str]
+
+
+def taken_in(flags: Mapping[str, Any]) -> Given:
+    """What is in the files or on the server; whatever is wrong ends the command, the rest is noted."""
+    options = options_of(flags)
+    try:
+        manifests, notes = _manifests(flags)
+        inventory = sort(manifests)
+        workloads, odd = workloads_of(inventory, make=bool(flags["files"]))
+    except ManifestError as error:
+        raise click.ClickException(str(error)) from None
+    fleet = Fleet(options)
+    for _, cluster in inventory.clusters.values():
+        fleet.set_cluster(cluster)
+    for name, labels in inventory.namespaces.items():
+        fleet.set_namespace(name, labels)
+    notes += [*odd, *remarks(inventory, workloads, options)]
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    return Given(fleet, workloads, not options.compat, notes)
+
+
+def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:
+    kubeconfig, context = flags["kubeconfig"], flags["context"]
+    if flags["files"]:
+        if kubeconfig or context:
+            raise click.UsageError("-f reads files and --kubeconfig a server; give one of them")
+        with progress_bar("reading") as progress:
+            return load(flags["files"], progress=progress), []
+    from berth.cli.input.cluster import ask  # noqa: PLC0415 - files need no client
+    from berth.live.fleet_listing import list_fleet  # noqa: PLC0415
+
+    with progress_bar("listing") as progress:
+        found = ask(kubeconfig, context, lambda client: list_fleet(client, progress))
+    return found.manifests, found.notes

@@ -1,0 +1,219 @@
+"""Manifests sorted into what a fleet is made of: clusters, policies, bindings and workloads.
+
+What has no uid was not through an API server yet: it is filled in and checked as Karmada would do.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from berth.kube import kinds, quantity
+from berth.kube.decoding import DecodeError, convert, without_nulls
+from berth.kube.karmada import Binding, Cluster, PropagationPolicy
+from berth.kube.manifests import DEFAULT_NAMESPACE, Manifest, ManifestError
+from berth.kube.manifests import title as titled
+from berth.kube.objects import Namespace, PriorityClass
+from berth.kube.validation.errors import FieldError
+from berth.kube.validation.placement import validate_placement
+from berth.kube.validation.propagation import validate_annotated, validate_policy
+from berth.machines.contract import CLUSTER_BINDINGS, Key, RawObject, Resource
+from berth.machines.views import VIEWS, Bare, Policy
+from berth.server import wire_defaults
+from berth.server.karmada.admission import cluster_problems, prepare_cluster, prepare_policy
+
+_T = TypeVar("_T")
+
+_CLUSTER, _POLICY, _WORK = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
+# People leave the version out.
+_BUILT_IN = {(api, resource.kind): resource for resource in VIEWS for api in (resource.api_version, "")}
+# Besides those that have a typed view, and those that a CustomResourceDefinition says it of.
+_CLUSTER_SCOPED = frozenset(
+    (
+        "APIService",
+        "CSIDriver",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "IngressClass",
+        "MutatingWebhookConfiguration",
+        "RuntimeClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A workload, or anything else that a policy may select."""
+
+    manifest: Manifest
+    resource: Resource
+    view: Any
+
+    @property
+    def key(self) -> Key:
+        return (self.view.metadata.namespace or "", self.view.metadata.name or "")
+
+    @property
+    def place(self) -> str:
+        return f"{self.manifest.source.file}: {titled(self.resource.kind, *self.key)}"
+
+
+@dataclass(slots=True)
+class Inventory:
+    """Everything by what it is; each with the words that say where it was written."""
+
+    clusters: dict[str, tuple[str, Cluster]] = field(default_factory=dict)
+    policies: list[tuple[str, Policy]] = field(default_factory=list)
+    bindings: dict[Key, tuple[str, Binding]] = field(default_factory=dict)
+    templates: list[Template] = field(default_factory=list)
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    priorities: dict[str, int] = field(default_factory=dict)
+
+
+def sort(manifests: Iterable[Manifest]) -> Inventory:
+    """Take everything in.
+
+    Raises:
+        ManifestError: something cannot be read, would be refused, or is there twice.
+    """
+    given = list(manifests)
+    scopes = dict(filter(None, map(_scope, given)))
+    found = Inventory()
+    seen: dict[tuple[str, str, Key], Manifest] = {}
+    for manifest in given:
+        group = kinds.group_of(manifest.api_version)
+        raw = manifest.to_dict()
+        if raw is manifest.raw:
+            raw = copy.deepcopy(raw)  # it is filled in below
+        key = _key(manifest, raw, namespaced=_is_namespaced(manifest, group, scopes))
+        first = seen.setdefault((group, manifest.kind, key), manifest)
+        if first is not manifest:
+            what = titled(manifest.kind, *key)
+            raise ManifestError(f"{what} is there twice: in {first.source} and in {manifest.source}")
+        _take(found, manifest, group, key, raw)
+    return found
+
+
+def _scope(manifest: Manifest) -> tuple[tuple[str, str], bool] | None:
+    """What a CustomResourceDefinition says of its kind: whether it lives in namespaces."""
+    if manifest.kind != "CustomResourceDefinition":
+        return None
+    spec = manifest.to_dict().get("spec")
+    names = spec.get("names") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(names, dict):
+        return None
+    return (str(spec.get("group")), str(names.get("kind"))), spec.get("scope") != "Cluster"
+
+
+def _is_namespaced(manifest: Manifest, group: str, scopes: dict[tuple[str, str], bool]) -> bool:
+    known = scopes.get((group, manifest.kind))
+    if known is not None:
+        return known
+    if group in (_CLUSTER, _POLICY, _WORK):
+        return not manifest.kind.startswith("Cluster")
+    return manifest.kind not in _CLUSTER_SCOPED and not kinds.is_cluster_scoped(manifest.kind)
+
+
+def _key(manifest: Manifest, raw: RawObject, *, namespaced: bool) -> Key:
+    """Where the object is; a namespace that was left out is filled in."""
+    if not manifest.name:
+        raise ManifestError(f"{manifest.source}: {manifest.kind}: metadata.name is missing")
+    namespace = (manifest.namespace or DEFAULT_NAMESPACE) if namespaced else ""
+    metadata = raw["metadata"] = {**(raw.get("metadata") or {}), "name": manifest.name}
+    metadata.pop("namespace", None)
+    if namespace:
+        metadata["namespace"] = namespace
+    return namespace, manifest.name
+
+
+def _take(found: Inventory, manifest: Manifest, group: str, key: Key, raw: RawObject) -> None:
+    place = f"{manifest.source.file}: {titled(manifest.kind, *key)}"
+    if group == _CLUSTER and manifest.kind == "Cluster":
+        found.clusters[key[1]] = place, _cluster(place, raw)
+    elif group == _POLICY and manifest.kind in ("PropagationPolicy", "ClusterPropagationPolicy"):
+        found.policies.append((place, _policy(place, raw, key[0])))
+    elif group == _WORK and manifest.kind in ("ResourceBinding", CLUSTER_BINDINGS.kind):
+        found.bindings[key] = place, _binding(place, raw)
+    elif isinstance(manifest.object, PriorityClass):
+        found.priorities[key[1]] = manifest.object.value or 0
+    elif not group.endswith(".karmada.io"):
+        if isinstance(manifest.object, Namespace):
+            found.namespaces[key[1]] = dict(manifest.object.metadata.labels or {})
+        found.templates.append(_template(place, manifest, raw, namespaced=bool(key[0])))
+
+
+def _template(place: str, manifest: Manifest, raw: RawObject, *, namespaced: bool) -> Template:
+    group, _, version = manifest.api_version.rpartition("/")
+    resource = _BUILT_IN.get((manifest.api_version, manifest.kind)) or Resource(
+        group, version, f"{manifest.kind.lower()}s", manifest.kind, namespaced
+    )
+    view = VIEWS.get(resource, Bare)
+    plain = _said(place, lambda: without_nulls(raw))
+    _said(place, lambda: convert(plain, view))
+    if isinstance(plain, dict):
+        wire_defaults.apply(resource.group, resource.kind, plain)
+    return Template(manifest, resource, _said(place, lambda: convert(plain, view)))
+
+
+# --- Karmada's kinds ---------------------------------------------------------------------------------
+
+
+def _cluster(place: str, raw: RawObject) -> Cluster:
+    spec = raw.get("spec")
+    if isinstance(spec, dict):
+        prepare_cluster(spec, {}, "")
+    cluster = _decoded(place, raw, Cluster)
+    if not cluster.metadata.uid:
+        _refuse(place, cluster_problems(cluster))
+    summary = cluster.status.resource_summary if cluster.status is not None else None
+    for name in ("allocatable", "allocated", "allocating") if summary is not None else ():
+        for resource, amount in (getattr(summary, name) or {}).items():
+            try:
+                quantity.read(amount)
+            except quantity.QuantityError as error:
+                field_path = f"status.resourceSummary.{name}[{resource}]"
+                raise ManifestError(f"{place}: {field_path}: {error}") from None
+    return cluster
+
+
+def _policy(place: str, raw: RawObject, namespace: str) -> Policy:
+    checked = _decoded(place, raw, PropagationPolicy)  # says it better than what fills in would
+    if not checked.metadata.uid:
+        prepare_policy(raw, namespace)
+        _refuse(place, validate_policy(_decoded(place, raw, PropagationPolicy)))
+    return _decoded(place, raw, Policy)
+
+
+def _binding(place: str, raw: RawObject) -> Binding:
+    binding = _decoded(place, raw, Binding)
+    for name in ("api_version", "kind", "name"):
+        if not getattr(binding.spec.resource, name):
+            wire = "apiVersion" if name == "api_version" else name
+            raise ManifestError(f"{place}: spec.resource.{wire} is missing")
+    if not binding.metadata.uid:
+        placement = binding.spec.placement
+        _refuse(place, validate_placement(placement) if placement is not None else [])
+        _refuse(place, validate_annotated(binding.metadata.annotations, placement))
+    return binding
+
+
+def _decoded(place: str, raw: RawObject, view: type[_T]) -> _T:
+    return _said(place, lambda: convert(without_nulls(raw), view))
+
+
+def _said(place: str, work: Callable[[], _T]) -> _T:
+    try:
+        return work()
+    except DecodeError as error:
+        raise ManifestError(f"{place}: {error}") from None
+
+
+def _refuse(place: str, problems: list[FieldError]) -> None:
+    for problem in problems:
+        raise ManifestError(f"{place}: {problem}")

@@ -1,0 +1,104 @@
+"""How workloads are placed over clusters, on the command line of every `berth fleet` command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+
+from berth.cli.input.components import given
+from berth.fleet.options import COMPATIBLE, Options
+from berth.kube import names
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+# What Berth does better than Karmada's scheduler, each with a flag of its own.
+IMPROVEMENTS = {
+    "count_evicting": "A workload still being evicted from a cluster counts as there.",
+    "group_failover": "When the clusters of an affinity group fail, the group moves together.",
+    "keep_when_unfit": "A binding that fits nowhere keeps the clusters it has.",
+    "name_peers": "Reasons name the workload that is in the way.",
+}
+LIVE_IMPROVEMENTS = {
+    "retry_blocked": "Try a blocked binding again when a peer leaves or moves.",
+    "claim_groups": "The first of a group claims it with a Lease, so that two schedulers cannot split it.",
+}
+
+
+class _LabelKeys(click.ParamType[tuple[str, ...]]):
+    name = "keys"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        keys = tuple(dict.fromkeys(filter(None, (key.strip() for key in str(value).split(",")))))
+        for key in keys:
+            if problems := names.label_key_errors(key):
+                self.fail(f"{key!r} is no label key: {problems[0]}", param, ctx)
+        return keys
+
+
+def switch(name: str, words: str) -> Callable[[_F], _F]:
+    """A flag that may have a value, with a default that depends on `--karmada-compat`."""
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        name,
+        type=bool,
+        is_flag=False,
+        flag_value=True,
+        metavar="BOOL",
+        help=f"{words}  [true, unless --karmada-compat]",
+    )
+
+
+def placing_options(*, compat: bool = False) -> Callable[[_F], _F]:
+    """Options of every command that decides; `compat` is whether Karmada's ways are the default."""
+
+    def decorate(command: _F) -> _F:
+        options = (
+            click.option(
+                "--karmada-compat/--no-karmada-compat",
+                default=compat,
+                show_default=True,
+                help="Decide as Karmada's scheduler does, shortcomings included.",
+            ),
+            _keys_option("affinity"),
+            _keys_option("anti-affinity"),
+            click.option(
+                "--enable-empty-workload-propagation",
+                is_flag=True,
+                help="Clusters that are selected but get no replicas are targets, too.",
+            ),
+            *(switch(name, words) for name, words in IMPROVEMENTS.items()),
+        )
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _keys_option(kind: str) -> Callable[[_F], _F]:
+    return click.option(
+        f"--{kind}-label-keys",
+        type=_LabelKeys(),
+        default=(),
+        metavar="KEY,KEY",
+        help=f"The only labels that {kind} may use, and what affinityEnabled compares.  [all, none]",
+    )
+
+
+def options_of(flags: Mapping[str, Any]) -> Options:
+    """What the flags say."""
+    base = COMPATIBLE if flags["karmada_compat"] else Options()
+    return replace(
+        base,
+        empty_workload_propagation=flags["enable_empty_workload_propagation"],
+        affinity_label_keys=flags["affinity_label_keys"],
+        anti_affinity_label_keys=flags["anti_affinity_label_keys"],
+        **{name: given(flags[name], getattr(base, name)) for name in IMPROVEMENTS},
+    )

@@ -1,0 +1,169 @@
+"""Fleets for people: where everything goes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from berth.cli.output.tables import NONE, Terminal, count, indented, table
+from berth.fleet.explanation import DOES_NOT_FIT, ClusterVerdict, Explanation, spelled
+from berth.fleet.simulation import PLACED, STAYS, SUSPENDED, Simulation, Workload
+
+# Up to here every workload and cluster has a row; beyond, `-o wide` shows them.
+_ROWS_LISTED = 100
+_CLUSTERS_LISTED = 40
+_NAMES_LISTED = 8
+_REFUSED_LISTED = 3
+
+
+# --- simulations -----------------------------------------------------------------------------------
+
+
+def simulation_report(
+    simulation: Simulation, shown: list[Workload], term: Terminal, *, wide: bool
+) -> Iterator[str]:
+    listed = shown if wide else shown[:_ROWS_LISTED]
+    if listed:
+        yield _workloads(listed, term, wide=wide)
+        if len(listed) < len(shown):
+            yield f"(the first {len(listed)} of {len(shown)} workloads; -o wide lists every one)"
+        yield ""
+    yield _map(simulation, shown, term, wide=wide)
+    if any(workload.state == PLACED for workload in shown):
+        yield "(+ placed now)"
+    yield ""
+    yield from _conclusion(shown, term)
+
+
+def _workloads(workloads: Iterable[Workload], term: Terminal, *, wide: bool) -> str:
+    headers = ["NAMESPACE", "WORKLOAD", "REPLICAS", "CLUSTERS"]
+    if wide:
+        headers[2:2] = ["BINDING", "POLICY", "PRIORITY"]
+    rows: list[list[object]] = []
+    for workload in workloads:
+        row: list[object] = [workload.key[0], workload.title, workload.binding.spec.replicas or "-"]
+        if wide:
+            row[2:2] = [workload.key[1], workload.policy, workload.priority]
+        rows.append([*row, _where(workload)])
+    return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
+
+
+def _where(workload: Workload) -> str | None:
+    placed = spelled(workload.targets, bare=not workload.binding.spec.replicas)
+    return f"{placed} (as before)" if placed and workload.state != PLACED else placed
+
+
+def _map(simulation: Simulation, shown: list[Workload], term: Terminal, *, wide: bool) -> str:
+    """Every cluster with what is on it; + was placed now."""
+    clusters = simulation.fleet.clusters
+    on: dict[str, list[str]] = {clusters.names[slot]: [] for slot in np.flatnonzero(clusters.exists).tolist()}
+    for workload in shown:
+        mark = "+" if workload.state == PLACED else ""
+        for target in workload.targets:
+            on.setdefault(target.name, []).append(f"{mark}{workload.title}")
+    rows = []
+    for name, titles in list(on.items())[: None if wide else _CLUSTERS_LISTED]:
+        slot = clusters.slot_of.get(name)
+        view = clusters.views[slot] if slot is not None else None
+        names = titles if wide else titles[:_NAMES_LISTED]
+        more = f" and {len(titles) - len(names)} more" if len(names) < len(titles) else ""
+        rows.append([name, view.spec.region if view is not None else None, f"{', '.join(names)}{more}"])
+    sheet = table(["CLUSTER", "REGION", "WORKLOADS"], rows, term)
+    if len(rows) < len(on):
+        sheet += f"\n({len(rows)} of {len(on)} clusters; -o wide lists every one)"
+    return sheet
+
+
+def _conclusion(shown: list[Workload], term: Terminal) -> Iterator[str]:
+    good = [workload for workload in shown if workload.state in (PLACED, STAYS)]
+    total = count(len(shown), "workload")
+    if len(good) == len(shown):
+        yield term.styled(f"All of {total} placed." if shown else "There is nothing to place.", "green")
+        return
+    yield term.styled(f"{len(good)} of {total} placed. Not placed:", "red")
+    for workload in shown:
+        if workload.state not in (PLACED, STAYS):
+            yield indented(f"{workload.name}: {_why(workload)}", "  ", term)
+
+
+def _why(workload: Workload) -> str:
+    if workload.state == SUSPENDED:
+        return "its scheduling is suspended (spec.suspension.scheduling)"
+    error = workload.decision.error if workload.decision is not None else None
+    return error.message if error is not None else ""
+
+
+# --- explanations ----------------------------------------------------------------------------------
+
+
+def explanation_report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
+    workload = explanation.workload
+    good = explanation.reason is None and explanation.state not in (SUSPENDED, DOES_NOT_FIT)
+    by = f", by {workload.policy}" if workload.policy else ""
+    yield term.title(f"Binding {workload.name} ({workload.title}{by})")
+    yield indented(term.styled(explanation.message, "green" if good else "red"), "", term)
+    if len(explanation.attempts) > 1:
+        for name, message in explanation.attempts:
+            yield indented(f"affinity {name}: {message or 'this one was taken'}", "  ", term)
+    fits = [cluster for cluster in explanation.clusters if cluster.feasible]
+    refused = [cluster for cluster in explanation.clusters if cluster.rejections]
+    if fits:
+        yield ""
+        yield _fits(fits, term, wide=wide)
+    if refused:
+        yield ""
+        yield _refused(refused, term, wide=wide)
+    if explanation.broken:
+        yield ""
+        yield term.title("Broken now:")
+        yield from (indented(text, "  - ", term) for text in explanation.broken)
+    if explanation.reason is not None:
+        yield ""
+        if explanation.relaxations:
+            yield term.title("What would help:")
+            yield from (indented(relaxation.sentence, "  - ", term) for relaxation in explanation.relaxations)
+        else:
+            yield "No single change that Berth knows to try would help."
+
+
+def _fits(clusters: list[ClusterVerdict], term: Terminal, *, wide: bool) -> str:
+    listed = clusters if wide else clusters[:_CLUSTERS_LISTED]
+    headers = ["CLUSTER", "REGION", "SCORE", "ROOM", "SELECTED", "REPLICAS"]
+    rows: list[list[object]] = [
+        [
+            cluster.name,
+            cluster.region,
+            cluster.score,
+            "any" if cluster.room is None else cluster.room,
+            cluster.selected,
+            cluster.replicas,
+        ]
+        for cluster in listed
+    ]
+    sheet = table(headers, rows, term, lambda cell: "green" if cell == "yes" else None)
+    if len(listed) < len(clusters):
+        sheet += f"\n({len(listed)} of {len(clusters)} clusters that fit; -o wide lists every one)"
+    return sheet
+
+
+def _refused(clusters: list[ClusterVerdict], term: Terminal, *, wide: bool) -> str:
+    headers = ("CLUSTER", "REGION", "RULE", "WHY")
+    if wide or len(clusters) <= _CLUSTERS_LISTED:
+        rows = [row for cluster in clusters for row in _rows(cluster.name, cluster)]
+        return table(headers, rows, term)
+    groups: dict[tuple[object, ...], list[ClusterVerdict]] = {}
+    for cluster in clusters:
+        groups.setdefault(cluster.rejections, []).append(cluster)
+    rows = []
+    for members in sorted(groups.values(), key=len, reverse=True):
+        more = f" and {len(members) - _REFUSED_LISTED} more" if len(members) > _REFUSED_LISTED else ""
+        rows += _rows(f"{', '.join(c.name for c in members[:_REFUSED_LISTED])}{more}", members[0])
+    return table(headers, rows, term) + f"\n({count(len(clusters), 'cluster')}; -o wide lists every one)"
+
+
+def _rows(name: str, cluster: ClusterVerdict) -> Iterator[tuple[str | None, ...]]:
+    head: tuple[str | None, ...] = (name, cluster.region)
+    for rejection in cluster.rejections:
+        yield (*head, rejection.rule, rejection.reason)
+        head = ("-", "-")

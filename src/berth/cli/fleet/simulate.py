@@ -1,0 +1,50 @@
+"""`berth fleet simulate`: on which clusters would everything be?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from berth.cli.fleet.documents import simulation_document
+from berth.cli.fleet.input import fleet_options, taken_in
+from berth.cli.fleet.reports import simulation_report
+from berth.cli.input.manifests import progress_bar
+from berth.cli.output.documents import show
+from berth.cli.output.tables import terminal
+from berth.fleet.simulation import simulate
+
+
+@click.command("simulate")
+@fleet_options
+@click.option(
+    "-n", "--namespace", metavar="NS", help="Show only the workloads of this namespace (all are placed)."
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    form: str,
+    namespace: str | None,
+    **flags: Any,  # noqa: ANN401 - read by taken_in
+) -> None:
+    """Place the workloads of manifests onto member clusters.
+
+    Reads clusters, propagation policies, workloads of any kind, and bindings. Policies make bindings of the
+    workloads they select; a binding that has clusters stays where it is. The highest priority is placed
+    first, then as they appear, each counting for the next, whatever the schedulerName.
+    Exit code 0: all were placed; 1: some were not; 2: bad input.
+    """
+    given = taken_in(flags)
+    with progress_bar("placing workloads") as progress:
+        simulation = simulate(given.fleet, given.workloads, retry=given.retry, progress=progress)
+    simulation.notes = given.notes
+    shown = [w for w in simulation.workloads if namespace in (None, w.key[0])]
+    if form in ("json", "yaml"):
+        show(simulation_document(simulation, shown), form)
+    else:
+        term = terminal()
+        for line in simulation_report(simulation, shown, term, wide=form == "wide"):
+            click.echo(line, color=term.color)
+    ctx.exit(1 if any(namespace in (None, workload.key[0]) for workload in simulation.unplaced) else 0)

@@ -1,0 +1,46 @@
+"""Taking in a live cluster: which credentials, and everything its API server lists. Imported when needed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from berth.live.connection import HOME, ConnectionSettingsError, connect, existing, in_cluster
+from berth.live.listing import Listing, ListingError, list_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from berth.engine.offline.simulation import Progress
+    from berth.live.client import Client
+
+
+def list_from(
+    kubeconfig: str | None, context: str | None, kinds: Iterable[str], progress: Progress | None
+) -> Listing:
+    """What the cluster of a kubeconfig, by default the user's, holds; whatever is wrong ends the command."""
+    return ask(kubeconfig, context, lambda client: list_cluster(client, kinds, progress))
+
+
+def ask(
+    kubeconfig: str | None, context: str | None, question: Callable[[Client], Awaitable[Listing]]
+) -> Listing:
+    """What the server of a kubeconfig, by default the user's, answers; whatever is wrong ends the command."""
+    has_own = bool(kubeconfig or os.environ.get("KUBECONFIG")) or HOME.expanduser().is_file()
+    if not has_own and not in_cluster():
+        raise click.UsageError(
+            f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {HOME} does not exist"
+        )
+
+    async def work() -> Listing:
+        # As kubectl: a pod's own account is for those who have nothing else.
+        async with await connect(existing(kubeconfig) if has_own else None, context) as client:
+            return await question(client)
+
+    try:
+        return asyncio.run(work())
+    except (ConnectionSettingsError, ListingError) as error:
+        raise click.ClickException(str(error)) from None

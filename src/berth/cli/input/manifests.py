@@ -1,0 +1,214 @@
+"""What the commands on manifests have in common: their options, and taking in the files or the cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+
+import click
+import numpy as np
+
+from berth.engine.offline.simulation import Simulation, simulate
+from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
+from berth.engine.state.options import Options
+from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.manifests import ManifestError, load
+
+if TYPE_CHECKING:
+    from berth.engine.offline.simulation import Progress
+
+FORMS = ("table", "wide", "json", "yaml")
+_SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+INPUT_OPTIONS = (
+    click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(allow_dash=True),
+        help="File or folder with manifests, YAML or JSON; - is standard input. May be repeated.",
+    ),
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Read a live cluster instead, and change nothing there (without -f: by default the user's).",
+    ),
+    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+    click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(FORMS),
+        default="table",
+        show_default=True,
+        help="How to show the result.",
+    ),
+)
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Choose among equally good nodes at random with this seed, instead of the first.",
+)
+_SCHEDULING = (
+    click.option(
+        "--hard-pod-affinity-weight",
+        type=click.IntRange(0, 100),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="What a running pod's required affinity counts as a preference of its peers.",
+    ),
+    click.option(
+        "--daemon-namespaces",
+        default="kube-system",
+        show_default=True,
+        metavar="NS,NS",
+        help="Pods in these namespaces are left out of required anti-affinity ('': none are).",
+    ),
+    click.option(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL,...",
+        help="Switch features, all of them on by default.",
+    ),
+)
+
+
+class Reading(TypedDict):
+    """What the options give, except for how to show the result."""
+
+    files: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    hard_pod_affinity_weight: int
+    daemon_namespaces: str
+    feature_gates: str
+
+
+class Settings(Reading):
+    """The same for commands that place pods."""
+
+    seed: int | None
+
+
+def manifest_options(command: _F) -> _F:
+    """Options of every command that reads manifests and places pods."""
+    for option in reversed((*INPUT_OPTIONS, _SEED, *_SCHEDULING)):
+        command = option(command)
+    return command
+
+
+def reading_options(command: _F) -> _F:
+    """Options of every command that reads manifests and places nothing."""
+    for option in reversed((*INPUT_OPTIONS, *_SCHEDULING)):
+        command = option(command)
+    return command
+
+
+def placed(words: str, *kinds: str, **settings: Unpack[Settings]) -> Simulation:
+    """The pods of the files or the cluster on their nodes; `words` say what is being done meanwhile.
+
+    `kinds` are those of workloads that are needed beside their pods.
+    """
+    snapshot = taken_in(settings, *kinds)
+    seed = settings["seed"]
+    with progress_bar(words) as progress:
+        return simulate(
+            snapshot, rng=None if seed is None else np.random.default_rng(seed), progress=progress
+        )
+
+
+def taken_in(settings: Reading, *kinds: str) -> Snapshot:
+    """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
+    options = _options(settings)
+    if not settings["files"]:
+        return _take_in_cluster(settings["kubeconfig"], settings["context"], kinds, options)
+    if settings["kubeconfig"] or settings["context"]:
+        raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
+    return take_in(settings["files"], options)
+
+
+def _options(settings: Reading) -> Options:
+    try:
+        gates = FeatureGates.parse(settings["feature_gates"])
+    except FeatureGateError as error:
+        raise click.ClickException(f"--feature-gates: {error}") from None
+    return Options(
+        hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
+        daemon_namespaces=frozenset(
+            filter(None, (name.strip() for name in settings["daemon_namespaces"].split(",")))
+        ),
+        gates=gates,
+    )
+
+
+def take_in(files: tuple[str, ...], options: Options) -> Snapshot:
+    """The snapshot in the files; whatever is wrong with them ends the command."""
+    try:
+        with progress_bar("reading") as progress:
+            manifests = load(files, progress=progress)
+        with progress_bar("taking in") as progress:
+            snapshot = read(manifests, options, progress)
+    except (ManifestError, SnapshotError) as error:
+        raise click.ClickException(str(error)) from None
+    return _noted(snapshot)
+
+
+def _take_in_cluster(
+    kubeconfig: str | None, context: str | None, kinds: tuple[str, ...], options: Options
+) -> Snapshot:
+    from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
+
+    try:
+        with progress_bar("listing") as progress:
+            found = list_from(kubeconfig, context, kinds, progress)
+        origin = Origin(words="in the cluster", controlled=True, whole_storage=found.whole_storage)
+        with progress_bar("taking in") as progress:
+            snapshot = read(found.manifests, options, progress, origin)
+    except (ManifestError, SnapshotError) as error:
+        raise click.ClickException(str(error)) from None
+    snapshot.notes[:0] = found.notes
+    return _noted(snapshot)
+
+
+def _noted(snapshot: Snapshot) -> Snapshot:
+    for note in snapshot.notes:
+        click.echo(f"note: {note}", err=True)
+    return snapshot
+
+
+@contextmanager
+def progress_bar(words: str) -> Iterator[Progress | None]:
+    """A bar on standard error, if that is a terminal and the work takes longer than a moment."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - most runs never get here
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    bar = Bar(console=Console(stderr=True), transient=True)
+    task = bar.add_task(words, total=None, visible=False)
+    due = time.monotonic() + _SHOW_AFTER
+
+    def show(done: int, total: int) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now < due:  # most calls end here: they must not cost what the work costs
+            return
+        due = now + _SHOW_EVERY
+        if not bar.live.is_started:
+            bar.start()
+        bar.update(task, completed=done, total=total, visible=True)
+
+    try:
+        yield show
+    finally:
+        bar.stop()

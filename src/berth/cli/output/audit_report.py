@@ -1,0 +1,204 @@
+"""An audit for people: who breaks which rule, how even things are, and who would go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from berth.cli.output.simulation_report import spread_table
+from berth.cli.output.tables import NONE, Terminal, count, indented, table
+from berth.engine.execution.eviction_ceiling import name_of
+from berth.engine.rules.spread_constraints import HARD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from berth.engine.offline.audit import Audit, Eviction, Violation
+    from berth.engine.offline.snapshot import Entry
+
+# Up to here every row is shown; beyond, `-o wide` shows them.
+_ROWS_LISTED = 100
+_EXECUTION, _HARD, _SOFT = "execution", "hard", "soft"
+_COLOURS = {_EXECUTION: "red", _HARD: "red", _SOFT: "yellow"}
+
+
+def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
+    if audit.violations:
+        yield _violations(sorted(audit.violations, key=_urgency), term, wide=wide)
+        yield ""
+    if audit.spreads:
+        yield from _spreads(audit, term, wide=wide)
+        yield ""
+    if audit.evictions:
+        yield term.title("What the controllers would evict:")
+        yield _evictions(audit.evictions, term, wide=wide)
+        yield ""
+    if audit.faulty:
+        yield term.title("Pods whose annotation is not valid, so that nobody enforces its rules:")
+        yield _faulty(audit.faulty, term, wide=wide)
+        yield ""
+    yield from _conclusion(audit, term)
+
+
+# --- rules ------------------------------------------------------------------------------------
+
+
+def _violations(violations: list[Violation], term: Terminal, *, wide: bool) -> str:
+    if not wide and len(violations) > _ROWS_LISTED:
+        return _by_owner(violations, term)
+    rows: list[list[object]] = []
+    for found in violations:
+        entry, finding = found.entry, found.finding
+        row: list[object] = [entry.namespace, entry.name, found.node, finding.rule, _kind(found)]
+        rows.append([*row, entry.owner, _path(found), finding.cause] if wide else [*row, finding.cause])
+    more = ("OWNER", "PATH") if wide else ()
+    return table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
+
+
+def _kind(violation: Violation) -> str:
+    if violation.finding.execution:
+        return _EXECUTION
+    return _HARD if violation.hard else _SOFT
+
+
+def _urgency(violation: Violation) -> int:
+    return list(_COLOURS).index(_kind(violation))
+
+
+def _path(violation: Violation) -> str | None:
+    path = violation.finding.path
+    return f"{path} (of the other pod)" if violation.finding.of_peer else path
+
+
+def _by_owner(violations: list[Violation], term: Terminal) -> str:
+    groups: dict[tuple[str, ...], list[Violation]] = {}
+    for found in violations:
+        owner = found.entry.owner or f"Pod/{found.entry.name}"
+        key = (found.entry.namespace, owner, found.finding.rule, _kind(found), found.finding.reason)
+        groups.setdefault(key, []).append(found)
+    rows = []
+    for (*shown, _), members in groups.items():
+        pods = len({found.entry.key for found in members})
+        nodes = len({found.node for found in members})
+        rows.append((*shown, pods, nodes, _example(members)))
+    headers = ("NAMESPACE", "OWNER", "RULE", "KIND", "PODS", "NODES", "WHY")
+    lines = table(headers, rows, term, _COLOURS.get)
+    return f"{lines}\n({count(len(violations), 'broken rule')}; -o wide lists every one)"
+
+
+def _example(members: list[Violation]) -> str:
+    first = members[0]
+    if len({found.finding.cause for found in members}) == 1:
+        return first.finding.cause
+    return f"{first.entry.name} on {first.node}: {first.finding.cause}"
+
+
+# --- spreading and evicting ---------------------------------------------------------------
+
+
+def _spreads(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
+    listed = sorted(audit.spreads, key=lambda spread: spread.ok)
+    if not wide and len(listed) > _ROWS_LISTED:
+        listed = [spread for spread in listed if not spread.ok][:_ROWS_LISTED]
+    if listed:
+        yield spread_table(listed, term, wide=wide)
+    if len(listed) < len(audit.spreads):
+        yield f"({count(len(audit.spreads), 'spread constraint')}; -o wide lists every one)"
+
+
+def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
+    listed = evictions if wide else evictions[:_ROWS_LISTED]
+    rows = [
+        (
+            eviction.entry.namespace,
+            eviction.entry.name,
+            eviction.node,
+            eviction.lands_on or "nowhere",
+            _held_back(eviction),
+            _why(eviction, wide=wide),
+        )
+        for eviction in listed
+    ]
+    headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
+    lines = table(headers, rows, term, {"nowhere": "red"}.get)
+    if len(listed) < len(evictions):
+        lines += f"\n({count(len(evictions), 'pod')}; -o wide lists every one)"
+    return lines
+
+
+def _held_back(eviction: Eviction) -> str:
+    halt = [f"halt in {name_of(eviction.halt.domain)}"] if eviction.halt else []
+    return ", ".join([*halt, *(f"budget {budget.name}" for budget in eviction.stopped_by)])
+
+
+def _faulty(entries: list[Entry], term: Terminal, *, wide: bool) -> str:
+    listed = entries if wide else entries[:_ROWS_LISTED]
+    rows = [(entry.namespace, entry.name, entry.pod.spec.node_name, entry.fault) for entry in listed]
+    lines = table(("NAMESPACE", "POD", "NODE", "WHY"), rows, term)
+    if len(listed) < len(entries):
+        lines += f"\n({count(len(entries), 'pod')}; -o wide lists every one)"
+    return lines
+
+
+def _why(eviction: Eviction, *, wide: bool) -> str:
+    causes = []
+    for breach in eviction.breaches:
+        cause = breach.cause if breach.pod == eviction.entry.key else f"for {breach.pod}: {breach.cause}"
+        causes.append(f"{breach.path}: {cause}" if wide else cause)
+    return "; ".join(dict.fromkeys(causes)) or NONE
+
+
+# --- the end -----------------------------------------------------------------------------------------
+
+
+def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
+    if not audit.snapshot.running:
+        yield "There is no running pod to judge."
+        return
+    hard = [violation for violation in audit.violations if violation.hard]
+    soft = [violation for violation in audit.violations if not violation.hard]
+    if hard:
+        broken = f"{_pods(hard)} a hard rule ({_tally(hard)})."
+        yield indented(term.styled(broken, "red"), "", term)
+    if soft:
+        yield indented(f"{_pods(soft)} a rule for newcomers only ({_tally(soft)}).", "", term)
+    uneven = [spread for spread in audit.spreads if not spread.ok]
+    if uneven:
+        number = sum(spread.when_unsatisfiable == HARD for spread in uneven)
+        which = f"{number} hard, {len(uneven) - number} soft"
+        verb = "is" if len(uneven) == 1 else "are"
+        yield f"{count(len(uneven), 'spread constraint')} {verb} not kept ({which})."
+    if audit.evictions:
+        yield indented(_fates(audit.evictions), "", term)
+    for halt in audit.halts:
+        warning = f"Evictions would be halted in {name_of(halt.domain)}: {halt}."
+        yield indented(term.styled(warning, "yellow"), "", term)
+    if audit.clean:
+        yield term.styled("Every hard rule holds.", "green")
+
+
+def _pods(violations: Iterable[Violation]) -> str:
+    number = len({violation.entry.key for violation in violations})
+    return f"{count(number, 'pod')} {'breaks' if number == 1 else 'break'}"
+
+
+def _tally(violations: Iterable[Violation]) -> str:
+    """How many pods each rule is broken by."""
+    pairs = {(violation.entry.key, violation.finding.rule) for violation in violations}
+    return ", ".join(f"{rule} {number}" for rule, number in sorted(Counter(r for _, r in pairs).items()))
+
+
+def _fates(evictions: list[Eviction]) -> str:
+    stopped = sum(bool(eviction.stopped_by) for eviction in evictions)
+    homeless = sum(eviction.lands_on is None for eviction in evictions)
+    halted = sum(eviction.halt is not None for eviction in evictions)
+    parts = [f"{count(len(evictions), 'pod')} would be evicted"]
+    several = len(evictions) > 1
+    for number, how in (
+        (halted, "only when a halt is over"),
+        (stopped, "only when a budget allows it"),
+        (homeless, "with no node for the replacement"),
+    ):
+        if number:
+            parts.append(f"{number} of them {how}" if several else how)
+    return f"{', '.join(parts)}."

@@ -1,0 +1,40 @@
+"""Decisions about evictions, and about workloads on clusters, as log entries."""
+
+from __future__ import annotations
+
+import logging
+
+from berth.eviction import Decision
+from berth.fleet.placing import Decision as Placing
+from berth.live.logs import say, v
+
+_log = logging.getLogger(__name__)
+
+
+def log_decision(decision: Decision) -> None:
+    """Log what was decided with the rule, the node, the label and the value."""
+    level = logging.WARNING if decision.warns else v(1)
+    subject = "pod" if "/" in decision.subject else "domain"
+    say(_log, level, decision.what, **{subject: decision.subject}, **decision.details)
+
+
+class PlacingLog:
+    """Logs where workloads go; the same failure of the same binding is news only once."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], str] = {}
+
+    def __call__(self, key: tuple[str, str], why: str, decision: Placing) -> None:
+        """Log where a workload goes and why it was looked at, or what is in the way."""
+        binding = "/".join(filter(None, key))
+        if decision.error is not None:
+            message = decision.error.message
+            level = v(4) if self._told.get(key) == message else logging.WARNING
+            self._told[key] = message
+            said = {"reason": decision.error.reason, "message": message}
+            say(_log, level, "Could not place workload", binding=binding, why=why, **said)
+            return
+        self._told.pop(key, None)
+        clusters = ",".join(f"{target.name}:{target.replicas}" for target in decision.targets or ())
+        named = {"affinity": name} if (name := decision.decisive.affinity_name) else {}
+        say(_log, v(1), "Placed workload", binding=binding, why=why, clusters=clusters, **named)

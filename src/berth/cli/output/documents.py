@@ -1,0 +1,268 @@
+"""The stable objects behind `-o json` and `-o yaml`; docs/output.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+import yaml
+
+from berth.engine.state.options import ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from berth.engine.execution.eviction_ceiling import Halt
+    from berth.engine.offline.audit import Audit, Eviction, Violation
+    from berth.engine.offline.budgets import DisruptionBudget
+    from berth.engine.offline.explanation import Explanation, NodeVerdict
+    from berth.engine.offline.relaxations import Relaxation
+    from berth.engine.offline.simulation import Simulation
+    from berth.engine.offline.topology import Spread, ZoneDomain
+    from berth.engine.rules.base import Rejection
+
+API_VERSION = "berth.dev/v1alpha1"
+
+Document = dict[str, Any]
+
+
+def show(document: Document, form: str) -> None:
+    click.echo(as_json(document) if form == "json" else as_yaml(document), nl=form == "json")
+
+
+def as_json(document: Document) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def as_yaml(document: Document) -> str:
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return text
+
+
+def simulation_document(
+    simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
+) -> Document:
+    snapshot = simulation.snapshot
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Simulation",
+        "summary": {
+            "nodes": len(snapshot.nodes),
+            "running": len(snapshot.running),
+            "pending": len(simulation.placements) + len(simulation.unplaced),
+            "placed": len(simulation.placements),
+            "unplaced": len(simulation.unplaced),
+        },
+        "placements": [
+            {
+                "namespace": placement.entry.namespace,
+                "pod": placement.entry.name,
+                "owner": placement.entry.owner,
+                "node": placement.node,
+                "zone": (snapshot.nodes[placement.node].metadata.labels or {}).get(ZONE),
+                "score": placement.score,
+                "priority": placement.entry.priority,
+            }
+            for placement in simulation.placements
+        ],
+        "unplaced": [
+            {
+                "namespace": unplaced.entry.namespace,
+                "pod": unplaced.entry.name,
+                "owner": unplaced.entry.owner,
+                "reason": unplaced.reason,
+                "message": unplaced.message,
+                "priority": unplaced.entry.priority,
+            }
+            for unplaced in simulation.unplaced
+        ],
+        "domains": [_zone(zone) for zone in zones],
+        "spread": [_spread(spread) for spread in spreads],
+        "notes": list(snapshot.notes),
+    }
+
+
+def _zone(zone: ZoneDomain) -> Document:
+    nodes = [
+        {
+            "name": node.name,
+            "pods": [
+                {"namespace": pod.entry.namespace, "name": pod.entry.name, "placed": pod.placed}
+                for pod in node.pods
+            ],
+        }
+        for node in zone.nodes
+    ]
+    return {"zone": zone.name, "pods": zone.pods, "placed": zone.placed, "nodes": nodes}
+
+
+def _spread(spread: Spread) -> Document:
+    return {
+        "namespace": spread.namespace,
+        "owner": spread.owner,
+        "path": spread.path,
+        "topologyKey": spread.topology_key,
+        "whenUnsatisfiable": spread.when_unsatisfiable,
+        "selector": spread.selector,
+        "counts": spread.counts,
+        "minimum": spread.minimum,
+        "skew": spread.skew,
+        "maxSkew": spread.max_skew,
+        "ok": spread.ok,
+    }
+
+
+def explanation_document(explanation: Explanation, notes: Iterable[str] = ()) -> Document:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "namespace": explanation.entry.namespace,
+        "pod": explanation.entry.name,
+        "owner": explanation.entry.owner,
+        "state": explanation.state,
+        "node": explanation.node,
+        "message": explanation.message,
+        "schedulingGates": explanation.entry.gates,
+        "broken": [_rejection(rejection) for rejection in explanation.broken],
+        "decision": explanation.decision,
+        "nodes": [_node(node) for node in explanation.nodes],
+        "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
+        "notes": list(notes),
+    }
+
+
+def _node(node: NodeVerdict) -> Document:
+    return {
+        "name": node.name,
+        "zone": node.zone,
+        "feasible": node.feasible,
+        "total": node.total,
+        "rejections": [_rejection(rejection) for rejection in node.rejections],
+        "scores": [
+            {
+                "rule": score.rule,
+                "raw": score.raw,
+                "normalized": score.normalized,
+                "weight": score.weight,
+                "weighted": score.weighted,
+            }
+            for score in node.scores
+        ],
+    }
+
+
+def _rejection(rejection: Rejection) -> Document:
+    return {
+        "rule": rejection.rule,
+        "code": rejection.code,
+        "reasons": list(rejection.reasons),
+        "causes": list(rejection.causes),
+    }
+
+
+def _relaxation(relaxation: Relaxation) -> Document:
+    changes = [
+        {"kind": change.kind, "object": change.object, "path": change.path, "value": change.value}
+        for change in relaxation.changes
+    ]
+    return {"sentence": relaxation.sentence, "changes": changes, "nodes": relaxation.nodes}
+
+
+def audit_document(audit: Audit) -> Document:
+    snapshot = audit.snapshot
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Audit",
+        "summary": {
+            "clean": audit.clean,
+            "nodes": len(snapshot.nodes),
+            "running": len(snapshot.running),
+            "broken": len({violation.entry.key for violation in audit.violations if violation.hard}),
+            "uneven": sum(not spread.ok for spread in audit.spreads),
+            "evictions": len(audit.evictions),
+            "stopped": sum(bool(eviction.stopped_by) for eviction in audit.evictions),
+            "halted": sum(eviction.halt is not None for eviction in audit.evictions),
+            "invalidAnnotations": len(audit.faulty),
+        },
+        "violations": [_violation(violation) for violation in audit.violations],
+        "spread": [_spread(spread) for spread in audit.spreads],
+        "evictions": [_eviction(eviction) for eviction in audit.evictions],
+        "halts": [_halt(halt) for halt in audit.halts],
+        "budgets": [_budget(budget) for budget in audit.budgets],
+        "invalidAnnotations": [
+            {
+                "namespace": entry.namespace,
+                "pod": entry.name,
+                "owner": entry.owner,
+                "node": entry.pod.spec.node_name,
+                "why": entry.fault,
+            }
+            for entry in audit.faulty
+        ],
+        "notes": list(snapshot.notes),
+    }
+
+
+def _violation(violation: Violation) -> Document:
+    entry, finding = violation.entry, violation.finding
+    return {
+        "namespace": entry.namespace,
+        "pod": entry.name,
+        "owner": entry.owner,
+        "node": violation.node,
+        "rule": finding.rule,
+        "reason": finding.reason,
+        "cause": finding.cause,
+        "path": finding.path,
+        "ofPeer": finding.of_peer,
+        "hard": violation.hard,
+        "execution": finding.execution,
+    }
+
+
+def _eviction(eviction: Eviction) -> Document:
+    entry = eviction.entry
+    return {
+        "namespace": entry.namespace,
+        "pod": entry.name,
+        "owner": entry.owner,
+        "node": eviction.node,
+        "landsOn": eviction.lands_on,
+        "stoppedBy": [budget.name for budget in eviction.stopped_by],
+        "haltedIn": eviction.halt.domain if eviction.halt else None,
+        "breaches": [
+            {
+                "pod": breach.pod,
+                "kind": breach.kind,
+                "path": breach.path,
+                "cause": breach.cause,
+                "topology": list(breach.topology) if breach.topology else None,
+                "peers": list(breach.peers),
+            }
+            for breach in eviction.breaches
+        ],
+    }
+
+
+def _halt(halt: Halt) -> Document:
+    return {
+        "domain": halt.domain,
+        "going": halt.going,
+        "running": halt.running,
+        "share": round(halt.share, 4),
+    }
+
+
+def _budget(budget: DisruptionBudget) -> Document:
+    return {
+        "namespace": budget.namespace,
+        "name": budget.name,
+        "selector": str(budget.selector),
+        "pods": budget.pods,
+        "healthy": budget.healthy,
+        "desired": budget.desired,
+        "allowed": budget.allowed,
+        "computed": budget.computed,
+    }

@@ -1,0 +1,92 @@
+"""`--save`: every object of the input with the placements filled in, nothing lost on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from berth.cli.output.documents import as_yaml
+from berth.kube.decoding import TOO_DEEP
+
+if TYPE_CHECKING:
+    from berth.engine.offline.simulation import Simulation
+    from berth.engine.offline.snapshot import Entry
+    from berth.kube.manifests import Manifest
+
+Raw = dict[str, Any]
+
+
+def save(simulation: Simulation, file: str) -> None:
+    """Write a List of all objects and of the pods made for workloads; JSON unless the name says YAML."""
+    target = Path(file)
+    try:
+        encoded = _encoded({"apiVersion": "v1", "kind": "List", "items": items(simulation)}, target)
+    except RecursionError:
+        raise click.ClickException(f"{file}: cannot be written: an object is {TOO_DEEP}") from None
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_bytes(encoded)
+        partial.replace(target)  # whole or not at all
+    except OSError as error:
+        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _encoded(content: Raw, target: Path) -> bytes:
+    if target.suffix in (".yaml", ".yml"):
+        return as_yaml(content).encode()
+    try:
+        return msgspec.json.encode(content)
+    except OverflowError:  # an integer beyond 64 bits
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def items(simulation: Simulation) -> list[Raw]:
+    nodes = {placement.entry.key: placement.node for placement in simulation.placements}
+    found: list[Raw] = []
+    own = {id(entry.manifest): entry for entry in simulation.snapshot.pods if not entry.made}
+    for manifest in simulation.snapshot.manifests:
+        entry = own.get(id(manifest))
+        raw = _named(manifest)
+        found.append(raw if entry is None else _bound(raw, nodes.get(entry.key)))
+    found += [_bound(_made(entry), nodes.get(entry.key)) for entry in simulation.snapshot.pods if entry.made]
+    return found
+
+
+def _named(manifest: Manifest) -> Raw:
+    raw = manifest.to_dict()
+    if manifest.object is None or raw.get("metadata", {}).get("name"):
+        return raw
+    return {**raw, "metadata": {**raw.get("metadata", {}), "name": manifest.name}}
+
+
+def _bound(raw: Raw, node: str | None) -> Raw:
+    return raw if node is None else {**raw, "spec": {**(raw.get("spec") or {}), "nodeName": node}}
+
+
+def _made(entry: Entry) -> Raw:
+    """A pod made for a workload, from the template as it was written."""
+    view = msgspec.to_builtins(entry.pod)
+    template = _template(entry.manifest.to_dict())
+    metadata = {**(template.get("metadata") or {}), **view["metadata"]}
+    spec = dict(template.get("spec") or {})
+    if entry.daemon_of is not None:
+        # What the DaemonSet controller adds; pod affinity stays as written.
+        affinity = dict(spec.get("affinity") or {})
+        affinity["nodeAffinity"] = view["spec"]["affinity"]["nodeAffinity"]
+        spec |= {"affinity": affinity, "tolerations": view["spec"]["tolerations"]}
+    for name in ("priority", "priorityClassName", "preemptionPolicy"):
+        if name in view["spec"]:
+            spec[name] = view["spec"][name]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _template(workload: Raw) -> Raw:
+    spec = workload.get("spec") or {}
+    if "jobTemplate" in spec:
+        spec = spec["jobTemplate"].get("spec") or {}
+    template: Raw = spec.get("template") or {}
+    return template

@@ -1,0 +1,180 @@
+"""A simulation for people: who went where, the map of domains, and how even things are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from berth.cli.output.tables import NONE, Terminal, count, indented, table
+from berth.engine.offline.changes import short
+from berth.engine.offline.simulation import Placement, Simulation, Unplaced
+from berth.engine.rules.spread_constraints import HARD
+from berth.engine.state.options import ZONE
+
+if TYPE_CHECKING:
+    from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
+
+# Up to here every pod has a row and every node a line; beyond, `-o wide` shows them.
+_ROWS_LISTED = 100
+_NODES_LISTED = 40
+_PODS_LISTED = 8
+_DOMAINS_LISTED = 8
+
+Report = Iterator[str]
+
+
+def report(
+    simulation: Simulation, zones: list[ZoneDomain], spreads: list[Spread], term: Terminal, *, wide: bool
+) -> Report:
+    if simulation.placements or simulation.unplaced:
+        yield _placements(simulation, term, wide=wide)
+        yield ""
+    if zones:
+        yield from _map(zones, term, wide=wide)
+        yield ""
+    if spreads:
+        yield spread_table(spreads, term, wide=wide)
+        yield ""
+    yield from _conclusion(simulation, term)
+
+
+# --- pods --------------------------------------------------------------------------------
+
+
+def _placements(simulation: Simulation, term: Terminal, *, wide: bool) -> str:
+    if not wide and len(simulation.placements) + len(simulation.unplaced) > _ROWS_LISTED:
+        return _by_owner(simulation, term)
+    headers = ["NAMESPACE", "POD", "NODE", "ZONE", "SCORE", "OWNER"]
+    if wide:
+        headers[5:5] = ["PRIORITY"]
+    rows: list[list[object]] = []
+    for placement in simulation.placements:
+        entry = placement.entry
+        rows.append(
+            [entry.namespace, entry.name, placement.node, _zone(simulation, placement), placement.score]
+        )
+        rows[-1] += [entry.priority, entry.owner] if wide else [entry.owner]
+    for unplaced in simulation.unplaced:
+        entry = unplaced.entry
+        rows.append([entry.namespace, entry.name, None, None, None])
+        rows[-1] += [entry.priority, entry.owner] if wide else [entry.owner]
+    return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
+
+
+def _zone(simulation: Simulation, placement: Placement) -> str | None:
+    return (simulation.snapshot.nodes[placement.node].metadata.labels or {}).get(ZONE)
+
+
+def _by_owner(simulation: Simulation, term: Terminal) -> str:
+    groups: dict[tuple[str, str], list[Placement | Unplaced]] = {}
+    everything: list[Placement | Unplaced] = [*simulation.placements, *simulation.unplaced]
+    for item in everything:
+        key = (item.entry.namespace, item.entry.owner or f"Pod/{item.entry.name}")
+        groups.setdefault(key, []).append(item)
+    rows = []
+    for (namespace, owner), items in groups.items():
+        placed = [item for item in items if isinstance(item, Placement)]
+        zones = Counter(_zone(simulation, placement) or NONE for placement in placed)
+        nodes = len({placement.node for placement in placed})
+        rows.append(
+            (namespace, owner, len(items), len(placed), nodes, _per_domain(dict(sorted(zones.items()))))
+        )
+    return table(("NAMESPACE", "OWNER", "PODS", "PLACED", "NODES", "PODS PER ZONE"), rows, term)
+
+
+# --- domains ----------------------------------------------------------------------------------
+
+
+def _map(zones: list[ZoneDomain], term: Terminal, *, wide: bool) -> Report:
+    nodes = sum(len(zone.nodes) for zone in zones)
+    if not wide and nodes > _NODES_LISTED:
+        yield _zone_table(zones, term)
+        yield f"({nodes} nodes; -o wide lists every one)"
+        return
+    width = max(len(node.name) for zone in zones for node in zone.nodes)
+    for zone in zones:
+        inside = f"{count(len(zone.nodes), 'node')}, {count(zone.pods, 'pod')}"
+        yield f"{term.title(f'ZONE {zone.name or NONE}')}   {inside}"
+        for node in zone.nodes:
+            pods = ", ".join(_pods(node, wide=wide)) or NONE
+            yield indented(pods, f"  {node.name.ljust(width)}   ", term)
+    if any(zone.placed for zone in zones):
+        yield "(+ placed now)"
+
+
+def _pods(node: NodeDomain, *, wide: bool) -> Iterable[str]:
+    if wide or len(node.pods) <= _PODS_LISTED:
+        return [_named(pod) for pod in node.pods]
+    groups = Counter(f"{'+' if pod.placed else ''}{pod.entry.owner or pod.entry.name}" for pod in node.pods)
+    return [f"{name} x{number}" if number > 1 else name for name, number in groups.items()]
+
+
+def _named(pod: PodOnNode) -> str:
+    name = pod.entry.name if pod.entry.namespace == "default" else pod.entry.key
+    return f"+{name}" if pod.placed else name
+
+
+def _zone_table(zones: list[ZoneDomain], term: Terminal) -> str:
+    rows = []
+    for zone in zones:
+        sizes = sorted(len(node.pods) for node in zone.nodes)
+        middle = sizes[len(sizes) // 2]
+        empty = sizes.count(0)
+        rows.append(
+            (zone.name, len(sizes), zone.pods, zone.placed, empty, f"{sizes[0]} / {middle} / {sizes[-1]}")
+        )
+    headers = ("ZONE", "NODES", "PODS", "PLACED NOW", "EMPTY NODES", "PODS A NODE (LEAST / MEDIAN / MOST)")
+    return table(headers, rows, term)
+
+
+# --- spreading --------------------------------------------------------------------------------------
+
+
+def spread_table(spreads: list[Spread], term: Terminal, *, wide: bool) -> str:
+    rows = [
+        (
+            spread.namespace,
+            spread.owner,
+            short(spread.topology_key) if not wide else spread.topology_key,
+            "hard" if spread.when_unsatisfiable == HARD else "soft",
+            spread.skew,
+            spread.max_skew,
+            spread.ok,
+            _per_domain(spread.counts, wide=wide),
+        )
+        for spread in spreads
+    ]
+    headers = ("NAMESPACE", "OWNER", "SPREAD OVER", "KIND", "SKEW", "MAX", "OK", "PODS PER DOMAIN")
+    return table(headers, rows, term, {"yes": "green", "no": "red"}.get)
+
+
+def _per_domain(counts: dict[str, int], *, wide: bool = False) -> str:
+    if not wide and len(counts) > _DOMAINS_LISTED:
+        sizes = Counter(counts.values())
+        return ", ".join(
+            f"{number} with {size}" for size, number in sorted(sizes.items(), reverse=True)[:_DOMAINS_LISTED]
+        )
+    return ", ".join(f"{name} {number}" for name, number in counts.items())
+
+
+# --- the end -----------------------------------------------------------------------------------------
+
+
+def _conclusion(simulation: Simulation, term: Terminal) -> Report:
+    total = len(simulation.placements) + len(simulation.unplaced)
+    if not total:
+        yield "There is no pending pod to place."
+        return
+    if not simulation.unplaced:
+        yield term.styled("The pod was placed." if total == 1 else f"All {total} pods were placed.", "green")
+        return
+    yield f"{len(simulation.placements)} of {count(total, 'pod')} placed. {term.styled('Not placed:', 'red')}"
+    groups: dict[tuple[str, str | None, str], list[Unplaced]] = {}
+    for unplaced in simulation.unplaced:
+        entry = unplaced.entry
+        groups.setdefault((entry.namespace, entry.owner or entry.name, unplaced.message), []).append(unplaced)
+    for (_, owner, message), members in groups.items():
+        first = members[0].entry.key
+        who = first if len(members) == 1 else f"{first} and {len(members) - 1} more of {owner}"
+        yield indented(f"{who}: {message}", "  ", term)

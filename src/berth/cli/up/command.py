@@ -1,0 +1,320 @@
+"""`berth up`: an API server, controllers, hollow nodes and a scheduler, started by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.util
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.cli.input.components import log_options
+from berth.cli.up.demo import apply_demo, demo_nodes
+from berth.cli.up.plane import Plane, make_plane
+from berth.cli.up.server_process import ServerProcess, StartError, check_port
+from berth.controllers.hollow.manifests import Shape, make_nodes
+from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.manifests import ManifestError, load
+from berth.live import logs
+from berth.live.client import Client
+from berth.live.errors import ApiError
+from berth.live.serving import ServingError, ServingSettings
+from berth.machines.contract import NODES, RawObject
+from berth.machines.views import Node
+from berth.server import Prepared, ServerSettings, prepare
+
+DEFAULT_NODES = 6
+_KUBECONFIG_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user asked for; `nodes` None means: what is there, or a few if there is nothing."""
+
+    settings: ServerSettings
+    shape: Shape | None
+    zones: int
+    racks: int
+    manifests: list[RawObject]
+    demo: bool
+    scheduler: bool = True
+    fleet: bool = True
+    metrics_port: int | None = None
+
+
+@click.command("up")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".berth"),
+    show_default=True,
+    help="Where the state is kept; started again with the same one, it continues.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0 takes a free one."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 65536),
+    metavar="N",
+    help=f"Hollow nodes to have (by default those that are there, or {DEFAULT_NODES}).",
+)
+@click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones to put them in.")
+@click.option("--racks", type=click.IntRange(1), default=2, show_default=True, help="Racks in every zone.")
+@click.option(
+    "--node-file", type=click.Path(), metavar="FILE", help="Node manifests to run hollow nodes for."
+)
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to write the kubeconfig (by default in the data directory).",
+)
+@click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@click.option(
+    "--scheduler/--no-scheduler",
+    default=True,
+    show_default=True,
+    help="Whether to schedule, or leave pods to a scheduler beside it.",
+)
+@click.option(
+    "--fleet/--no-fleet",
+    default=True,
+    show_default=True,
+    help="Whether to place Karmada's bindings that name no scheduler, or leave them to one beside it.",
+)
+@click.option("--demo", is_flag=True, help="Fill in a small, telling scenario.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve the scheduler's and the controllers' metrics here; 0 takes a free one (by default nowhere).",
+)
+@log_options
+@click.pass_context
+def command(  # noqa: PLR0913 - one parameter an option
+    ctx: click.Context,
+    *,
+    data_dir: Path,
+    port: int,
+    host: str,
+    nodes: int | None,
+    zones: int,
+    racks: int,
+    node_file: str | None,
+    kubeconfig_out: Path | None,
+    feature_gates: str,
+    scheduler: bool,
+    fleet: bool,
+    demo: bool,
+    metrics_port: int | None,
+    verbosity: int,
+    logging_format: logs.Form,
+) -> None:
+    """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
+
+    Everything is on this machine: an API server with its state in SQLite, the workload controllers, a
+    scheduler, and nodes that run no containers but say they do. Ctrl-C stops it.
+    """
+    logs.set_up(logging_format, verbosity)
+    try:
+        gates = FeatureGates.parse(feature_gates)
+        manifests = _read_nodes(node_file) if node_file else []
+    except FeatureGateError as error:
+        raise click.ClickException(f"--feature-gates: {error}") from None
+    except ManifestError as error:
+        raise click.ClickException(str(error)) from None
+    shape = None if nodes is None else Shape(nodes=nodes, zones=zones, racks=racks)
+    with _locked(data_dir):
+        try:
+            settings = ServerSettings(
+                data_dir=data_dir.absolute(),
+                host=host,
+                port=check_port(host, port),
+                kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
+                gates=gates,
+            )
+            wish = Wish(
+                settings=settings,
+                shape=shape,
+                zones=zones,
+                racks=racks,
+                manifests=manifests,
+                demo=demo,
+                scheduler=scheduler,
+                fleet=fleet,
+                metrics_port=None if metrics_port is None else check_port(host, metrics_port),
+            )
+            code = _run(_up(wish))
+        except StartError as error:
+            raise click.ClickException(str(error)) from None
+    ctx.exit(code)
+
+
+def _read_nodes(file: str) -> list[RawObject]:
+    found = [manifest for manifest in load((file,)) if manifest.kind == "Node"]
+    if not found:
+        raise ManifestError(f"{file}: there is no Node in it")
+    return [manifest.to_dict() for manifest in found]
+
+
+@contextlib.contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """Hold the data directory before anything in it is touched."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, _KUBECONFIG_MODE)
+    except OSError as error:
+        raise click.ClickException(f"{data_dir}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise click.ClickException(f"{data_dir}: another berth up is using this data directory") from None
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _run(main: Coroutine[Any, Any, int]) -> int:
+    """Run on the fastest event loop there is."""
+    if importlib.util.find_spec("uvloop") is None:
+        return asyncio.run(main)
+    import uvloop  # noqa: PLC0415 - not everywhere
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+async def _up(wish: Wish) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    server = await ServerProcess.start(wish.settings)
+    try:
+        return await _until_stopped(wish, server, stop)
+    finally:
+        await server.stop()
+
+
+async def _until_stopped(wish: Wish, server: ServerProcess, stop: asyncio.Event) -> int:
+    prepared = prepare(wish.settings)
+    context = ssl.create_default_context(cafile=str(prepared.ca_file))
+    async with Client.with_token(prepared.url, prepared.token, context) as client:
+        stopping = asyncio.create_task(stop.wait())
+        starting = asyncio.create_task(_start(wish, server, client, prepared))
+        tasks: set[asyncio.Task[object]] = {stopping, starting, server.ended}
+        running: asyncio.Task[None] | None = None
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                running = await starting
+                await asyncio.wait((stopping, server.ended, running), return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                click.echo("stopping")
+                return 0
+            if server.ended.done():
+                why = server.last_words()
+                raise StartError(f"the API server ended unexpectedly{f': {why}' if why else ''}")
+            if running is not None:
+                await running
+            return 0
+        finally:
+            for task in (stopping, starting, running):
+                if task is not None:
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError, Exception):
+                        await task
+
+
+async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Prepared) -> asyncio.Task[None]:
+    await server.ready(client)
+    nodes = [*wish.manifests, *await _wanted_nodes(wish, client)]
+    plane = await make_plane(client, nodes, wish.settings.gates, scheduler=wish.scheduler, fleet=wish.fleet)
+    serving = None
+    if wish.metrics_port is not None:
+        serving = ServingSettings(host=wish.settings.host, port=wish.metrics_port)
+    running = asyncio.create_task(_reporting(plane, serving))
+    ready = asyncio.create_task(plane.ready(_progress()))
+    await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        ready.cancel()
+        await running
+    await ready
+    if wish.demo:
+        await apply_demo(client)
+    _say(prepared, len(plane.plane.cache.all(NODES, Node)), wish)
+    return running
+
+
+async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
+    """Run the controllers; an error in one of them ends everything with a sentence."""
+    try:
+        await plane.run(serving)
+    except* Exception as errors:
+        first: BaseException = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, ServingError):
+            raise StartError(f"--metrics-port: {first}") from errors
+        raise first from errors
+
+
+async def _wanted_nodes(wish: Wish, client: Client) -> list[RawObject]:
+    if wish.shape is not None:
+        return make_nodes(wish.shape)
+    try:
+        page = await client.page(NODES, Node, limit=1)
+    except ApiError as error:
+        raise StartError(f"cannot list nodes: {error}") from None
+    if page.items or wish.manifests:
+        return []
+    if wish.demo:
+        return demo_nodes()
+    return make_nodes(Shape(nodes=DEFAULT_NODES, zones=wish.zones, racks=wish.racks))
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Say how registering goes on if it takes more than a moment and someone is looking."""
+    shows = sys.stderr.isatty()
+
+    def show(done: int, total: int) -> None:
+        if shows and total > 500:
+            click.echo(f"\rregistering nodes: {done}/{total}", nl=done == total, err=True)
+
+    return show
+
+
+def _say(prepared: Prepared, nodes: int, wish: Wish) -> None:
+    kubeconfig = str(prepared.kubeconfig)
+    try:
+        shown = str(prepared.kubeconfig.relative_to(Path.cwd()))
+    except ValueError:
+        shown = kubeconfig
+    click.echo(f"Kubernetes API   {prepared.url}")
+    click.echo(f"kubeconfig       {kubeconfig}")
+    click.echo(f"nodes            {nodes}")
+    if wish.metrics_port is not None:
+        host = wish.settings.host
+        click.echo(
+            f"metrics          https://{f'[{host}]' if ':' in host else host}:{wish.metrics_port}/metrics"
+        )
+    tries = "get pods -o wide" if wish.demo else "get nodes"
+    click.echo(f"try              kubectl --kubeconfig {shown} {tries}")
+    click.echo("Ctrl-C stops it; the same --data-dir continues where it was.")
+    sys.stdout.flush()

@@ -1,0 +1,64 @@
+"""The scenario of `berth up --demo`: the demonstration's workloads, a budget, and a pod too many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from importlib.resources import as_file, files
+
+from berth.kube.manifests import Manifest, load
+from berth.live.client import Client
+from berth.live.errors import AlreadyExists
+from berth.machines.contract import (
+    BUDGETS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    STATEFUL_SETS,
+    RawObject,
+    Resource,
+)
+from berth.machines.views import Workload
+
+_WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS)
+_FIRST: dict[str, Resource] = {r.kind: r for r in (PRIORITY_CLASSES, *_WORKLOADS, BUDGETS)}
+_LAST: dict[str, Resource] = {PODS.kind: PODS}
+_PATIENCE = 20.0  # seconds for the workloads to run before the last pod comes
+
+
+def demo_nodes() -> list[RawObject]:
+    """Six nodes in three zones, some with an SSD, one reserved."""
+    return [manifest.to_dict() for manifest in _manifests("demo") if manifest.kind == NODES.kind]
+
+
+async def apply_demo(client: Client) -> None:
+    """Create the workloads that are not there yet, and when they run the pod that no longer fits."""
+    workloads = [manifest for manifest in _manifests("demo") if manifest.kind != PODS.kind]
+    scenario = _manifests("up_scenario")
+    await _create(client, [*workloads, *scenario], _FIRST)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            while not await _all_run(client):  # noqa: ASYNC110 - a handful of lists
+                await asyncio.sleep(0.1)
+    await _create(client, scenario, _LAST)
+
+
+async def _create(client: Client, manifests: Iterable[Manifest], resources: dict[str, Resource]) -> None:
+    for manifest in manifests:
+        resource = resources.get(manifest.kind)
+        if resource is not None:
+            namespace = (manifest.namespace or "default") if resource.namespaced else ""
+            with contextlib.suppress(AlreadyExists):
+                await client.create(resource, manifest.to_dict(), namespace)
+
+
+async def _all_run(client: Client) -> bool:
+    found = [item for resource in _WORKLOADS for item in await client.list_all(resource, Workload)]
+    return all((item.status.available_replicas or 0) >= (item.spec.replicas or 0) for item in found)
+
+
+def _manifests(folder: str) -> list[Manifest]:
+    with as_file(files("berth.cli").joinpath(folder)) as path:
+        return load((str(path),))

@@ -1,0 +1,101 @@
+"""Who owns what: controllers adopt what their selector matches and release what it no longer does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from berth.kube.objects import LabelSelector
+from berth.kube.selectors import Selector, parse_label_selector
+from berth.machines.cache import Cache, key_of
+from berth.machines.contract import Action, Key, Patch, RawObject, Resource
+from berth.machines.pods import owner_reference, raw_owner
+from berth.machines.views import Meta, Workload
+
+_V = TypeVar("_V")
+
+
+class Claim:
+    """What one controller object owns of a resource, and the patches that make it so."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        resource: Resource,
+        metadata: Meta,
+        selector: LabelSelector | None,
+        *,
+        dependents: Resource,
+    ) -> None:
+        self._cache = cache
+        self._resource = resource
+        self._metadata = metadata
+        self._selector: Selector = parse_label_selector(selector)
+        self._dependents = dependents
+        self._key: Key = key_of(metadata)
+
+    def owned(self, view: type[_V]) -> list[_V]:
+        """What it owns and selects."""
+        return [item for item in self._all(view) if self._selects(item)]
+
+    def actions(self, view: type[_V]) -> Iterator[Action]:
+        """Adoptions and releases."""
+        for item in self._all(view):
+            if not self._selects(item) and not _going(item):
+                yield self._release(item)
+        if self._metadata.deletion_timestamp or self._selector.everything or self._selector.nothing:
+            return
+        for item in self._cache.orphans(self._dependents, self._metadata.namespace, view):
+            if self._selects(item) and not _going(item):
+                yield self._adopt(item)
+
+    def _all(self, view: type[_V]) -> list[_V]:
+        return self._cache.owned(self._dependents, self._metadata.uid, view)
+
+    def _selects(self, item: Any) -> bool:  # noqa: ANN401 - a view
+        return self._selector.matches(item.metadata.labels or {})
+
+    def _adopt(self, item: Any) -> Action:  # noqa: ANN401
+        kept = [raw_owner(owner) for owner in item.metadata.owner_references or ()]
+        owners = [*kept, owner_reference(self._resource, self._metadata)]
+        return self._patch(item, owners, "adopted: it matches the selector")
+
+    def _release(self, item: Any) -> Action:  # noqa: ANN401
+        owners = [
+            raw_owner(owner)
+            for owner in item.metadata.owner_references or ()
+            if owner.uid != self._metadata.uid
+        ]
+        return self._patch(item, owners, "released: it no longer matches the selector")
+
+    def _patch(self, item: Any, owners: list[RawObject], cause: str) -> Action:  # noqa: ANN401
+        metadata = item.metadata
+        return Patch(
+            resource=self._dependents,
+            key=self._key,
+            namespace=metadata.namespace or "",
+            name=metadata.name or "",
+            body={
+                "metadata": {
+                    "uid": metadata.uid,
+                    "resourceVersion": metadata.resource_version,
+                    "ownerReferences": owners or None,
+                }
+            },
+            cause=cause,
+        )
+
+
+def _going(item: Any) -> bool:  # noqa: ANN401
+    return item.metadata.deletion_timestamp is not None
+
+
+def selecting(
+    cache: Cache, resource: Resource, namespace: str | None, labels: dict[str, str] | None
+) -> Iterable[Key]:
+    """The workloads of a namespace whose selector matches: who may adopt an orphan."""
+    for item in cache.all(resource, Workload):
+        if item.metadata.namespace == namespace and parse_label_selector(item.spec.selector).matches(
+            labels or {}
+        ):
+            yield key_of(item.metadata)

@@ -1,0 +1,174 @@
+"""CronJobs: a Job each time the schedule says so.
+
+Upstream: pkg/controller/cronjob.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from berth.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse
+from berth.controllers.workloads.job import finished_at
+from berth.kube.times import seconds, stamp
+from berth.machines.cache import controller_of
+from berth.machines.contract import CRON_JOBS, JOBS, Action, Create, Delete, Event, Key, RawObject
+from berth.machines.controller import Machine
+from berth.machines.patches import status_patch
+from berth.machines.pods import condition, created_at, owner_reference
+from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.views import CronJob, Job
+
+_MOST_MISSED = 100
+_NAME_LENGTH = 52
+
+
+class CronJobController(Machine):
+    name = "cronjob-controller"
+    watches = (CRON_JOBS, JOBS)
+
+    def handle(self, event: Event) -> None:
+        if event.resource is CRON_JOBS:
+            self.queue.add(event.key)
+            return
+        owner = controller_of(event.object.metadata)
+        if owner is not None and owner.kind == CRON_JOBS.kind:
+            self.queue.add((event.key[0], owner.name or ""))
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        item = self.cache.get(CRON_JOBS, key, CronJob)
+        if item is None or item.metadata.deletion_timestamp:
+            return
+        jobs = self.cache.owned(JOBS, item.metadata.uid, Job)
+        yield from self._clean_up(key, item, jobs)
+        active = [job for job in jobs if finished_at(job) is None]
+        due = self._due(key, item, now)
+        if due is not None:
+            started = list(self._start(key, item, active, due, now))
+            yield from started
+            if started:
+                return
+        yield from self._status(item, active, None)
+
+    # --- when ---------------------------------------------------------------------------------------
+
+    def _due(self, key: Key, item: CronJob, now: float) -> float | None:
+        """The latest time that was missed, None if it is not time yet."""
+        if item.spec.suspend:
+            return None
+        try:
+            schedule: Schedule = parse(item.spec.schedule or "", item.spec.time_zone)
+        except ScheduleError as error:
+            self.recorder.record(now, CRON_JOBS, item, WARNING, "UnparseableSchedule", str(error))
+            return None
+        last = item.status.last_schedule_time
+        since = seconds(last) if last else created_at(item.metadata)
+        if item.spec.starting_deadline_seconds is not None:
+            since = max(since, now - item.spec.starting_deadline_seconds)
+        latest, following = _around(schedule, since, now)
+        if following is not None:
+            self.queue.add_at(key, following)
+        return latest
+
+    # --- what ---------------------------------------------------------------------------------------
+
+    def _start(self, key: Key, item: CronJob, active: list[Job], due: float, now: float) -> Iterator[Action]:
+        policy = item.spec.concurrency_policy or "Allow"
+        if policy == "Forbid" and active:
+            message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self.recorder.record(now, CRON_JOBS, item, NORMAL, "JobAlreadyActive", message)
+            return
+        if policy == "Replace":
+            for job in active:
+                yield self._delete(key, job, "replaced by the next run")
+        name = f"{key[1][:_NAME_LENGTH]}-{int(due) // 60}"
+        if self.cache.get(JOBS, (key[0], name), Job) is None:
+            yield Create(
+                resource=JOBS, key=key, namespace=key[0], body=_job(item, name, due), cause="it is time"
+            )
+            self.recorder.record(now, CRON_JOBS, item, NORMAL, "SuccessfulCreate", f"Created job {name}")
+        yield from self._status(item, active, due)
+
+    def _clean_up(self, key: Key, item: CronJob, jobs: list[Job]) -> Iterator[Action]:
+        """Keep as many finished Jobs as the history limits say, the newest."""
+        for kind, limit, default in (
+            ("Complete", item.spec.successful_jobs_history_limit, 3),
+            ("Failed", item.spec.failed_jobs_history_limit, 1),
+        ):
+            ended = sorted((job for job in jobs if _is(job, kind)), key=lambda job: created_at(job.metadata))
+            keep = default if limit is None else limit
+            for job in ended[: max(len(ended) - keep, 0)]:
+                if not job.metadata.deletion_timestamp:
+                    yield self._delete(key, job, "beyond the history limit")
+
+    @staticmethod
+    def _delete(key: Key, job: Job, cause: str) -> Action:
+        return Delete(
+            resource=JOBS,
+            key=key,
+            namespace=key[0],
+            name=job.metadata.name or "",
+            uid=job.metadata.uid,
+            propagation="Background",
+            cause=cause,
+        )
+
+    def _status(self, item: CronJob, active: list[Job], scheduled: float | None) -> Iterator[Action]:
+        references = [
+            {
+                "apiVersion": JOBS.api_version,
+                "kind": JOBS.kind,
+                "name": job.metadata.name,
+                "namespace": job.metadata.namespace,
+                "uid": job.metadata.uid,
+            }
+            for job in sorted(active, key=lambda job: job.metadata.name or "")
+        ]
+        status: RawObject = {}
+        if [r["uid"] for r in references] != [r.get("uid") for r in item.status.active or ()]:
+            status["active"] = references or None
+        if scheduled is not None:
+            status["lastScheduleTime"] = stamp(scheduled)
+        if status:
+            yield status_patch(CRON_JOBS, item, status)
+
+
+def _around(schedule: Schedule, since: float, now: float) -> tuple[float | None, float | None]:
+    """The last time that was due between `since` and `now`, and the next one after `now`."""
+    latest = None
+    while True:
+        for count, when in enumerate(schedule.after(since)):
+            if when > now:
+                return latest, when
+            latest = when
+            if count >= _MOST_MISSED:
+                since = max((since + now) / 2, when)  # a long pause: look at its later half only
+                break
+        else:
+            return latest, None
+
+
+def _is(job: Job, kind: str) -> bool:
+    found = condition(job.status.conditions, kind)
+    return found is not None and found.status == "True"
+
+
+def _job(item: CronJob, name: str, due: float) -> RawObject:
+    template = item.spec.job_template
+    given = (template.metadata if template else None) or {}
+    annotations = {
+        **(given.get("annotations") or {}),
+        "batch.kubernetes.io/cronjob-scheduled-timestamp": stamp(due),
+    }
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": item.metadata.namespace,
+            "labels": dict(given.get("labels") or {}),
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(CRON_JOBS, item.metadata)],
+        },
+        "spec": copy.deepcopy((template.spec if template else None) or {}),
+    }

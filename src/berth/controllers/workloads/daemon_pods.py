@@ -1,0 +1,144 @@
+"""Which nodes a DaemonSet wants, the pods it makes for them, and restraint where they keep failing."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+
+from berth.controllers.node_matching import matches_lastingly, matches_once
+from berth.controllers.workloads.templates import REVISION_HASH
+from berth.engine.rules.taint_toleration import first_untolerated
+from berth.kube.gates import FeatureGates
+from berth.kube.objects import Toleration
+from berth.machines.contract import DAEMON_SETS, RawObject
+from berth.machines.pods import owner_reference, phase, pod_from
+from berth.machines.views import Meta, Node, Pod, PodSpec, Workload
+
+_TOLERATED = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+_IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
+_FIRST, _LONGEST = 1.0, 900.0
+
+
+class Eligibility:
+    """What one DaemonSet's template says about nodes, read once a generation."""
+
+    def __init__(self, daemon_set: Workload, gates: FeatureGates) -> None:
+        template = daemon_set.spec.template or {}
+        spec = msgspec.convert(template.get("spec") or {}, PodSpec)
+        metadata = msgspec.convert(template.get("metadata") or {}, Meta)
+        self._gates = gates
+        tolerations = [*(spec.tolerations or ()), *daemon_tolerations(host_network=bool(spec.host_network))]
+        self._pod = Pod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
+        self._known: dict[str, tuple[Node, tuple[bool, bool, bool]]] = {}
+
+    def of(self, node: Node) -> tuple[bool, bool]:
+        """Whether a pod should be started on the node, and whether one that is there may stay."""
+        return self._of(node)[:2]
+
+    def lasts(self, node: Node) -> bool:
+        """Whether the rules that must hold during execution hold; where they do not, no pod is started."""
+        return self._of(node)[2]
+
+    def _of(self, node: Node) -> tuple[bool, bool, bool]:
+        name = node.metadata.name or ""
+        known = self._known.get(name)
+        if known is None or known[0] is not node:
+            known = self._known[name] = (node, self._judge(node))
+        return known[1]
+
+    def _judge(self, node: Node) -> tuple[bool, bool, bool]:
+        wanted = self._pod.spec.node_name
+        if (wanted and wanted != node.metadata.name) or not matches_once(self._pod, node, self._gates):
+            return False, False, False
+        lasts = matches_lastingly(self._pod, node, self._gates)
+        taints = (node.spec.taints if node.spec else None) or []
+        tolerations = self._pod.spec.tolerations
+        if first_untolerated(tolerations, taints) is None:
+            return lasts, True, lasts
+        lasting = [taint for taint in taints if taint.effect == "NoExecute"]
+        return False, first_untolerated(tolerations, lasting) is None, lasts
+
+
+def is_evicted(pod: Pod, node: Node, gates: FeatureGates) -> bool:
+    """Whether a pod breaks a rule of its own that running pods are evicted for."""
+    if not pod.spec.node_name or phase(pod) in ("Succeeded", "Failed"):
+        return False
+    return not matches_lastingly(pod, node, gates)
+
+
+def daemon_tolerations(*, host_network: bool) -> list[Toleration]:
+    """What every daemon pod tolerates, so that it is there before its node is ready."""
+    conditions = [*_TOLERATED, ("network-unavailable", "NoSchedule")] if host_network else _TOLERATED
+    return [
+        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect=effect)
+        for condition, effect in conditions
+    ]
+
+
+def daemon_pod(daemon_set: Workload, node: str, revision_hash: str) -> RawObject:
+    """The pod for one node: pinned by name, which replaces its own rule since that was just checked."""
+    pod = pod_from(
+        daemon_set.spec.template,
+        owner_reference(DAEMON_SETS, daemon_set.metadata),
+        daemon_set.metadata.namespace,
+        generate_name=f"{daemon_set.metadata.name}-",
+        labels={REVISION_HASH: revision_hash},
+    )
+    spec = pod["spec"]
+    affinity = copy.deepcopy(spec.get("affinity") or {})
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity.setdefault("nodeAffinity", {})[_IGNORED] = {"nodeSelectorTerms": [pin]}
+    spec["affinity"] = affinity
+    given: list[RawObject] = list(spec.get("tolerations") or ())
+    for toleration in daemon_tolerations(host_network=bool(spec.get("hostNetwork"))):
+        entry: dict[str, Any] = msgspec.to_builtins(toleration)
+        if entry not in given:
+            given.append(entry)
+    spec["tolerations"] = given
+    return pod
+
+
+def node_of(pod: Pod) -> str | None:
+    """The node a daemon pod runs on or is pinned to."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    for term in (required.node_selector_terms if required else None) or ():
+        for field in (term.match_fields if term else None) or ():
+            if field.key == "metadata.name" and field.operator == "In" and len(field.values or ()) == 1:
+                return (field.values or [""])[0]
+    return None
+
+
+class Restraint:
+    """How long to wait before a node gets another pod after the last one failed or was evicted there."""
+
+    def __init__(self) -> None:
+        self._failures: dict[tuple[str, str], tuple[int, float]] = {}  # count, and when the last one was
+
+    def note(self, owner: str, node: str, now: float) -> float:
+        """One more failure; when the next pod may be made."""
+        count, last = self._failures.get((owner, node), (0, 0.0))
+        if count and now - last > 2 * _LONGEST:
+            count = 0
+        self._failures[owner, node] = (count + 1, now)
+        return self.until(owner, node)
+
+    def until(self, owner: str, node: str) -> float:
+        """From when on a pod may be made; 0 if nothing failed there."""
+        count, last = self._failures.get((owner, node), (0, 0.0))
+        return last + min(_FIRST * 2.0 ** min(count - 1, 20), _LONGEST) if count else 0.0
+
+    def forget(self, owner: str) -> None:
+        for known in [known for known in self._failures if known[0] == owner]:
+            del self._failures[known]

@@ -1,0 +1,342 @@
+"""DaemonSets: one pod on every node that satisfies its node affinity and whose taints it tolerates.
+
+Eligibility considers both required node affinities, in the spec and in the annotation, so a pod that
+is evicted because its node stopped matching is not made again there.  A pod whose rule has to hold
+during execution is not deleted but left to `berth.eviction`.  Pods that fail or are evicted
+while their node stays eligible are replaced ever more slowly.
+Upstream: pkg/controller/daemon.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.daemon_pods import (
+    Eligibility,
+    Restraint,
+    daemon_pod,
+    is_evicted,
+    node_of,
+)
+from berth.controllers.workloads.revisions import History, history, keep_up
+from berth.controllers.workloads.templates import REVISION_HASH
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.shares import resolved
+from berth.machines.cache import Cache, controller_of, key_of
+from berth.machines.contract import (
+    DAEMON_SETS,
+    DELETED,
+    NODES,
+    PODS,
+    REVISIONS,
+    Action,
+    Create,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+)
+from berth.machines.controller import Machine
+from berth.machines.patches import status_patch
+from berth.machines.pods import (
+    created_at,
+    is_available,
+    is_ready,
+    is_terminating,
+    next_available,
+    phase,
+    pod_condition,
+)
+from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.views import Node, Pod, RollingUpdate, Workload
+
+BURST = 250
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What has to happen: nodes that need a pod, pods that have to go and why."""
+
+    create: list[str] = field(default_factory=list)
+    delete: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+
+
+class DaemonSetController(Machine):
+    name = "daemonset-controller"
+    watches = (DAEMON_SETS, PODS, NODES, REVISIONS)
+
+    def __init__(self, cache: Cache, gates: FeatureGates = DEFAULT_GATES) -> None:
+        super().__init__(cache)
+        self._gates = gates
+        self._restraint = Restraint()
+        self._evicted: dict[str, tuple[str, str]] = {}  # uid of an evicted pod -> owner, node
+        self._eligibility: dict[str, tuple[int, Eligibility]] = {}
+
+    # --- events -------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        if event.resource is DAEMON_SETS:
+            if event.change == DELETED:
+                uid = event.object.metadata.uid or ""
+                self.expectations.forget(uid)
+                self._restraint.forget(uid)
+                self._eligibility.pop(uid, None)
+            self.queue.add(event.key)
+        elif event.resource is NODES:
+            if event.old is None or event.change == DELETED or _matters(event.old, event.object):
+                for daemon_set in self.cache.all(DAEMON_SETS, Workload):
+                    self.queue.add(key_of(daemon_set.metadata))
+        elif event.resource is REVISIONS:
+            self._concern(event)
+        else:
+            self._settle(event)
+            self._concern(event)
+
+    def _concern(self, event: Event) -> None:
+        metadata = event.object.metadata
+        owner = controller_of(metadata)
+        if owner is not None and owner.kind == DAEMON_SETS.kind:
+            self.queue.add((metadata.namespace or "", owner.name or ""))
+        elif owner is None and event.resource is PODS and event.change != DELETED:
+            for key in selecting(self.cache, DAEMON_SETS, metadata.namespace, metadata.labels):
+                self.queue.add(key)
+
+    def _settle(self, event: Event) -> None:
+        pod: Pod = event.object
+        owner = controller_of(pod.metadata)
+        if owner is None or owner.kind != DAEMON_SETS.kind:
+            return
+        uid = pod.metadata.uid or ""
+        if event.old is None:
+            self.expectations.created(owner.uid or "")
+        if event.change == DELETED or is_terminating(pod):
+            self.expectations.deleted(owner.uid or "", uid)
+            target = pod_condition(pod, "DisruptionTarget")
+            if target is not None and target.status == "True":
+                self._evicted[uid] = (owner.uid or "", node_of(pod) or "")
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        daemon_set = self.cache.get(DAEMON_SETS, key, Workload)
+        if daemon_set is None:
+            return
+        metadata = daemon_set.metadata
+        self._count_evictions(metadata.uid or "", now)
+        found = history(self.cache, daemon_set)
+        claim = Claim(self.cache, DAEMON_SETS, metadata, daemon_set.spec.selector, dependents=PODS)
+        pods = claim.owned(Pod)
+        if not metadata.deletion_timestamp:
+            hashes = {(pod.metadata.labels or {}).get(REVISION_HASH, "") for pod in pods}
+            yield from keep_up(DAEMON_SETS, daemon_set, found, hashes)
+            claims = list(claim.actions(Pod))
+            if claims:
+                yield from claims
+                return
+        by_node = _by_node(pods)
+        if not metadata.deletion_timestamp and not self.waits(key, metadata.uid, now):
+            plan = self._plan(key, daemon_set, by_node, now)
+            if not plan.create and not plan.delete:
+                self._update(daemon_set, by_node, found, plan, now)
+            yield from self._carry_out(key, daemon_set, plan, found, now)
+        yield from self._status(key, daemon_set, by_node, found, now)
+
+    def _count_evictions(self, owner: str, now: float) -> None:
+        for uid in [uid for uid, (of, _) in self._evicted.items() if of == owner]:
+            self._restraint.note(owner, self._evicted.pop(uid)[1], now)
+
+    def _wants(self, daemon_set: Workload) -> Eligibility:
+        uid, generation = daemon_set.metadata.uid or "", daemon_set.metadata.generation or 0
+        known = self._eligibility.get(uid)
+        if known is None or known[0] != generation:
+            known = self._eligibility[uid] = (generation, Eligibility(daemon_set, self._gates))
+        return known[1]
+
+    def _plan(self, key: Key, daemon_set: Workload, by_node: dict[str, list[Pod]], now: float) -> _Plan:
+        plan = _Plan()
+        eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
+        nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
+        for name, node in nodes.items():
+            starts, stays = eligibility.of(node)
+            pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
+            failed = [pod for pod in pods if phase(pod) == "Failed"]
+            living = [pod for pod in pods if phase(pod) != "Failed"]
+            if not stays or not eligibility.lasts(node):
+                plan.delete |= self._unwanted(pods, node, stays=stays)
+                continue
+            for pod in failed:
+                self._replace_failed(key, uid, name, pod, plan, now)
+            ordered = sorted(living, key=lambda pod: (not pod.spec.node_name, created_at(pod.metadata)))
+            for pod in ordered[1:]:
+                plan.delete[pod.metadata.uid or ""] = (pod, f"node {name} has another pod")
+            going = any(is_terminating(pod) for pod in by_node.get(name, ()))
+            if starts and not living and not failed and not going:
+                until = self._restraint.until(uid, name)
+                if until <= now:
+                    plan.create.append(name)
+                else:
+                    self.queue.add_at(key, until)
+        for name, pods in by_node.items():
+            if name not in nodes:
+                for pod in pods:
+                    if not is_terminating(pod):
+                        plan.delete[pod.metadata.uid or ""] = (pod, f"node {name or '?'} is gone")
+        return plan
+
+    def _unwanted(self, pods: list[Pod], node: Node, *, stays: bool) -> dict[str, tuple[Pod, str]]:
+        """The pods to delete from a node that is not eligible: those that nobody evicts.
+
+        Those who evict for a broken rule ask the budgets first, and say why.
+        """
+        cause = f"node {node.metadata.name} is no longer eligible"
+        evicted = [pod for pod in pods if stays and is_evicted(pod, node, self._gates)]
+        return {pod.metadata.uid or "": (pod, cause) for pod in pods if pod not in evicted}
+
+    def _replace_failed(self, key: Key, uid: str, node: str, pod: Pod, plan: _Plan, now: float) -> None:
+        """A failed pod is removed once its node's turn has come, which is later each time."""
+        until = self._restraint.until(uid, node)
+        if until > now:
+            self.queue.add_at(key, until)
+            return
+        self._restraint.note(uid, node, now)
+        plan.delete[pod.metadata.uid or ""] = (pod, "it failed")
+
+    # --- updating -----------------------------------------------------------------------------------
+
+    def _update(
+        self, daemon_set: Workload, by_node: dict[str, list[Pod]], found: History, plan: _Plan, now: float
+    ) -> None:
+        """Replace pods of older revisions: surplus pods first where surging is allowed."""
+        strategy = daemon_set.spec.update_strategy
+        if strategy is not None and strategy.type == "OnDelete":
+            return
+        given = (strategy.rolling_update if strategy else None) or RollingUpdate()
+        total = self._desired(daemon_set)
+        budget = max(resolved(given.max_unavailable, total, default=1, up=True), 1)
+        minimum = daemon_set.spec.min_ready_seconds or 0
+        old: list[Pod] = []
+        for pods in by_node.values():
+            living = [pod for pod in pods if not is_terminating(pod)]
+            if not any(is_available(pod, minimum, now) for pod in living):
+                budget -= 1
+            old += [pod for pod in living if _hash(pod) != found.hash]
+        # What is unavailable already costs nothing more.
+        unavailable = [pod for pod in old if not is_available(pod, minimum, now)]
+        available = [pod for pod in old if is_available(pod, minimum, now)]
+        for pod in [*unavailable, *available[: max(budget, 0)]]:
+            plan.delete[pod.metadata.uid or ""] = (pod, "it has an older revision")
+
+    def _desired(self, daemon_set: Workload) -> int:
+        eligibility = self._wants(daemon_set)
+        return sum(eligibility.of(node)[0] for node in self.cache.all(NODES, Node))
+
+    # --- doing --------------------------------------------------------------------------------------
+
+    def _carry_out(
+        self, key: Key, daemon_set: Workload, plan: _Plan, found: History, now: float
+    ) -> Iterator[Action]:
+        uid = daemon_set.metadata.uid or ""
+        count = 1 if self.queue.failures(key) else BURST
+        for node in plan.create[:count]:
+            self.expectations.expect_creation(uid, now)
+            body = daemon_pod(daemon_set, node, found.hash)
+            yield Create(
+                resource=PODS, key=key, namespace=key[0], body=body, cause=f"node {node} needs a pod"
+            )
+        for pod, cause in list(plan.delete.values())[:BURST]:
+            self.expectations.expect_deletion(uid, pod.metadata.uid or "", now)
+            yield Delete(
+                resource=PODS,
+                key=key,
+                namespace=key[0],
+                name=pod.metadata.name or "",
+                uid=pod.metadata.uid,
+                cause=cause,
+            )
+            if cause == "it failed":
+                where = f"{key[0]}/{pod.metadata.name} on node {node_of(pod)}"
+                message = f"Found failed daemon pod {where}, will try to kill it"
+                self.recorder.record(now, DAEMON_SETS, daemon_set, WARNING, "FailedDaemonPod", message)
+            else:
+                message = f"Deleted pod: {pod.metadata.name}"
+                self.recorder.record(now, DAEMON_SETS, daemon_set, NORMAL, "SuccessfulDelete", message)
+        if len(plan.create) > count or len(plan.delete) > BURST:
+            self.queue.add(key)
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if isinstance(action, Create) and action.resource is PODS and outcome.ok:
+            daemon_set = self.cache.get(DAEMON_SETS, action.key, Workload)
+            if daemon_set is not None:
+                message = f"Created pod: {outcome.decode(Pod).metadata.name}"
+                self.recorder.record(outcome.at, DAEMON_SETS, daemon_set, NORMAL, "SuccessfulCreate", message)
+        super().done(action, outcome)
+
+    def failed(self, action: Action, outcome: Outcome) -> None:
+        daemon_set = self.cache.get(DAEMON_SETS, action.key, Workload)
+        if daemon_set is None or action.resource is not PODS:
+            return
+        uid = daemon_set.metadata.uid or ""
+        if isinstance(action, Create):
+            self.expectations.created(uid)
+            message = f"Error creating: {outcome.message}"
+            self.recorder.record(outcome.at, DAEMON_SETS, daemon_set, WARNING, "FailedCreate", message)
+        elif isinstance(action, Delete):
+            self.expectations.deleted(uid, action.uid or "")
+
+    # --- status -------------------------------------------------------------------------------------
+
+    def _status(
+        self, key: Key, daemon_set: Workload, by_node: dict[str, list[Pod]], found: History, now: float
+    ) -> Iterator[Action]:
+        eligibility = self._wants(daemon_set)
+        minimum = daemon_set.spec.min_ready_seconds or 0
+        counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
+        for node in self.cache.all(NODES, Node):
+            pods = [pod for pod in by_node.get(node.metadata.name or "", ()) if not is_terminating(pod)]
+            starts, _ = eligibility.of(node)
+            if not starts:
+                counts["misscheduled"] += bool(pods)
+                continue
+            counts["desired"] += 1
+            if pods:
+                pod = min(pods, key=lambda pod: created_at(pod.metadata))
+                counts["current"] += 1
+                counts["ready"] += is_ready(pod)
+                counts["available"] += is_available(pod, minimum, now)
+                counts["updated"] += _hash(pod) == found.hash
+        everything = [pod for pods in by_node.values() for pod in pods]
+        if (when := next_available(everything, minimum, now)) is not None:
+            self.queue.add_at(key, when)
+        status = {
+            "observedGeneration": daemon_set.metadata.generation or 0,
+            "desiredNumberScheduled": counts["desired"],
+            "currentNumberScheduled": counts["current"],
+            "numberMisscheduled": counts["misscheduled"],
+            "numberReady": counts["ready"],
+            "updatedNumberScheduled": counts["updated"],
+            "numberAvailable": counts["available"],
+            "numberUnavailable": counts["desired"] - counts["available"],
+        }
+        known = msgspec.to_builtins(daemon_set.status)
+        if any((known.get(name) or 0) != value for name, value in status.items()):
+            yield status_patch(DAEMON_SETS, daemon_set, dict(status))
+
+
+def _hash(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(REVISION_HASH, "")
+
+
+def _by_node(pods: list[Pod]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        found[node_of(pod) or ""].append(pod)
+    return found
+
+
+def _matters(old: Node, new: Node) -> bool:
+    return old.metadata.labels != new.metadata.labels or old.spec != new.spec

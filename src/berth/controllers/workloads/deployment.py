@@ -1,0 +1,257 @@
+"""Deployments: one ReplicaSet a template, rolled from the old ones to the new one.
+
+Upstream: pkg/controller/deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.controllers.workloads import deployment_sets as sizing
+from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
+from berth.controllers.workloads.deployment_status import status_of
+from berth.controllers.workloads.templates import TEMPLATE_HASH, digest, plain
+from berth.machines.cache import controller_of
+from berth.machines.contract import (
+    DELETED,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    Action,
+    Create,
+    Delete,
+    Event,
+    Key,
+    RawObject,
+)
+from berth.machines.controller import Machine
+from berth.machines.patches import patch, status_patch
+from berth.machines.pods import is_finished, owner_reference
+from berth.machines.recorder import NORMAL
+from berth.machines.views import Pod, Workload
+
+_NAME_LENGTH = 253
+
+
+class DeploymentController(Machine):
+    name = "deployment-controller"
+    watches = (DEPLOYMENTS, REPLICA_SETS, PODS)
+
+    def handle(self, event: Event) -> None:
+        if event.resource is DEPLOYMENTS:
+            self.queue.add(event.key)
+        elif event.resource is REPLICA_SETS:
+            self._concern(event)
+        elif event.change == DELETED:
+            # A Recreate deployment waits for the last old pod to go.
+            owner = controller_of(event.object.metadata)
+            replica_set = owner and self.cache.get(REPLICA_SETS, (event.key[0], owner.name or ""), Workload)
+            above = controller_of(replica_set.metadata) if replica_set else None
+            if above is not None and above.kind == DEPLOYMENTS.kind:
+                self.queue.add((event.key[0], above.name or ""))
+
+    def _concern(self, event: Event) -> None:
+        metadata = event.object.metadata
+        for seen in (event.object, event.old):
+            owner = controller_of(seen.metadata) if seen is not None else None
+            if owner is not None and owner.kind == DEPLOYMENTS.kind:
+                self.queue.add((metadata.namespace or "", owner.name or ""))
+        if controller_of(metadata) is None and event.change != DELETED:
+            for key in selecting(self.cache, DEPLOYMENTS, metadata.namespace, metadata.labels):
+                self.queue.add(key)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        deployment = self.cache.get(DEPLOYMENTS, key, Workload)
+        if deployment is None:
+            return
+        claim = Claim(
+            self.cache, DEPLOYMENTS, deployment.metadata, deployment.spec.selector, dependents=REPLICA_SETS
+        )
+        sets = sizing.sort_out(deployment, claim.owned(Workload))
+        if deployment.metadata.deletion_timestamp:
+            yield from self._status(deployment, sets, now)
+            return
+        adoptions = list(claim.actions(Workload))
+        if adoptions:
+            yield from adoptions
+            return
+        yield from self._roll(key, deployment, sets, now)
+        if (number := (sets.new and revision(sets.new)) or 0) and number != revision(deployment):
+            body = {"metadata": {"annotations": {sizing.REVISION: str(number)}}}
+            yield patch(DEPLOYMENTS, deployment, body, f"revision {number}")
+        else:
+            yield from self._status(deployment, sets, now)
+
+    # --- what to do ---------------------------------------------------------------------------------
+
+    def _roll(self, key: Key, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+        if deployment.spec.paused or sizing.is_scaling(deployment, sets):
+            sizes = sizing.scaled(deployment, sets)
+            yield from self._resize(deployment, sets, sizes, "scaled", now)
+        elif sizing.is_rolling(deployment):
+            yield from self._rolling_update(key, deployment, sets, now)
+        else:
+            yield from self._recreate(key, deployment, sets, now)
+        yield from self._clean_up(key, deployment, sets)
+
+    def _rolling_update(self, key: Key, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+        size = sizing.rolled_up(deployment, sets)
+        if sets.new is None:
+            yield from self._create(key, deployment, sets, size, now)
+            return
+        annotated = list(self._annotate(deployment, sets))
+        if annotated:
+            yield from annotated
+            return
+        name = sets.new.metadata.name or ""
+        if size != wanted(sets.new):
+            yield from self._resize(deployment, sets, {name: size}, "rolling out", now)
+            return
+        sizes = sizing.rolled_down(deployment, sets)
+        yield from self._resize(deployment, sets, sizes, "replaced by a newer revision", now)
+
+    def _recreate(self, key: Key, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+        old = {rs.metadata.name or "": 0 for rs in sets.old if wanted(rs)}
+        if old:
+            yield from self._resize(deployment, sets, old, "recreated with a newer revision", now)
+            return
+        if any(self._old_pods(sets)):
+            return
+        if sets.new is None:
+            yield from self._create(key, deployment, sets, wanted(deployment), now)
+            return
+        annotated = list(self._annotate(deployment, sets))
+        yield from annotated
+        if not annotated and wanted(sets.new) != wanted(deployment):
+            name = sets.new.metadata.name or ""
+            yield from self._resize(deployment, sets, {name: wanted(deployment)}, "rolling out", now)
+
+    def _old_pods(self, sets: Sets) -> Iterator[Pod]:
+        for replica_set in sets.old:
+            pods = self.cache.owned(PODS, replica_set.metadata.uid, Pod)
+            yield from (pod for pod in pods if not is_finished(pod))
+
+    # --- how ----------------------------------------------------------------------------------------
+
+    def _create(self, key: Key, deployment: Workload, sets: Sets, size: int, now: float) -> Iterator[Action]:
+        template = plain(deployment.spec.template)
+        collisions = deployment.status.collision_count or 0
+        tag = digest(template, collisions)
+        name = f"{key[1][: _NAME_LENGTH - len(tag) - 1]}-{tag}"
+        taken = self.cache.get(REPLICA_SETS, (key[0], name), Workload)
+        if taken is not None:
+            if plain(taken.spec.template) != template or controller_of(taken.metadata) is not None:
+                yield status_patch(
+                    DEPLOYMENTS, deployment, {"collisionCount": collisions + 1}, f"{name} is another's"
+                )
+            return
+        message = f"Scaled up replica set {name} from 0 to {size}"
+        self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
+        yield Create(
+            resource=REPLICA_SETS,
+            key=key,
+            namespace=key[0],
+            name="",
+            body=_replica_set(deployment, sets, name, tag, size),
+            cause="no ReplicaSet has the template",
+        )
+
+    def _annotate(self, deployment: Workload, sets: Sets) -> Iterator[Action]:
+        """Keep the new ReplicaSet's annotations and readiness time in step."""
+        new = sets.new
+        if new is None:
+            return
+        annotations = sizing.new_annotations(deployment, sets)
+        body: RawObject = {}
+        if annotations != (new.metadata.annotations or {}):
+            body["metadata"] = {"annotations": annotations}
+        if (new.spec.min_ready_seconds or 0) != (deployment.spec.min_ready_seconds or 0):
+            body["spec"] = {"minReadySeconds": deployment.spec.min_ready_seconds or 0}
+        if body:
+            yield self._for(deployment, new, body, "annotations")
+
+    def _resize(
+        self, deployment: Workload, sets: Sets, sizes: sizing.Sizes, cause: str, now: float
+    ) -> Iterator[Action]:
+        annotations = sizing.size_annotations(deployment)
+        for replica_set in sets.all:
+            name = replica_set.metadata.name or ""
+            size, given = sizes.get(name, wanted(replica_set)), replica_set.metadata.annotations or {}
+            same = all(given.get(key) == annotations[key] for key in (DESIRED, MAXIMUM))
+            if size == wanted(replica_set) and (same or name not in sizes):
+                continue
+            body: RawObject = {"metadata": {"annotations": annotations}, "spec": {"replicas": size}}
+            yield self._for(deployment, replica_set, body, cause)
+            if size != wanted(replica_set):
+                way = "up" if size > wanted(replica_set) else "down"
+                message = f"Scaled {way} replica set {name} from {wanted(replica_set)} to {size}"
+                self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
+
+    def _for(self, deployment: Workload, replica_set: Workload, body: RawObject, cause: str) -> Action:
+        made = patch(REPLICA_SETS, replica_set, body, cause)
+        key = (deployment.metadata.namespace or "", deployment.metadata.name or "")
+        return type(made)(
+            resource=made.resource,
+            key=key,
+            namespace=made.namespace,
+            name=made.name,
+            body=made.body,
+            cause=cause,
+        )
+
+    def _clean_up(self, key: Key, deployment: Workload, sets: Sets) -> Iterator[Action]:
+        if not _is_complete(deployment):
+            return
+        for replica_set in sizing.surplus(deployment, sets):
+            yield Delete(
+                resource=REPLICA_SETS,
+                key=key,
+                namespace=key[0],
+                name=replica_set.metadata.name or "",
+                uid=replica_set.metadata.uid,
+                propagation="Background",
+                cause="beyond the revision history limit",
+            )
+
+    def _status(self, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+        status, due = status_of(deployment, sets, now)
+        if due is not None:
+            self.queue.add_at((deployment.metadata.namespace or "", deployment.metadata.name or ""), due)
+        if status is not None:
+            yield status_patch(DEPLOYMENTS, deployment, status)
+
+
+def _replica_set(deployment: Workload, sets: Sets, name: str, tag: str, size: int) -> RawObject:
+    template = sizing.template_with_hash(deployment.spec.template, TEMPLATE_HASH, tag)
+    selector = deployment.spec.selector
+    labels = {**((selector.match_labels if selector else None) or {}), TEMPLATE_HASH: tag}
+    expressions = [
+        {"key": e.key, "operator": e.operator, **({"values": e.values} if e.values else {})}
+        for e in (selector.match_expressions if selector else None) or ()
+    ]
+    return {
+        "apiVersion": REPLICA_SETS.api_version,
+        "kind": REPLICA_SETS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": deployment.metadata.namespace,
+            "labels": template["metadata"]["labels"],
+            "annotations": sizing.new_annotations(deployment, sets),
+            "ownerReferences": [owner_reference(DEPLOYMENTS, deployment.metadata)],
+        },
+        "spec": {
+            "replicas": size,
+            "minReadySeconds": deployment.spec.min_ready_seconds or 0,
+            "selector": {"matchLabels": labels, **({"matchExpressions": expressions} if expressions else {})},
+            "template": template,
+        },
+    }
+
+
+def _is_complete(deployment: Workload) -> bool:
+    status, replicas = deployment.status, wanted(deployment)
+    counts = (status.updated_replicas or 0, status.replicas or 0, status.available_replicas or 0)
+    return counts == (replicas, replicas, replicas) and (status.observed_generation or 0) >= (
+        deployment.metadata.generation or 0
+    )

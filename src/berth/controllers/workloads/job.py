@@ -1,0 +1,349 @@
+"""Jobs: pods that run to their end, counted exactly once.
+
+A finished pod is kept by a finalizer until the Job's status has counted it, so that a pod that is
+deleted early is neither lost nor counted twice.  Upstream: pkg/controller/job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.controllers.workloads.job_pods import (
+    COMPLETION_INDEX,
+    FINALIZER,
+    Tally,
+    job_pod,
+    missing_indexes,
+    spelled_indexes,
+    tally,
+)
+from berth.kube.times import seconds, stamp
+from berth.machines.cache import controller_of
+from berth.machines.conditions import FALSE, TRUE, Conditions
+from berth.machines.contract import (
+    DELETED,
+    JOBS,
+    PODS,
+    Action,
+    Create,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+)
+from berth.machines.controller import Machine
+from berth.machines.patches import status_patch
+from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts
+from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.views import Job, Pod
+
+_RETRY, _RETRY_MOST = 10.0, 600.0
+_FINISHED = ("Complete", "Failed")
+_EARLY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+
+__all__ = ["COMPLETION_INDEX", "JobController"]
+
+
+class JobController(Machine):
+    name = "job-controller"
+    watches = (JOBS, PODS)
+
+    def handle(self, event: Event) -> None:
+        if event.resource is JOBS:
+            if event.change == DELETED:
+                self.expectations.forget(event.object.metadata.uid or "")
+            self.queue.add(event.key)
+            return
+        pod: Pod = event.object
+        owner = controller_of(pod.metadata)
+        if owner is None or owner.kind != JOBS.kind:
+            return
+        if event.old is None:
+            self.expectations.created(owner.uid or "")
+        if event.change == DELETED or pod.metadata.deletion_timestamp:
+            self.expectations.deleted(owner.uid or "", pod.metadata.uid or "")
+        self.queue.add((pod.metadata.namespace or "", owner.name or ""))
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        job = self.cache.get(JOBS, key, Job)
+        if job is None:
+            return
+        pods = self.cache.owned(PODS, job.metadata.uid, Pod)
+        if job.metadata.deletion_timestamp:
+            yield from self._release(key, [pod for pod in pods if _tracked(pod)])
+            return
+        if finished_at(job) is not None:
+            yield from self._after(key, job, pods, now)
+            return
+        if self.waits(key, job.metadata.uid, now):
+            return
+        count = tally(job, pods)
+        verdict = self._verdict(job, pods, count, now)
+        if verdict is not None:
+            yield from self._finish(key, job, pods, count, verdict, now)
+            return
+        manage = list(self._manage(key, job, pods, count, now))
+        yield from self._status(job, pods, count, now)
+        yield from manage
+        yield from self._counted(key, job, pods, count)
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def _verdict(self, job: Job, pods: list[Pod], count: Tally, now: float) -> tuple[str, str, str] | None:
+        """Complete or Failed, with reason and message; None while it goes on."""
+        for kind, early in _EARLY.items():
+            known = condition(job.status.conditions, early)
+            if known is not None and known.status == TRUE:
+                return kind, known.reason or "", known.message or ""
+        spec, key = job.spec, (job.metadata.namespace or "", job.metadata.name or "")
+        limit = 6 if spec.backoff_limit is None else spec.backoff_limit
+        active = [pod for pod in pods if is_active(pod)]
+        tried_again = sum(restarts(pod) for pod in active) if _on_failure(job) else 0
+        if count.failed + tried_again > limit:
+            return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        started, deadline = job.status.start_time, spec.active_deadline_seconds
+        if started and deadline is not None and not spec.suspend:
+            if seconds(started) + deadline <= now:
+                return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+            self.queue.add_at(key, seconds(started) + deadline)
+        if spec.completions is None:
+            enough = count.succeeded > 0 and not active
+        else:
+            enough = count.succeeded >= spec.completions
+        if enough:
+            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
+    def _manage(self, key: Key, job: Job, pods: list[Pod], count: Tally, now: float) -> Iterator[Action]:
+        active = [pod for pod in pods if is_active(pod)]
+        parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+        if job.spec.suspend:
+            wanted = 0
+        elif job.spec.completions is None:
+            wanted = len(active) if count.succeeded else parallelism
+        else:
+            wanted = min(parallelism, job.spec.completions - count.succeeded)
+        if len(active) > wanted:
+            surplus = sorted(active, key=lambda pod: (is_ready(pod), pod.metadata.creation_timestamp or ""))
+            for pod in surplus[: len(active) - wanted]:
+                yield self._delete(key, job, pod, f"{wanted} pods wanted", now)
+        elif len(active) < wanted:
+            yield from self._create(key, job, pods, count, wanted - len(active), now)
+
+    def _create(
+        self, key: Key, job: Job, pods: list[Pod], count: Tally, number: int, now: float
+    ) -> Iterator[Action]:
+        again = self._not_before(pods, count)
+        if again > now:
+            self.queue.add_at(key, again)
+            return
+        indexes: list[int | None] = [None] * number
+        if job.spec.completion_mode == "Indexed":
+            indexes = list(missing_indexes(job, pods, count)[:number])
+        for index in indexes:
+            self.expectations.expect_creation(job.metadata.uid or "", now)
+            yield Create(
+                resource=PODS, key=key, namespace=key[0], body=job_pod(job, index), cause="too few pods"
+            )
+
+    @staticmethod
+    def _not_before(pods: list[Pod], count: Tally) -> float:
+        """A pod that failed is replaced later each time."""
+        if not count.failed:
+            return 0.0
+        ends = [
+            seconds(when)
+            for pod in pods
+            if pod.status and pod.status.phase == "Failed"
+            for when in [_ended(pod)]
+            if when
+        ]
+        delay = min(_RETRY * 2.0 ** min(count.failed - 1, 10), _RETRY_MOST)
+        return max(ends) + delay if ends else 0.0
+
+    # --- counting -----------------------------------------------------------------------------------
+
+    def _counted(self, key: Key, job: Job, pods: list[Pod], count: Tally) -> Iterator[Action]:
+        """Let go of pods whose end is on record."""
+        recorded = job.status.uncounted_terminated_pods
+        uids = {*((recorded and recorded.succeeded) or ()), *((recorded and recorded.failed) or ())}
+        if uids == count.uncounted:
+            yield from self._release(key, [p for p in pods if p.metadata.uid in uids and _tracked(p)])
+
+    def _release(self, key: Key, pods: list[Pod]) -> Iterator[Action]:
+        for pod in pods:
+            kept = [name for name in pod.metadata.finalizers or () if name != FINALIZER]
+            yield Patch(
+                resource=PODS,
+                key=key,
+                namespace=key[0],
+                name=pod.metadata.name or "",
+                body={
+                    "metadata": {
+                        "uid": pod.metadata.uid,
+                        "resourceVersion": pod.metadata.resource_version,
+                        "finalizers": kept or None,
+                    }
+                },
+                cause="its end is on record",
+            )
+
+    # --- ending -------------------------------------------------------------------------------------
+
+    def _finish(
+        self,
+        key: Key,
+        job: Job,
+        pods: list[Pod],
+        count: Tally,
+        verdict: tuple[str, str, str],
+        now: float,
+    ) -> Iterator[Action]:
+        """Stop what still runs, count every end, and only then say that it is over."""
+        kind, reason, message = verdict
+        conditions = Conditions(job.status.conditions, now)
+        conditions.set(_EARLY[kind], TRUE, reason, message)
+        active = [pod for pod in pods if is_active(pod)]
+        for pod in active:
+            yield self._delete(key, job, pod, message, now)
+        if active or count.uncounted or any(_tracked(pod) for pod in pods):
+            yield from self._status(job, pods, count, now, conditions)
+            yield from self._counted(key, job, pods, count)
+            return
+        conditions.set(kind, TRUE, reason, message)
+        status = self._numbers(job, [], count)
+        status["conditions"] = conditions.list()
+        if kind == "Complete":
+            status["completionTime"] = stamp(now)
+        yield status_patch(JOBS, job, status, message)
+        event = ("Completed", "Job completed") if kind == "Complete" else (reason, message)
+        self.recorder.record(now, JOBS, job, NORMAL if kind == "Complete" else WARNING, *event)
+
+    def _after(self, key: Key, job: Job, pods: list[Pod], now: float) -> Iterator[Action]:
+        yield from self._release(key, [pod for pod in pods if _tracked(pod) and not is_active(pod)])
+        ttl, ended = job.spec.ttl_seconds_after_finished, finished_at(job)
+        if ttl is None or ended is None:
+            return
+        if ended + ttl > now:
+            self.queue.add_at(key, ended + ttl)
+            return
+        yield Delete(
+            resource=JOBS,
+            key=key,
+            namespace=key[0],
+            name=key[1],
+            uid=job.metadata.uid,
+            propagation="Background",
+            cause="its time to live is over",
+        )
+
+    def _delete(self, key: Key, job: Job, pod: Pod, cause: str, now: float) -> Action:
+        self.expectations.expect_deletion(job.metadata.uid or "", pod.metadata.uid or "", now)
+        return Delete(
+            resource=PODS,
+            key=key,
+            namespace=key[0],
+            name=pod.metadata.name or "",
+            uid=pod.metadata.uid,
+            cause=cause,
+        )
+
+    def failed(self, action: Action, outcome: Outcome) -> None:
+        job = self.cache.get(JOBS, action.key, Job)
+        if job is None or action.resource is not PODS:
+            return
+        if isinstance(action, Create):
+            self.expectations.created(job.metadata.uid or "")
+            message = f"Error creating: {outcome.message}"
+            self.recorder.record(outcome.at, JOBS, job, WARNING, "FailedCreate", message)
+        elif isinstance(action, Delete):
+            self.expectations.deleted(job.metadata.uid or "", action.uid or "")
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if isinstance(action, Create) and action.resource is PODS and outcome.ok:
+            job = self.cache.get(JOBS, action.key, Job)
+            if job is not None:
+                message = f"Created pod: {outcome.decode(Pod).metadata.name}"
+                self.recorder.record(outcome.at, JOBS, job, NORMAL, "SuccessfulCreate", message)
+        super().done(action, outcome)
+
+    # --- status -------------------------------------------------------------------------------------
+
+    def _status(
+        self, job: Job, pods: list[Pod], count: Tally, now: float, conditions: Conditions | None = None
+    ) -> Iterator[Action]:
+        old = job.status
+        status = self._numbers(job, pods, count)
+        conditions = conditions or Conditions(old.conditions, now)
+        if job.spec.suspend:
+            conditions.set("Suspended", TRUE, "JobSuspended", "Job suspended")
+        elif conditions.get("Suspended") is not None:
+            conditions.set("Suspended", FALSE, "JobResumed", "Job resumed")
+        if not old.start_time and not job.spec.suspend:
+            status["startTime"] = stamp(now)
+        uncounted = old.uncounted_terminated_pods
+        known = (
+            old.active or 0,
+            old.ready or 0,
+            old.succeeded or 0,
+            old.failed or 0,
+            old.completed_indexes or "",
+            {*((uncounted and uncounted.succeeded) or ()), *((uncounted and uncounted.failed) or ())},
+        )
+        new = (
+            status["active"],
+            status["ready"],
+            status["succeeded"],
+            status["failed"],
+            status.get("completedIndexes", ""),
+            count.uncounted,
+        )
+        changed = conditions.list() != Conditions(old.conditions, now).list()
+        if new != known or "startTime" in status or changed:
+            if changed:
+                status["conditions"] = conditions.list()
+            yield status_patch(JOBS, job, status)
+
+    @staticmethod
+    def _numbers(job: Job, pods: list[Pod], count: Tally) -> RawObject:
+        active = [pod for pod in pods if is_active(pod)]
+        status: RawObject = {
+            "active": len(active),
+            "ready": sum(map(is_ready, active)),
+            "succeeded": count.recorded_succeeded,
+            "failed": count.recorded_failed,
+            "uncountedTerminatedPods": {
+                "succeeded": sorted(count.new_succeeded) or None,
+                "failed": sorted(count.new_failed) or None,
+            },
+        }
+        if job.spec.completion_mode == "Indexed":
+            status["completedIndexes"] = spelled_indexes(count.indexes)
+        return status
+
+
+def finished_at(job: Job) -> float | None:
+    """When a Job ended, None if it has not."""
+    for kind in _FINISHED:
+        found = condition(job.status.conditions, kind)
+        if found is not None and found.status == TRUE:
+            return seconds(found.last_transition_time) if found.last_transition_time else 0.0
+    return None
+
+
+def _tracked(pod: Pod) -> bool:
+    return FINALIZER in (pod.metadata.finalizers or ())
+
+
+def _on_failure(job: Job) -> bool:
+    return ((job.spec.template or {}).get("spec") or {}).get("restartPolicy") == "OnFailure"
+
+
+def _ended(pod: Pod) -> str | None:
+    for status in (pod.status.container_statuses if pod.status else None) or ():
+        if status.state and status.state.terminated:
+            found = status.state.terminated.get("finishedAt")
+            return found if isinstance(found, str) else None
+    return None if not is_finished(pod) else pod.metadata.deletion_timestamp

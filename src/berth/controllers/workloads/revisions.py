@@ -1,0 +1,116 @@
+"""ControllerRevisions: the templates a StatefulSet or DaemonSet has had, for `kubectl rollout undo`.
+
+Upstream: pkg/controller/history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from berth.controllers.workloads.templates import REVISION_HASH, digest, plain
+from berth.machines.cache import Cache, key_of
+from berth.machines.contract import REVISIONS, Action, Create, Delete, Patch, RawObject, Resource
+from berth.machines.pods import owner_reference
+from berth.machines.views import Revision, Workload
+
+_NAME_LENGTH = 253
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The revisions of one workload, oldest first; `current` is the one of its template, if it is there."""
+
+    all: list[Revision]
+    current: Revision | None
+    hash: str  # of the workload's template
+    name: str  # of the revision for it
+
+    def template(self, revision_hash: str) -> RawObject | None:
+        """The template a hash stands for."""
+        for revision in self.all:
+            if hash_of(revision) == revision_hash:
+                return _template(revision)
+        return None
+
+
+def hash_of(revision: Revision) -> str:
+    return (revision.metadata.labels or {}).get(REVISION_HASH, "")
+
+
+def history(cache: Cache, workload: Workload) -> History:
+    owned = sorted(
+        cache.owned(REVISIONS, workload.metadata.uid, Revision), key=lambda revision: revision.revision or 0
+    )
+    template = plain(workload.spec.template, REVISION_HASH)
+    current = next((r for r in reversed(owned) if _template(r) == template), None)
+    tag = hash_of(current) if current else digest(template, workload.status.collision_count)
+    base = (workload.metadata.name or "")[: _NAME_LENGTH - len(tag) - 1]
+    return History(owned, current, tag, f"{base}-{tag}")
+
+
+def _template(revision: Revision) -> RawObject:
+    """The template in a revision, without the mark that tells a patch to replace the old one whole."""
+    template: RawObject = (revision.data or {}).get("spec", {}).get("template") or {}
+    return plain({name: value for name, value in template.items() if name != "$patch"}, REVISION_HASH)
+
+
+def keep_up(resource: Resource, workload: Workload, found: History, used: Iterable[str]) -> Iterator[Action]:
+    """Create the revision of the template, make it the newest, and drop what the limit does not keep."""
+    newest = max((revision.revision or 0 for revision in found.all), default=0)
+    if found.current is None:
+        yield _create(resource, workload, found, newest + 1)
+        return
+    if (found.current.revision or 0) < newest:
+        yield Patch(
+            resource=REVISIONS,
+            key=key_of(workload.metadata),
+            namespace=workload.metadata.namespace or "",
+            name=found.current.metadata.name or "",
+            body={"revision": newest + 1},
+            cause="the template is back at an older revision",
+        )
+    limit = workload.spec.revision_history_limit
+    kept = {*used, found.hash}
+    idle = [revision for revision in found.all if hash_of(revision) not in kept]
+    for revision in idle[: max(len(idle) - (10 if limit is None else limit), 0)]:
+        yield Delete(
+            resource=REVISIONS,
+            key=key_of(workload.metadata),
+            namespace=workload.metadata.namespace or "",
+            name=revision.metadata.name or "",
+            uid=revision.metadata.uid,
+            cause="beyond the revision history limit",
+        )
+
+
+def _create(resource: Resource, workload: Workload, found: History, number: int) -> Action:
+    template = {**plain(workload.spec.template, REVISION_HASH), "$patch": "replace"}
+    labels = ((workload.spec.template or {}).get("metadata") or {}).get("labels") or {}
+    return Create(
+        resource=REVISIONS,
+        key=key_of(workload.metadata),
+        namespace=workload.metadata.namespace or "",
+        body={
+            "apiVersion": REVISIONS.api_version,
+            "kind": REVISIONS.kind,
+            "metadata": {
+                "name": found.name,
+                "namespace": workload.metadata.namespace,
+                "labels": {**labels, REVISION_HASH: found.hash},
+                "annotations": _annotations(workload),
+                "ownerReferences": [owner_reference(resource, workload.metadata)],
+            },
+            "data": {"spec": {"template": template}},
+            "revision": number,
+        },
+        cause="no revision has the template",
+    )
+
+
+def _annotations(workload: Workload) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in (workload.metadata.annotations or {}).items()
+        if name == "kubernetes.io/change-cause"
+    }

@@ -1,0 +1,92 @@
+"""Pods with an identity: their names, ordinals, labels and claims.
+
+Upstream: pkg/controller/statefulset/stateful_set_utils.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from berth.controllers.workloads.templates import REVISION_HASH
+from berth.machines.cache import key_of
+from berth.machines.contract import CLAIMS, STATEFUL_SETS, Action, Create, RawObject
+from berth.machines.pods import owner_reference, pod_from
+from berth.machines.views import Pod, Workload
+
+POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+
+
+def wanted(stateful_set: Workload) -> int:
+    return 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
+
+
+def ordinals(stateful_set: Workload) -> range:
+    start = (stateful_set.spec.ordinals.start if stateful_set.spec.ordinals else None) or 0
+    return range(start, start + wanted(stateful_set))
+
+
+def pod_name(stateful_set: Workload, ordinal: int) -> str:
+    return f"{stateful_set.metadata.name}-{ordinal}"
+
+
+def ordinal_of(stateful_set: Workload, pod: Pod) -> int | None:
+    """The pod's number, None if its name is not one of the set's."""
+    base, _, number = (pod.metadata.name or "").rpartition("-")
+    return int(number) if base == stateful_set.metadata.name and number.isdigit() else None
+
+
+def stateful_pod(
+    stateful_set: Workload, ordinal: int, revision: str, template: RawObject | None
+) -> RawObject:
+    name = pod_name(stateful_set, ordinal)
+    pod = pod_from(
+        template,
+        owner_reference(STATEFUL_SETS, stateful_set.metadata),
+        stateful_set.metadata.namespace,
+        name=name,
+        labels={POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision},
+    )
+    spec = pod["spec"]
+    spec["hostname"] = name
+    if stateful_set.spec.service_name:
+        spec["subdomain"] = stateful_set.spec.service_name
+    claims = {
+        claim["metadata"]["name"]: claim_name(stateful_set, claim, ordinal)
+        for claim in stateful_set.spec.volume_claim_templates or ()
+    }
+    if claims:
+        kept = [volume for volume in spec.get("volumes") or () if volume.get("name") not in claims]
+        made = [
+            {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+            for volume, claim in claims.items()
+        ]
+        spec["volumes"] = [*kept, *made]
+    return pod
+
+
+def claim_name(stateful_set: Workload, claim: RawObject, ordinal: int) -> str:
+    return f"{claim['metadata']['name']}-{stateful_set.metadata.name}-{ordinal}"
+
+
+def claims_of(stateful_set: Workload, ordinal: int) -> Iterator[Action]:
+    """The claims the pod with this number needs."""
+    key = key_of(stateful_set.metadata)
+    selector = stateful_set.spec.selector
+    for template in stateful_set.spec.volume_claim_templates or ():
+        body = copy.deepcopy(template)
+        metadata = body.setdefault("metadata", {})
+        metadata["name"] = claim_name(stateful_set, template, ordinal)
+        metadata["namespace"] = key[0]
+        metadata["labels"] = {
+            **(metadata.get("labels") or {}),
+            **((selector.match_labels if selector else None) or {}),
+        }
+        body.pop("status", None)
+        yield Create(
+            resource=CLAIMS,
+            key=key,
+            namespace=key[0],
+            body={**body, "apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind},
+            cause=f"pod {pod_name(stateful_set, ordinal)} claims it",
+        )

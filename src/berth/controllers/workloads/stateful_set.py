@@ -1,0 +1,258 @@
+"""StatefulSets: numbered pods, created, scaled and updated in order.
+
+Upstream: pkg/controller/statefulset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.revisions import History, history, keep_up
+from berth.controllers.workloads.stateful_pods import (
+    claims_of,
+    ordinal_of,
+    ordinals,
+    pod_name,
+    stateful_pod,
+    wanted,
+)
+from berth.controllers.workloads.templates import REVISION_HASH
+from berth.machines.cache import controller_of
+from berth.machines.contract import (
+    CLAIMS,
+    DELETED,
+    PODS,
+    REVISIONS,
+    STATEFUL_SETS,
+    Action,
+    Create,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+)
+from berth.machines.controller import Machine
+from berth.machines.patches import status_patch
+from berth.machines.pods import (
+    is_available,
+    is_finished,
+    is_ready,
+    is_terminating,
+    next_available,
+    phase,
+)
+from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.views import Pod, VolumeClaim, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """A set while it is looked at: pods by number, and the revisions it is between."""
+
+    item: Workload
+    pods: dict[int, Pod]
+    found: History
+    current: str
+    update: str
+
+    @property
+    def ordered(self) -> bool:
+        return self.item.spec.pod_management_policy != "Parallel"
+
+    @property
+    def condemned(self) -> list[Pod]:
+        """Pods beyond the wanted number, highest first."""
+        numbers = ordinals(self.item)
+        return [self.pods[n] for n in sorted(self.pods, reverse=True) if n not in numbers]
+
+    @property
+    def partition(self) -> int:
+        strategy = self.item.spec.update_strategy
+        rolling = strategy.rolling_update if strategy else None
+        return (rolling.partition if rolling else None) or 0
+
+    @property
+    def rolls(self) -> bool:
+        strategy = self.item.spec.update_strategy
+        return strategy is None or strategy.type != "OnDelete"
+
+    def healthy(self, pod: Pod, now: float) -> bool:
+        minimum = self.item.spec.min_ready_seconds or 0
+        return phase(pod) == "Running" and is_available(pod, minimum, now) and not is_terminating(pod)
+
+
+class StatefulSetController(Machine):
+    name = "statefulset-controller"
+    watches = (STATEFUL_SETS, PODS, REVISIONS, CLAIMS)
+
+    def handle(self, event: Event) -> None:
+        if event.resource is STATEFUL_SETS:
+            if event.change == DELETED:
+                self.expectations.forget(event.object.metadata.uid or "")
+            self.queue.add(event.key)
+            return
+        metadata = event.object.metadata
+        owner = controller_of(metadata)
+        if owner is not None and owner.kind == STATEFUL_SETS.kind:
+            if event.resource is PODS:
+                if event.old is None:
+                    self.expectations.created(owner.uid or "")
+                if event.change == DELETED or metadata.deletion_timestamp:
+                    self.expectations.deleted(owner.uid or "", metadata.uid or "")
+            self.queue.add((metadata.namespace or "", owner.name or ""))
+        elif owner is None and event.resource is PODS and event.change != DELETED:
+            for key in selecting(self.cache, STATEFUL_SETS, metadata.namespace, metadata.labels):
+                self.queue.add(key)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        item = self.cache.get(STATEFUL_SETS, key, Workload)
+        if item is None or self.waits(key, item.metadata.uid, now):
+            return
+        claim = Claim(self.cache, STATEFUL_SETS, item.metadata, item.spec.selector, dependents=PODS)
+        found = history(self.cache, item)
+        pods = {n: pod for pod in claim.owned(Pod) if (n := ordinal_of(item, pod)) is not None}
+        current = item.status.current_revision or found.name
+        this = _Set(item, pods, found, current, found.name)
+        if not item.metadata.deletion_timestamp:
+            hashes = {name.rpartition("-")[2] for name in (current, *map(_revision, pods.values()))}
+            yield from keep_up(STATEFUL_SETS, item, found, hashes)
+            claims = list(claim.actions(Pod))
+            yield from claims
+            if not claims and found.current is not None:
+                yield from self._act(key, this, now)
+        yield from self._status(key, this, now)
+
+    # --- one step at a time -------------------------------------------------------------------------
+
+    def _act(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+        acted = False
+        for action in self._scale(key, this, now):
+            acted = True
+            yield action
+        if not acted and this.rolls:
+            yield from self._roll(key, this, now)
+
+    def _scale(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+        """Create what is missing in order, then remove what is too much in reverse order."""
+        settled = True
+        for number in ordinals(this.item):
+            pod = this.pods.get(number)
+            if pod is None:
+                yield from self._create(key, this, number, now)
+            elif is_finished(pod) and not is_terminating(pod):
+                yield self._delete(key, this, pod, "it has finished", now)
+            elif this.healthy(pod, now):
+                continue
+            settled = False
+            if this.ordered:
+                return
+        for pod in this.condemned:
+            if this.ordered and not settled:
+                return
+            if not is_terminating(pod):
+                yield self._delete(key, this, pod, f"{wanted(this.item)} pods wanted", now)
+            if this.ordered:
+                return
+
+    def _roll(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+        """Replace pods of older revisions, the highest number first, down to the partition."""
+        if this.condemned:
+            return
+        numbers = [n for n in ordinals(this.item) if n >= ordinals(this.item).start + this.partition]
+        for number in reversed(numbers):
+            pod = this.pods.get(number)
+            if pod is None:
+                return
+            if _revision(pod) != this.update and not is_terminating(pod):
+                yield self._delete(key, this, pod, "it has an older revision", now)
+                return
+            if not this.healthy(pod, now):
+                return
+
+    def _create(self, key: Key, this: _Set, number: int, now: float) -> Iterator[Action]:
+        item = this.item
+        before = ordinals(item).start + this.partition
+        keeps = this.rolls and number < before and this.current != this.update
+        revision = this.current if keeps else this.update
+        template = this.found.template(revision.rpartition("-")[2]) or item.spec.template
+        missing = [
+            action
+            for action in claims_of(item, number)
+            if isinstance(action, Create)
+            and self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), VolumeClaim) is None
+        ]
+        if missing:
+            yield from missing
+            self.queue.add(key)
+            return
+        self.expectations.expect_creation(item.metadata.uid or "", now)
+        yield Create(
+            resource=PODS,
+            key=key,
+            namespace=key[0],
+            body=stateful_pod(item, number, revision, template),
+            cause=f"number {number} is missing",
+        )
+        message = f"create Pod {pod_name(item, number)} in StatefulSet {key[1]} successful"
+        self.recorder.record(now, STATEFUL_SETS, item, NORMAL, "SuccessfulCreate", message)
+
+    def _delete(self, key: Key, this: _Set, pod: Pod, cause: str, now: float) -> Action:
+        self.expectations.expect_deletion(this.item.metadata.uid or "", pod.metadata.uid or "", now)
+        message = f"delete Pod {pod.metadata.name} in StatefulSet {key[1]} successful"
+        self.recorder.record(now, STATEFUL_SETS, this.item, NORMAL, "SuccessfulDelete", message)
+        return Delete(
+            resource=PODS,
+            key=key,
+            namespace=key[0],
+            name=pod.metadata.name or "",
+            uid=pod.metadata.uid,
+            cause=cause,
+        )
+
+    def failed(self, action: Action, outcome: Outcome) -> None:
+        item = self.cache.get(STATEFUL_SETS, action.key, Workload)
+        if item is None or action.resource is not PODS:
+            return
+        uid = item.metadata.uid or ""
+        if isinstance(action, Create):
+            self.expectations.created(uid)
+            name = action.body["metadata"]["name"]
+            message = f"create Pod {name} in StatefulSet {action.key[1]} failed error: {outcome.message}"
+            self.recorder.record(outcome.at, STATEFUL_SETS, item, WARNING, "FailedCreate", message)
+        elif isinstance(action, Delete):
+            self.expectations.deleted(uid, action.uid or "")
+
+    # --- status -------------------------------------------------------------------------------------
+
+    def _status(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
+        item, pods = this.item, list(this.pods.values())
+        minimum = item.spec.min_ready_seconds or 0
+        living = [pod for pod in pods if not is_terminating(pod)]
+        status = {
+            "observedGeneration": item.metadata.generation or 0,
+            "replicas": len(pods),
+            "readyReplicas": sum(is_ready(pod) for pod in living),
+            "availableReplicas": sum(is_available(pod, minimum, now) for pod in living),
+            "currentReplicas": sum(_revision(pod) == this.current for pod in living),
+            "updatedReplicas": sum(_revision(pod) == this.update for pod in living),
+            "currentRevision": this.current,
+            "updateRevision": this.update,
+            "collisionCount": item.status.collision_count or 0,
+        }
+        size = wanted(item)
+        complete = all(status[name] == size for name in ("updatedReplicas", "readyReplicas", "replicas"))
+        if this.rolls and complete:
+            status["currentReplicas"], status["currentRevision"] = status["updatedReplicas"], this.update
+        if (when := next_available(living, minimum, now)) is not None:
+            self.queue.add_at(key, when)
+        known = msgspec.to_builtins(item.status)
+        if any((known.get(name) or 0) != (value or 0) for name, value in status.items()):
+            yield status_patch(STATEFUL_SETS, item, dict(status))
+
+
+def _revision(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(REVISION_HASH, "")

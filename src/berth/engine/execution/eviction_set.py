@@ -1,0 +1,261 @@
+"""Who has to go so that the execution-time rules hold.
+
+The rule, in plain words:
+
+1. A pod whose node rule is broken goes.
+2. A pod whose affinity is broken goes, unless it may be the first of its group and all the others of
+   the group are going: of a group that was torn apart into single pods, one stays, and the others can
+   come to it.  As few go as possible.
+3. Of two pods that anti-affinity wants apart, the one with the lower priority goes, and with equal
+   priorities the one whose own rule is broken.  If both have such a rule, it is whichever lets fewer
+   pods go in total.  More exactly: no pod goes if pods of lower priority can go in its stead, however
+   many they are, nor if pods of the same priority can whose own rules are broken, while its own are not;
+   among such sets the smallest is taken.  Who goes by the first two points does not need to be parted from.
+4. Where all that leaves a choice, the younger pod goes.
+
+Smallest is meant literally where up to `vertex_cover.EXACT_UP_TO` pods hang together by their
+conflicts after all that is certain was decided, and for cliques of any size, such as replicas that keep
+away from each other; beyond that a greedy choice comes close.
+
+Only the breaches given are healed.  A pod whose last peer departs is not added: its rule holds as yet,
+and once it does not, it has its own time of grace.  Pods that are terminating are gone as far as this
+is concerned, so that nobody else leaves for the sake of those.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.execution.vertex_cover import bits, least_cover
+from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, Breach
+from berth.engine.rules.lasting_affinity import ExecutionAffinity, Standing
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pods import NOWHERE
+
+# How many breaches of others are listed with a pod whose going heals them.
+_MOST_OTHERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PodToEvict:
+    """A pod that has to go.
+
+    Attributes:
+        breaches: What its going heals: its own breaches, then those (some, if they are many) of
+            pods that stay.
+    """
+
+    pod: str
+    breaches: tuple[Breach, ...]
+
+
+def eviction_set(
+    cluster: Cluster,
+    breaches: Sequence[Breach],
+    *,
+    started: Callable[[str], float] | None = None,
+    staying: Collection[str] = frozenset(),
+) -> list[PodToEvict]:
+    """Who has to go, in the order of going: the lowest priority first, the younger first.
+
+    Args:
+        cluster: In which the breaches were found. It is not changed.
+        breaches: What is to be healed.
+        started: When a pod started, in seconds. By default a later name is taken for a younger pod.
+        staying: Pods that cannot be evicted, such as mirror pods, whatever they break.
+    """
+    return _Decision(cluster, breaches, started or _unknown, frozenset(staying)).result()
+
+
+def _unknown(pod: str) -> float:
+    del pod
+    return 0.0
+
+
+@dataclass(slots=True)
+class _Conflict:
+    """Pods with one anti-affinity term in one domain, and all the pods that it selects there."""
+
+    breaches: list[Breach]
+    owners: set[int]
+    peers: set[int]
+
+
+@dataclass(slots=True)
+class _Single:
+    """A pod that may stay where it is as the first of its group, if these others go."""
+
+    pod: int
+    others: set[int]
+    breaches: list[Breach]
+
+
+class _Decision:
+    """Pods are numbers in the pod table here.
+
+    Attributes:
+        own: The breaches of every pod that has some, those that are there no more left out.
+        going: Who goes, as far as decided.
+        conflicts: Which anti-affinity terms are broken where.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        breaches: Iterable[Breach],
+        started: Callable[[str], float],
+        staying: frozenset[str],
+    ) -> None:
+        self._cluster = cluster
+        self._started = started
+        index, table = cluster.pods.index, cluster.pods
+        self._fixed = {index[key] for key in staying if key in index}
+        self.own: dict[int, list[Breach]] = defaultdict(list)
+        for breach in breaches:
+            pod = index.get(breach.pod)
+            if pod is not None and table.node[pod] != NOWHERE and not table.terminating[pod]:
+                self.own[pod].append(breach)
+        self.going: set[int] = set()
+        self.conflicts = list(self._conflicts())
+
+    def result(self) -> list[PodToEvict]:
+        movable = {pod: own for pod, own in self.own.items() if pod not in self._fixed}
+        self.going = {pod for pod, own in movable.items() if any(b.kind == NODE for b in own)}
+        torn = {pod for pod, own in movable.items() if any(b.kind == AFFINITY for b in own)} - self.going
+        self.going |= torn
+        self.going |= self._parted(self._edges(self.conflicts))
+        spared = self._spared(torn)
+        self.going -= {single.pod for single in spared}
+        others = self._healed(spared)
+        keys = self._cluster.pods.keys
+        return [
+            PodToEvict(keys[pod] or "", (*self.own.get(pod, ()), *others.get(pod, ())))
+            for pod in self._most_willing(self.going)
+        ]
+
+    # --- anti-affinity ----------------------------------------------------------------
+
+    def _conflicts(self) -> Iterator[_Conflict]:
+        node = self._cluster.pods.node
+        for rules, pods in self._owners(ANTI_AFFINITY):
+            for standing in rules.anti_affinity(np.array(pods, dtype=np.intp)):
+                there = standing.column.ids[node[standing.peers]]
+                for domain, breaches in self._by_domain(pods, standing).items():
+                    peers = standing.peers[there == domain].tolist()
+                    yield _Conflict(list(breaches.values()), set(breaches), set(peers))
+
+    def _by_domain(self, pods: Sequence[int], standing: Standing) -> Mapping[int, dict[int, Breach]]:
+        """Domain -> the pods that break the term there, and their breaches."""
+        found: dict[int, dict[int, Breach]] = defaultdict(dict)
+        for pod, domain, broken in zip(pods, standing.domain.tolist(), standing.broken.tolist(), strict=True):
+            breach = next((b for b in self.own[pod] if b.path == standing.owned.path), None)
+            if broken and breach is not None:
+                found[domain][pod] = breach
+        return found
+
+    def _owners(self, kind: str) -> Iterator[tuple[ExecutionAffinity, list[int]]]:
+        """The pods that break rules of a kind, a class at a time."""
+        by_class: dict[PodClass, list[int]] = defaultdict(list)
+        for pod, own in self.own.items():
+            counted = self._cluster.find_pod(own[0].pod)
+            if counted is not None and any(breach.kind == kind for breach in own):
+                by_class[counted[0]].append(pod)
+        for pod_class, pods in by_class.items():
+            yield ExecutionAffinity(self._cluster, pod_class), pods
+
+    def _edges(self, conflicts: Iterable[_Conflict]) -> Iterator[tuple[set[int], set[int]]]:
+        """Pods that must not be with any of some others, those left out who go anyway."""
+        for conflict in conflicts:
+            owners = {pod for pod in conflict.owners if self._stays(pod)}
+            peers = {pod for pod in conflict.peers if self._stays(pod)}
+            if owners and peers:
+                yield owners, peers
+
+    def _stays(self, pod: int) -> bool:
+        return pod not in self.going and not self._cluster.pods.terminating[pod]
+
+    def _parted(self, edges: Iterable[tuple[set[int], set[int]]]) -> set[int]:
+        """Who of these goes so that no two that must be apart are left."""
+        edges = list(edges)
+        order = self._most_willing({pod for pair in edges for side in pair for pod in side})
+        number = {pod: i for i, pod in enumerate(order)}
+        fixed = sum(1 << number[pod] for pod in self._fixed if pod in number)
+        adjacency = [0] * len(order)
+        for pair in edges:
+            for one, other in (pair, pair[::-1]):
+                mask = sum(1 << number[pod] for pod in other)
+                for pod in one:
+                    adjacency[number[pod]] |= mask & ~(1 << number[pod])
+        for pod in bits(fixed):
+            adjacency[pod] &= ~fixed  # nothing can be done about these
+        protections = [self._protection(pod) for pod in order]
+        levels = {protection: i for i, protection in enumerate(sorted(set(protections)))}
+        going = least_cover(adjacency, [levels[protection] for protection in protections])
+        return {order[i] for i in bits(going)}
+
+    def _protection(self, pod: int) -> tuple[bool, int, bool]:
+        """Greater for pods that rather stay."""
+        counted = self._cluster.find_pod(self._cluster.pods.keys[pod] or "")
+        priority = counted[0].priority if counted else 0
+        is_owner = any(breach.kind == ANTI_AFFINITY for breach in self.own.get(pod, ()))
+        return pod in self._fixed, priority, not is_owner
+
+    def _most_willing(self, pods: Collection[int]) -> list[int]:
+        keys = self._cluster.pods.keys
+        by_name = sorted(pods, key=lambda pod: keys[pod] or "", reverse=True)
+        return sorted(by_name, key=lambda pod: (self._protection(pod), -self._started(keys[pod] or "")))
+
+    # --- affinity ---------------------------------------------------------------------
+
+    def _spared(self, torn: set[int]) -> list[_Single]:
+        """Of the pods without a peer, those that are right where they are once the others are gone."""
+        singles = {single.pod: single for single in self._singles(torn)}
+        apart = [(conflict.owners, conflict.peers) for conflict in self.conflicts]
+        at_odds: dict[int, set[int]] = {pod: set(single.others) for pod, single in singles.items()}
+        for owners, peers in apart:
+            for pod in singles.keys() & (owners | peers):
+                if pod in owners:
+                    at_odds[pod] |= peers
+                if pod in peers:
+                    at_odds[pod] |= owners
+        candidates = {
+            pod for pod, others in at_odds.items() if not any(self._stays(o) for o in others - {pod})
+        }
+        edges = [({pod}, at_odds[pod] & candidates - {pod}) for pod in candidates]
+        return [singles[pod] for pod in candidates - self._parted(edges)]
+
+    def _singles(self, torn: set[int]) -> Iterator[_Single]:
+        node = self._cluster.pods.node
+        for rules, pods in self._owners(AFFINITY):
+            if not rules.starts_group:
+                continue
+            standings = list(rules.affinity(np.array(pods, dtype=np.intp)))
+            # Peers on nodes without the label count for nothing.
+            peers = {
+                peer
+                for standing in standings
+                for peer in standing.peers[standing.column.ids[node[standing.peers]] > 0].tolist()
+            }
+            for i, pod in enumerate(pods):
+                if pod in torn and all(standing.domain[i] for standing in standings):
+                    own = [breach for breach in self.own[pod] if breach.kind == AFFINITY]
+                    yield _Single(pod, peers - {pod}, own)
+
+    # --- why --------------------------------------------------------------------------
+
+    def _healed(self, spared: Iterable[_Single]) -> Mapping[int, list[Breach]]:
+        """The breaches of pods that stay, by the pods whose going heals them."""
+        found: dict[int, list[Breach]] = defaultdict(list)
+        index = self._cluster.pods.index
+        reasons = [(single.breaches, single.others) for single in spared]
+        reasons += [(conflict.breaches, conflict.peers) for conflict in self.conflicts]
+        for breaches, culprits in reasons:
+            healed = [breach for breach in breaches if index[breach.pod] not in self.going]
+            for pod in culprits & self.going if healed else ():
+                found[pod] += healed[: _MOST_OTHERS - len(found[pod])]
+        return found

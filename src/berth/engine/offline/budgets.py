@@ -1,0 +1,178 @@
+"""Which PodDisruptionBudget would stop the eviction of which pod of a snapshot.
+
+Upstream: pkg/registry/core/pod/storage/eviction.go decides, pkg/controller/disruption counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.kube.objects import PodDisruptionBudget, ReplicationController, Workload
+from berth.kube.ownership import is_active
+from berth.kube.selectors import Selector, parse_label_selector
+from berth.kube.shares import resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from berth.engine.offline.snapshot import Entry, Snapshot
+    from berth.kube.objects import Condition, Pod
+
+_ALWAYS = "AlwaysAllow"
+# Pods with the same labels are asked about once: by namespace, then by labels.
+_Labels = tuple[tuple[str, str], ...]
+_Groups = dict[str, dict[_Labels, list["Entry"]]]
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A budget with its numbers.
+
+    Attributes:
+        allowed: How many of its pods may go at the moment.
+        healthy: How many of its pods are ready, and `desired`: how many must be.
+        pods: How many running pods it protects.
+        computed: The numbers are not from its status, which is missing, but from the snapshot's pods.
+        lenient: Pods that are not ready may go at any time.
+    """
+
+    namespace: str
+    name: str
+    selector: Selector
+    allowed: int
+    healthy: int
+    desired: int
+    pods: int
+    computed: bool
+    lenient: bool = False
+
+    def protects(self, entry: Entry) -> bool:
+        return entry.namespace == self.namespace and self.selector.matches(entry.pod.metadata.labels or {})
+
+    def spares_unhealthy(self) -> bool:
+        """Whether a pod that is not ready may go without counting."""
+        return self.lenient or 0 < self.desired <= self.healthy
+
+
+def budgets_of(snapshot: Snapshot) -> list[DisruptionBudget]:
+    """The budgets among the manifests, in their order."""
+    views = [manifest.object for manifest in snapshot.manifests]
+    found = [view for view in views if isinstance(view, PodDisruptionBudget)]
+    if not found:
+        return []
+    replicas = _replicas(snapshot)
+    groups: _Groups = {}
+    for entry in snapshot.running:
+        groups.setdefault(entry.namespace, {}).setdefault(_labels(entry), []).append(entry)
+    return [_budget(view, groups, replicas) for view in found]
+
+
+def _labels(entry: Entry) -> _Labels:
+    return tuple(sorted((entry.pod.metadata.labels or {}).items()))
+
+
+def _budget(
+    view: PodDisruptionBudget, running: _Groups, replicas: dict[tuple[str, str], int]
+) -> DisruptionBudget:
+    namespace = view.metadata.namespace or "default"
+    selector = parse_label_selector(view.spec.selector)
+    groups = running.get(namespace, {})
+    pods = [entry for labels, alike in groups.items() if selector.matches(dict(labels)) for entry in alike]
+    status = view.status
+    if status is not None and status.disruptions_allowed is not None:
+        allowed = status.disruptions_allowed
+        healthy, desired = status.current_healthy or 0, status.desired_healthy or 0
+    else:
+        expected, desired = _wanted(view, pods, replicas)
+        healthy = sum(is_active(entry.pod) and is_ready(entry.pod) for entry in pods)
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+    return DisruptionBudget(
+        namespace=namespace,
+        name=view.metadata.name or "",
+        selector=selector,
+        allowed=allowed,
+        healthy=healthy,
+        desired=desired,
+        pods=len(pods),
+        computed=status is None or status.disruptions_allowed is None,
+        lenient=view.spec.unhealthy_pod_eviction_policy == _ALWAYS,
+    )
+
+
+def _wanted(
+    view: PodDisruptionBudget, pods: list[Entry], replicas: dict[tuple[str, str], int]
+) -> tuple[int, int]:
+    """How many pods there should be, and how many of them healthy."""
+    spec = view.spec
+    if spec.max_unavailable is not None:
+        expected = _scale(pods, replicas)
+        return expected, max(expected - resolved(spec.max_unavailable, expected, default=0, up=True), 0)
+    if isinstance(spec.min_available, str):
+        expected = _scale(pods, replicas)
+        return expected, resolved(spec.min_available, expected, default=0, up=True)
+    return len(pods), 1 if spec.min_available is None else spec.min_available
+
+
+def _scale(pods: list[Entry], replicas: dict[tuple[str, str], int]) -> int:
+    """What the workloads behind the pods are meant to run: as many as there are of those not in the input."""
+    by_owner: dict[tuple[str, str], int] = {}
+    for entry in pods:
+        owner = (entry.namespace, entry.owner or f"Pod/{entry.name}")
+        by_owner[owner] = by_owner.get(owner, 0) + 1
+    return sum(replicas.get(owner, number) for owner, number in by_owner.items())
+
+
+def _replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
+    found = {}
+    for manifest in snapshot.manifests:
+        view = manifest.object
+        if isinstance(view, Workload | ReplicationController) and manifest.kind != "DaemonSet":
+            given = view.spec.replicas
+            owner = (manifest.namespace or "default", f"{manifest.kind}/{manifest.name}")
+            found[owner] = 1 if given is None else given
+    return found
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod serves. One that was only written down has no conditions and is taken for ready."""
+    conditions: list[Condition] | None = pod.status.conditions if pod.status else None
+    if conditions is None:
+        return True
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+
+
+class Ledger:
+    """Evictions one after the other, each taking from its budget what the API server would take."""
+
+    def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
+        self._budgets = list(budgets)
+        self._left = {id(budget): budget.allowed for budget in self._budgets}
+        self._protecting: dict[tuple[str, _Labels], tuple[DisruptionBudget, ...]] = {}
+
+    def evict(self, entry: Entry) -> tuple[DisruptionBudget, ...]:
+        """The budgets that stop the eviction of a pod; if there are none it is counted as done.
+
+        A pod with more than one budget is never evicted: the API server refuses to choose.
+        """
+        if entry.pod.status is not None and entry.pod.status.phase == "Pending":
+            return ()  # it does not serve yet, so no budget counts it
+        protecting = self._of(entry)
+        if not protecting:
+            return ()
+        budget = protecting[0]
+        if len(protecting) > 1:
+            return protecting
+        if not is_ready(entry.pod) and budget.spares_unhealthy():
+            return ()
+        if self._left[id(budget)] <= 0:
+            return protecting
+        self._left[id(budget)] -= 1
+        return ()
+
+    def _of(self, entry: Entry) -> tuple[DisruptionBudget, ...]:
+        key = (entry.namespace, _labels(entry))
+        found = self._protecting.get(key)
+        if found is None:
+            found = self._protecting[key] = tuple(b for b in self._budgets if b.protects(entry))
+        return found

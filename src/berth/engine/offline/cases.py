@@ -1,0 +1,248 @@
+"""The JSON form that `berth evaluate` speaks: a small cluster and a pod in, the whole verdict out.
+
+The form is that of the recorded decisions of kube-scheduler under ``tests/data/conformance``; the
+behaviour is upstream's too, so pods in kube-system are nothing special here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from berth.engine.placement.evaluation import Evaluation, evaluate
+from berth.engine.placement.plan import plan_for
+from berth.engine.rules.base import Status
+from berth.engine.state.arrays import IndexArray
+from berth.engine.state.cluster import Cluster, is_finished, pod_name
+from berth.engine.state.options import DEFAULT_WEIGHTS, Options
+from berth.kube import json_reader
+from berth.kube.decoding import DecodeError
+from berth.kube.defaults import created, default_namespace, default_node
+from berth.kube.objects import (
+    Namespace,
+    Node,
+    NodeAffinity,
+    Pod,
+    ReplicationController,
+    Service,
+    Struct,
+    TopologySpreadConstraint,
+    Workload,
+)
+from berth.kube.unreadable import unreadable_field
+from berth.kube.validation import FieldError, validate_pod
+
+# Images are not part of the recorded data.
+_WEIGHTS = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name != "ImageLocality"}
+
+
+_object_path = re.compile(r"(?P<place>pod|\w+\[\d+\])(?:\.(?P<path>.*))?", re.DOTALL).fullmatch
+
+
+class Args(Struct, frozen=True):
+    hard_pod_affinity_weight: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+    added_affinity: NodeAffinity | None = None
+    default_constraints: list[TopologySpreadConstraint] | None = None
+    defaulting_type: Literal["System", "List"] = "System"
+
+
+class Case(Struct, frozen=True):
+    id: str | None = None
+    nodes: list[Node] | None = None
+    namespaces: list[Namespace] | None = None
+    pods: list[Pod] | None = None
+    pod: Pod | None = None
+    sequence: list[Pod] | None = None
+    args: Args | None = None
+    services: list[Service] | None = None
+    replica_sets: list[Workload] | None = None
+    stateful_sets: list[Workload] | None = None
+    replication_controllers: list[ReplicationController] | None = None
+
+
+class CaseError(ValueError):
+    """A case that cannot be evaluated, said in one sentence."""
+
+
+def decode_case(line: bytes | str) -> Case:
+    """The case in a line; absent and null are the same in all its objects.
+
+    Raises:
+        CaseError: it cannot be judged; the message says which object and field is to blame.
+    """
+    text = line.encode() if isinstance(line, str) else line
+    try:
+        case = json_reader.decode(text, Case)
+    except json_reader.JsonError as error:
+        raise CaseError(f"not valid JSON: {error.detail}") from None
+    except DecodeError as error:
+        raise CaseError(_complaint(error, text)) from None
+    if (case.pod is None) == (case.sequence is None):
+        raise CaseError("a case has either 'pod' or 'sequence'")
+    _refuse_unreadable(case)
+    _refuse_namesakes(case)
+    return case
+
+
+def _complaint(error: DecodeError, text: bytes) -> str:
+    """What is wrong in a case, with the name of the object it is wrong in."""
+    match = _object_path(error.path)
+    if match is None:
+        return f"not a case: {error}"
+    place, _, index = match["place"].rstrip("]").partition("[")
+    try:
+        given = json_reader.to_builtins(text)[place]
+        metadata = (given[int(index)] if index else given)["metadata"]
+        name = _title(metadata.get("namespace"), metadata["name"], namespaced=place not in _CLUSTER_SCOPED)
+    except (LookupError, TypeError, AttributeError):
+        name = ""
+    path = f"{match['path']}: " if match["path"] else ""
+    return f"{match['place']}{f' {name}' if name else ''}: {path}{error.detail}"
+
+
+_CLUSTER_SCOPED = frozenset({"nodes", "namespaces"})
+
+
+def _title(namespace: object, name: object, *, namespaced: bool) -> str:
+    return f"{namespace or 'default'}/{name}" if namespaced else str(name)
+
+
+def _refuse_unreadable(case: Case) -> None:
+    """The pod of a single case is validated instead, which says the same."""
+    given: tuple[tuple[str, Sequence[Node | Pod]], ...] = (
+        ("nodes", case.nodes or ()),
+        ("pods", case.pods or ()),
+        ("sequence", case.sequence or ()),
+    )
+    for field, objects in given:
+        for i, view in enumerate(objects):
+            unreadable = unreadable_field(view)
+            if unreadable is not None:
+                metadata = view.metadata
+                name = _title(metadata.namespace, metadata.name, namespaced=field not in _CLUSTER_SCOPED)
+                raise CaseError(f"{field}[{i}] {name}: {unreadable}")
+
+
+def _refuse_namesakes(case: Case) -> None:
+    """A second pod of the same name would take the place of the first."""
+    seen: dict[str, str] = {}
+    for field, pods in (("pods", case.pods), ("sequence", case.sequence)):
+        for i, pod in enumerate(pods or ()):
+            name, place = pod_name(pod), f"{field}[{i}]"
+            if name in seen:
+                raise CaseError(f"{place} {name}: {seen[name]} has the same name")
+            seen[name] = place
+
+
+def evaluate_case(case: Case, *, exact_namespace_selectors: bool = False) -> dict[str, Any]:
+    """The verdict on a case, in the form of the recorded ones."""
+    if case.sequence is not None:
+        return _evaluate_sequence(case, exact_namespace_selectors=exact_namespace_selectors)
+    pod = created(case.pod or Pod())
+    result: dict[str, Any] = {"id": case.id, "validation": [_error(e) for e in validate_pod(pod)]}
+    if result["validation"]:
+        return result
+    cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
+    verdict = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
+    return result | describe(cluster, verdict)
+
+
+def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Cluster:
+    args = case.args or Args()
+    options = Options(
+        hard_pod_affinity_weight=args.hard_pod_affinity_weight,
+        ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
+        added_affinity=args.added_affinity,
+        default_constraints=tuple(args.default_constraints or ()),
+        defaulting_type=args.defaulting_type,
+        daemon_namespaces=frozenset(),
+        exact_namespace_selectors=exact_namespace_selectors,
+        weights=_WEIGHTS,
+    )
+    cluster = Cluster(options, expected_nodes=len(case.nodes or ()))
+    for namespace in case.namespaces or ():
+        cluster.set_namespace(default_namespace(namespace))
+    for kind, controllers in (("ReplicaSet", case.replica_sets), ("StatefulSet", case.stateful_sets)):
+        for controller in controllers or ():
+            cluster.set_owner(controller, kind)
+    for owner in (*(case.services or ()), *(case.replication_controllers or ())):
+        cluster.set_owner(owner)
+    for node in case.nodes or ():
+        if not node.metadata.name or node.metadata.name in cluster.nodes.slot_of:
+            raise CaseError(f"node {node.metadata.name!r} has no name or is listed twice")
+        cluster.add_node(default_node(node))
+    for pod in case.pods or ():
+        if pod.spec.node_name and not is_finished(pod):
+            cluster.add_pod(created(pod))
+    return cluster
+
+
+def _evaluate_sequence(case: Case, *, exact_namespace_selectors: bool) -> dict[str, Any]:
+    cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
+    steps = []
+    for given in case.sequence or ():
+        pod = created(given)
+        pod_class = cluster.class_of(pod, pinned=True)
+        plan = plan_for(cluster, pod_class)
+        verdict = evaluate(plan)
+        slot = None if verdict.error is not None else plan.choose()
+        best = _names(cluster, verdict.best)
+        chosen = None if slot is None else cluster.nodes.names[slot]
+        steps.append(
+            {
+                "pod": pod_name(pod),
+                "feasible": _names(cluster, verdict.feasible),
+                "max_total": int(verdict.totals.max()) if best else None,
+                "max_nodes": best,
+                "chosen": chosen,
+            }
+        )
+        if chosen is not None:
+            cluster.assume(pod_name(pod), pod_class, chosen, identity=cluster.identity_of(pod))
+    return {"id": case.id, "steps": steps}
+
+
+def _names(cluster: Cluster, slots: IndexArray) -> list[str]:
+    return [cluster.nodes.names[slot] or "" for slot in slots]
+
+
+def _error(error: FieldError) -> dict[str, str]:
+    return {"field": error.field, "type": error.type, "detail": error.detail}
+
+
+def _status(status: Status) -> dict[str, Any]:
+    described: dict[str, Any] = {"code": status.code, "reasons": sorted(status.reasons)}
+    if status.node_names is not None:
+        described["nodeNames"] = list(status.node_names)
+    return described
+
+
+def describe(cluster: Cluster, verdict: Evaluation) -> dict[str, Any]:
+    names = cluster.nodes.names
+    feasible = _names(cluster, verdict.feasible)
+    described: dict[str, Any] = {
+        "prefilter": {rule: _status(status) for rule, status in verdict.prefilter.items()},
+        "filter": {
+            names[slot]: {r.rule: {"code": r.code, "reasons": sorted(r.reasons)} for r in rejections}
+            for slot, rejections in verdict.rejections.items()
+        },
+        "feasible": feasible,
+        "prescore": {rule: _status(status) for rule, status in verdict.prescore.items()},
+        "scores": {
+            rule: {
+                name: {"raw": raw, "normalized": normalized}
+                for name, raw, normalized in zip(
+                    feasible, scores.raw.tolist(), scores.normalized.tolist(), strict=True
+                )
+            }
+            for rule, scores in verdict.scores.items()
+        },
+        "weighted_total": dict(zip(feasible, verdict.totals.tolist(), strict=False)),
+    }
+    if verdict.error is not None:
+        described["error"] = verdict.error
+    return described

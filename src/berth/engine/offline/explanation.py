@@ -1,0 +1,191 @@
+"""Why a pod goes where it goes, or nowhere: every node, every reason, every score, and what would help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from berth.engine.offline.relaxations import Relaxation, relaxations
+from berth.engine.offline.snapshot import GATED, Entry, Snapshot
+from berth.engine.offline.variants import WhatIf
+from berth.engine.placement.evaluation import Evaluation, evaluate
+from berth.engine.placement.plan import plan_for
+from berth.engine.placement.summary import summarise
+from berth.engine.state.options import ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from berth.engine.offline.simulation import Simulation
+    from berth.engine.rules.base import Rejection
+    from berth.kube.objects import Pod
+
+RUNS, FITS, STUCK, BLOCKED, ERROR = "Running", "Fits", "DoesNotFit", "SchedulingGated", "SchedulerError"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleScore:
+    rule: str
+    raw: int
+    normalized: int
+    weight: int
+
+    @property
+    def weighted(self) -> int:
+        return self.weight * self.normalized
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """One node: why it is refused, or how good it is."""
+
+    name: str
+    zone: str | None
+    rejections: tuple[Rejection, ...] = ()
+    scores: tuple[RuleScore, ...] = ()
+    total: int | None = None
+    feasible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything about one pod.
+
+    Attributes:
+        node: Where it runs, or where it would go.
+        message: The verdict in a sentence; kube-scheduler's own if there is no feasible node.
+        nodes: Feasible nodes from best to worst, then the others in order.
+        decision: What decided between the best node and the next.
+        broken: The rules that do not hold where a running pod is.
+    """
+
+    entry: Entry
+    state: str
+    node: str | None
+    message: str
+    nodes: list[NodeVerdict]
+    decision: str | None = None
+    broken: tuple[Rejection, ...] = ()
+    relaxations: list[Relaxation] = field(default_factory=list)
+
+
+def explain(simulation: Simulation, entry: Entry) -> Explanation:
+    """Explain a pod of a snapshot whose pending pods were placed.
+
+    A running pod is judged as if it came back now, beside the other running ones.  A pod that was
+    placed is judged at its turn: the placements from its own on are taken back.  Any other is judged
+    with all others in place.
+    """
+    snapshot = simulation.snapshot
+    cluster = snapshot.cluster
+    if not entry.pod.spec.node_name:
+        node = _rewound(simulation, entry)
+        return _explain_pending(snapshot, entry, _others(simulation), node)
+    simulation.rewind(0)
+    cluster.remove_pod(entry.key)
+    try:
+        return _explain_running(snapshot, entry, _others(simulation))
+    finally:
+        cluster.add_pod(entry.pod)
+
+
+def _rewound(simulation: Simulation, entry: Entry) -> str | None:
+    """Go back to the pod's turn; the node it was given then, None if it was not placed."""
+    for i, placement in enumerate(simulation.placements):
+        if placement.entry.key == entry.key:
+            simulation.rewind(i)
+            return placement.node
+    return None
+
+
+def _others(simulation: Simulation) -> dict[str, Pod]:
+    running = {entry.key: entry.pod for entry in simulation.snapshot.running}
+    return running | {placement.entry.key: placement.entry.pod for placement in simulation.placements}
+
+
+def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]) -> Explanation:
+    cluster = snapshot.cluster
+    verdict = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
+    node = entry.pod.spec.node_name or ""
+    slot = cluster.nodes.slot_of.get(node)
+    broken = tuple(verdict.rejections.get(slot, ())) if slot is not None else ()
+    if slot is None:
+        message = f"{entry.key} runs on {node}, which is not among the nodes."
+    elif broken:
+        rules = ", ".join(rejection.rule for rejection in broken)
+        message = f"{entry.key} runs on {node}, where it would not be placed again: {rules}."
+    else:
+        message = f"{entry.key} runs on {node}, and all its rules hold there."
+    nodes = _nodes(snapshot, verdict)
+    found: list[Relaxation] = []
+    if broken and not len(verdict.feasible):
+        peers = {key: pod for key, pod in others.items() if key != entry.key}
+        found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, verdict, peers, pinned=False)
+    return Explanation(entry, RUNS, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
+
+
+def _explain_pending(
+    snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod], placed_on: str | None
+) -> Explanation:
+    cluster = snapshot.cluster
+    plan = plan_for(cluster, cluster.class_of(entry.pod))
+    verdict = evaluate(plan)
+    nodes = _nodes(snapshot, verdict)
+    if verdict.error is not None:
+        return Explanation(entry, ERROR, None, verdict.error, nodes)
+    slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
+    if slot is None:
+        what_if = WhatIf(cluster, snapshot.nodes)
+        found = relaxations(what_if, entry.pod, verdict, others, pinned=entry.daemon_of is not None)
+        state, message = (BLOCKED, GATED) if entry.gates else (STUCK, summarise(cluster, verdict))
+        return Explanation(entry, state, None, message, nodes, relaxations=found)
+    node = cluster.nodes.names[slot] or ""
+    nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
+    if entry.gates:
+        return Explanation(entry, BLOCKED, None, GATED, nodes, _decision(nodes))
+    count = f"{len(verdict.feasible)}/{len(verdict.nodes)} nodes are available"
+    return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
+
+
+def _nodes(snapshot: Snapshot, verdict: Evaluation) -> list[NodeVerdict]:
+    names = snapshot.cluster.nodes.names
+    feasible = {int(slot): i for i, slot in enumerate(verdict.feasible.tolist())}
+    found = []
+    for slot in verdict.nodes.tolist():
+        name = names[slot] or ""
+        zone = (snapshot.nodes[name].metadata.labels or {}).get(ZONE)
+        if slot not in feasible:
+            found.append(NodeVerdict(name, zone, tuple(verdict.rejections.get(slot, ()))))
+            continue
+        i = feasible[slot]
+        scores = tuple(
+            RuleScore(rule, int(s.raw[i]), int(s.normalized[i]), s.weight)
+            for rule, s in verdict.scores.items()
+        )
+        total = int(verdict.totals[i]) if verdict.error is None else None
+        found.append(NodeVerdict(name, zone, (), scores, total, feasible=True))
+    found.sort(key=lambda node: (not node.feasible, -(node.total or 0)))
+    return found
+
+
+def _decision(nodes: list[NodeVerdict], runs_on: str | None = None) -> str | None:
+    """Which rules put the best node before the runner-up; for a pod that runs, if it were placed again."""
+    ranked = [node for node in nodes if node.total is not None]
+    if not ranked:
+        return None
+    if len(ranked) == 1:
+        return f"{ranked[0].name} is the only node that fits."
+    best, second = ranked[0], ranked[1]
+    if best.total == second.total:
+        ties = sum(node.total == best.total for node in ranked)
+        tied = f"{ties} nodes have the highest total, {best.total}"
+        return f"{tied}; {best.name} is taken." if runs_on is None else f"{tied}; the pod stays on {runs_on}."
+    behind = {score.rule: score.weighted for score in second.scores}
+    ahead = {score.rule: score.weighted - behind[score.rule] for score in best.scores}
+    decisive = max(ahead, key=lambda rule: ahead[rule])
+    others = ", ".join(f"{rule} {points:+d}" for rule, points in ahead.items() if points and rule != decisive)
+    also = f" ({others})" if others else ""
+    return (
+        f"{best.name} ({best.total}) is ahead of {second.name} ({second.total}), "
+        f"mostly by {decisive}: {ahead[decisive]:+d}{also}."
+    )

@@ -1,0 +1,193 @@
+"""Placing every pending pod of a snapshot, one after the other, as a scheduler would.
+
+Pods are taken in queue order.  A pod that finds no node waits and is tried again once others
+were placed, since a peer it needs may have come meanwhile.  Nothing is preempted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from berth.engine.offline.snapshot import GATED, Entry, Snapshot, unpinned
+from berth.engine.placement.evaluation import evaluate
+from berth.engine.placement.plan import Plan, SchedulingError, plan_for
+from berth.engine.placement.summary import NO_NODES, summarise, summarise_one
+from berth.engine.state.pod_class import has_own_claims
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from berth.engine.rules.base import Rejection
+    from berth.engine.state.cluster import Cluster
+    from berth.engine.state.pod_class import PodClass
+    from berth.kube.objects import Pod
+
+UNSCHEDULABLE, GATED_REASON, FAILED = "Unschedulable", "SchedulingGated", "SchedulerError"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A pod that found a node; `score` is the weighted total of that node."""
+
+    entry: Entry
+    node: str
+    score: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A pod that did not: the reason is one of the PodScheduled condition, the message kube-scheduler's."""
+
+    entry: Entry
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Simulation:
+    """What became of the pending pods; the snapshot's cluster holds the result.
+
+    Attributes:
+        placements: In the order in which they were made.
+        unplaced: In queue order.
+    """
+
+    snapshot: Snapshot
+    placements: list[Placement] = field(default_factory=list)
+    unplaced: list[Unplaced] = field(default_factory=list)
+
+    def rewind(self, placements: int) -> None:
+        """Take back all but the first `placements`."""
+        for placement in self.placements[placements:]:
+            self.snapshot.cluster.remove_pod(placement.entry.key)
+            self.snapshot.cluster.volumes.forget(placement.entry.key)
+        del self.placements[placements:]
+
+
+def simulate(
+    snapshot: Snapshot, *, rng: np.random.Generator | None = None, progress: Progress | None = None
+) -> Simulation:
+    """Place the snapshot's pending pods onto its nodes."""
+    return _Placer(snapshot, rng, progress or _silent).run()
+
+
+def _silent(done: int, total: int) -> None:
+    del done, total
+
+
+class _Placer:
+    def __init__(self, snapshot: Snapshot, rng: np.random.Generator | None, progress: Progress) -> None:
+        self._cluster: Cluster = snapshot.cluster
+        self._rng = rng
+        self._progress = progress
+        self._simulation = Simulation(snapshot)
+        # Class -> how many pods were placed when it last found no node.
+        self._stuck: dict[PodClass, int] = {}
+        self._daemons: dict[int, Pod] = {}
+
+    def run(self) -> Simulation:
+        pending = self._simulation.snapshot.pending
+        waiting = [entry for entry in pending if not entry.gates]
+        total = len(waiting)
+        while waiting:
+            before = len(self._simulation.placements)
+            waiting = self._round(waiting, total)
+            if len(self._simulation.placements) == before:
+                break
+        self._progress(total, total)
+        missing = {entry.key for entry in waiting}
+        messages = _Messages(self._cluster, self.class_of)
+        self._simulation.unplaced = [
+            messages.unplaced(entry) for entry in pending if entry.gates or entry.key in missing
+        ]
+        return self._simulation
+
+    def _round(self, waiting: list[Entry], total: int) -> list[Entry]:
+        left = []
+        for entry in waiting:
+            if not self._place(entry):
+                left.append(entry)
+            self._progress(len(self._simulation.placements), total)
+        return left
+
+    def _place(self, entry: Entry) -> bool:
+        pod_class = self.class_of(entry)
+        placements = self._simulation.placements
+        if entry.daemon_of is None and self._stuck.get(pod_class) == len(placements):
+            return False
+        plan = plan_for(self._cluster, pod_class)
+        best = self._choose(plan, entry)
+        if best is None:
+            self._stuck[pod_class] = len(placements)
+            return False
+        slot, score = best
+        node = self._cluster.nodes.names[slot] or ""
+        if pod_class.claims:
+            volumes = self._cluster.volumes
+            volumes.assume(entry.key, volumes.decisions(pod_class, node), node)
+        self._cluster.assume(entry.key, pod_class, node, identity=self._cluster.identity_of(entry.pod))
+        placements.append(Placement(entry, node, score))
+        return True
+
+    def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:
+        if entry.daemon_of is not None:
+            slot = self._cluster.nodes.slot_of[entry.daemon_of]
+            blocked = plan.blocked()
+            return None if blocked[slot] else (slot, int(plan.totals(blocked)[slot]))
+        try:
+            return plan.best(self._rng)
+        except SchedulingError:
+            return None
+
+    def class_of(self, entry: Entry) -> PodClass:
+        spec = entry.pod.spec
+        if entry.daemon_of is None or spec.topology_spread_constraints or has_own_claims(spec):
+            return self._cluster.class_of(entry.pod)
+        # Pods of a DaemonSet differ in nothing but their node, and that is already decided: one class
+        # for all of them saves compiling the rules once a node. (Spreading alone looks at the pin, and
+        # ephemeral volumes have claims of their own.)
+        found = self._daemons.get(id(entry.manifest))
+        if found is None:
+            found = self._daemons[id(entry.manifest)] = unpinned(entry)
+        return self._cluster.class_of(found)
+
+
+class _Messages:
+    """Why pods were not placed, asked once a class: a thousand replicas have one answer."""
+
+    def __init__(self, cluster: Cluster, class_of: Callable[[Entry], PodClass]) -> None:
+        self._cluster = cluster
+        self._class_of = class_of
+        self._known: dict[PodClass, tuple[str, str]] = {}
+
+    def unplaced(self, entry: Entry) -> Unplaced:
+        if entry.gates:
+            return Unplaced(entry, GATED_REASON, GATED)
+        if not self._cluster.nodes.live:
+            return Unplaced(entry, UNSCHEDULABLE, NO_NODES)
+        pod_class = self._class_of(entry)
+        if entry.daemon_of is not None:
+            return Unplaced(entry, UNSCHEDULABLE, self._of_daemon(pod_class, entry.daemon_of))
+        known = self._known.get(pod_class)
+        if known is None:
+            known = self._known[pod_class] = self._of_class(pod_class)
+        return Unplaced(entry, *known)
+
+    def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
+        verdict = evaluate(plan_for(self._cluster, pod_class))
+        if verdict.error is not None:
+            return FAILED, verdict.error
+        return UNSCHEDULABLE, summarise(self._cluster, verdict)
+
+    def _of_daemon(self, pod_class: PodClass, node: str) -> str:
+        slot = self._cluster.nodes.slot_of[node]
+        rejections: list[Rejection] = [
+            rejection
+            for rule in plan_for(self._cluster, pod_class).rules
+            if rule.filters and (rejection := rule.reject(slot)) is not None
+        ]
+        return summarise_one(self._cluster.nodes.live, rejections[0])

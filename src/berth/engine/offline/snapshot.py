@@ -1,0 +1,378 @@
+"""A set of manifests taken in as a cluster: what runs, what waits, and who owns it.
+
+Everything that can be wrong with the input is found here, before anything is placed; the texts
+of the errors are sentences for the user.  Nothing is read from disk: manifests come decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from berth.engine.offline.snapshot_volumes import SnapshotVolumes
+from berth.engine.rules.node_affinity import match_required
+from berth.engine.rules.taint_toleration import first_untolerated
+from berth.engine.state.cluster import Cluster, is_finished, is_terminating, pod_name
+from berth.engine.state.nodes import PODS_ROW
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import PodClass, class_key
+from berth.kube.annotations import IN_ANNOTATION, AnnotationError, without_annotation
+from berth.kube.defaults import created, default_namespace, default_node, taken_in
+from berth.kube.gates import drop_disabled_fields
+from berth.kube.objects import (
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+    ReplicationController,
+    Service,
+    Workload,
+)
+from berth.kube.ownership import controller_of
+from berth.kube.pod_templates import TEMPLATE_HASH
+from berth.kube.priorities import resolve_priorities
+from berth.kube.validation import FieldError, validate
+from berth.kube.validation.annotation import fault_of
+from berth.kube.workloads import Expansion, ExpansionError, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from berth.engine.offline.simulation import Progress
+    from berth.kube.manifests import Manifest
+
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+
+_MOST_FAULTS = 5  # invalid annotations that are told of one by one
+_SELECTING_KINDS = ("ReplicaSet", "StatefulSet")
+
+
+class SnapshotError(Exception):
+    """Objects that cannot be used together or at all; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the manifests are from.
+
+    Attributes:
+        words: How sentences say it.
+        controlled: Controllers are at work there, so that workloads have the pods they are to have.
+        whole_storage: Every claim, volume and storage class is there; by default, if any is.
+    """
+
+    words: str = "among the files"
+    controlled: bool = False
+    whole_storage: bool = False
+
+
+FILES = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A pod of the snapshot.
+
+    Attributes:
+        owner: The workload people think of it as part of, such as ``Deployment/web``; None if it has none.
+        manifest: Where it was written: its own manifest, or that of the workload it was made for.
+        made: It is not in the manifests but one a workload still lacks.
+        daemon_of: The node a DaemonSet made it for.
+        fault: What is wrong with its affinity annotation, whose rules therefore do not count.
+    """
+
+    pod: Pod
+    manifest: Manifest
+    owner: str | None = None
+    made: bool = False
+    daemon_of: str | None = None
+    fault: str | None = None
+
+    @property
+    def key(self) -> str:
+        return pod_name(self.pod)
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace or "default"
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name or ""
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    @property
+    def gates(self) -> list[str]:
+        return [gate.name or "" for gate in self.pod.spec.scheduling_gates or ()]
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A cluster with what was in the manifests beside it.
+
+    Attributes:
+        running: Pods bound to a node, in order of appearance.
+        pending: Pods to be placed, in queue order: the highest priority first, then as they appear.
+        notes: What the user should know about the input although it can be used.
+    """
+
+    cluster: Cluster
+    manifests: list[Manifest]
+    nodes: dict[str, Node]
+    origin: Origin = FILES
+    running: list[Entry] = field(default_factory=list)
+    pending: list[Entry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def pods(self) -> Iterator[Entry]:
+        yield from self.running
+        yield from self.pending
+
+
+def read(
+    manifests: Iterable[Manifest],
+    options: Options | None = None,
+    progress: Progress | None = None,
+    origin: Origin = FILES,
+) -> Snapshot:
+    """Take the manifests in; `progress` is told how many were, and of how many.
+
+    Raises:
+        SnapshotError: an object is not one the API server would accept.
+    """
+    return _Reader(list(manifests), options or Options(), progress, origin).read()
+
+
+class _Reader:
+    def __init__(
+        self, manifests: list[Manifest], options: Options, progress: Progress | None, origin: Origin
+    ) -> None:
+        self._options = options
+        self._origin = origin
+        self._progress = progress
+        self._manifests = manifests
+        self._classes = [m.object for m in manifests if isinstance(m.object, PriorityClass)]
+        self._checked: set[bytes] = set()
+
+    def read(self) -> Snapshot:
+        for manifest in self._counted(0):
+            self._check(manifest)
+        nodes = {m.name: default_node(m.object) for m in self._manifests if isinstance(m.object, Node)}
+        cluster = Cluster(self._options, expected_nodes=len(nodes))
+        for node in nodes.values():
+            cluster.add_node(node)
+        snapshot = Snapshot(cluster, self._manifests, nodes, self._origin)
+        expansion = self._expanded()
+        for manifest in self._manifests:
+            _add_context(cluster, manifest)
+        cluster.volumes.known = self._origin.whole_storage
+        self._volumes = SnapshotVolumes(cluster, self._manifests)
+        for replica_set in expansion.replica_sets:
+            cluster.set_owner(replica_set, "ReplicaSet")
+        made: dict[int, list[Pod]] = {}
+        for entry in expansion.created:
+            made.setdefault(id(entry.origin), []).append(entry.pod)
+        for manifest in self._counted(1):
+            if isinstance(manifest.object, Pod):
+                self._sort_in(snapshot, self._entry(manifest, manifest.object))
+            elif id(manifest) in made:
+                for found in self._made_for(cluster, manifest, made[id(manifest)]):
+                    self._sort_in(snapshot, found)
+        snapshot.pending.sort(key=lambda entry: -entry.priority)
+        snapshot.notes += self._notes(snapshot)
+        return snapshot
+
+    def _counted(self, rounds: int) -> Iterator[Manifest]:
+        """The manifests, telling how far they are: each is gone over twice, so it counts half."""
+        number = len(self._manifests)
+        for done, manifest in enumerate(self._manifests):
+            yield manifest
+            if self._progress is not None:
+                self._progress((rounds * number + done + 1) // 2, number)
+
+    def _expanded(self) -> Expansion:
+        if self._origin.controlled:
+            return Expansion()
+        try:
+            return expand(self._manifests)
+        except ExpansionError as error:
+            raise SnapshotError(str(error)) from None
+
+    # --- checks -----------------------------------------------------------------------
+
+    def _check(self, manifest: Manifest) -> None:
+        view = manifest.object
+        if view is None:
+            return
+        admitted = bool(view.metadata.uid)
+        if isinstance(view, Pod):
+            view = taken_in(view)
+            if admitted:
+                # What a server once admitted is not judged again, except for what no rule could read.
+                key = class_key(view, None)
+                if key in self._checked:
+                    return
+                self._checked.add(key)
+        elif admitted:
+            return
+        errors = validate(view, self._options.gates)
+        if admitted:
+            errors = [error for error in errors if _is_unreadable(error)]
+        if errors:
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            raise SnapshotError(f"{manifest}: {errors[0]}{more}")
+
+    def _notes(self, snapshot: Snapshot) -> Iterator[str]:
+        place = self._origin.words
+        lost = [entry for entry in snapshot.running if entry.pod.spec.node_name not in snapshot.nodes]
+        if lost:
+            yield f"{_some(lost)} on a node that is not {place} and does not count"
+        for entry in [entry for entry in snapshot.running if entry.fault is not None][:_MOST_FAULTS]:
+            yield f"the rules in the annotation of pod {entry.key} do not count: {entry.fault}"
+        # A class that could be resolved would have given its pods a priority.
+        unresolved = {
+            entry.pod.spec.priority_class_name
+            for entry in snapshot.pending
+            if entry.pod.spec.priority is None
+        }
+        for name in sorted(filter(None, unresolved)):
+            yield f"there is no PriorityClass {name} {place}: its pods are placed with priority 0"
+        table = snapshot.cluster.nodes
+        closed = [name for name in snapshot.nodes if not table.allocatable[PODS_ROW, table.slot_of[name]]]
+        if closed and snapshot.pending:
+            more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
+            yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
+        if snapshot.pending and not snapshot.nodes:
+            yield f"there is no node {place}"
+
+    # --- pods ---------------------------------------------------------------------------
+
+    def _entry(self, manifest: Manifest, view: Pod) -> Entry:
+        pod = self._stored(taken_in(view))
+        # Files are for their author to put right; what a server has stored is taken as it is.
+        fault = fault_of(pod) if pod.metadata.uid else None
+        if fault is not None:
+            pod = without_annotation(pod)
+        return Entry(pod, manifest, self._owner_of(pod), fault=fault)
+
+    def _stored(self, pod: Pod) -> Pod:
+        """The pod as the API server would keep it: with its priority, without fields of disabled gates."""
+        (pod,) = resolve_priorities((pod,), self._classes)
+        return pod if pod.metadata.uid else drop_disabled_fields(pod, None, self._options.gates)
+
+    def _made_for(self, cluster: Cluster, manifest: Manifest, pods: list[Pod]) -> Iterator[Entry]:
+        owner = f"{manifest.kind}/{manifest.name}"
+        pods = [self._stored(pod) for pod in pods]
+        if manifest.kind != "DaemonSet":
+            for pod in pods:
+                yield Entry(pod, manifest, owner, made=True)
+            return
+        eligible = _eligible_nodes(cluster, manifest, pods[0])
+        for pod in pods:
+            node = _daemon_node(pod)
+            if node in eligible:
+                yield Entry(pod, manifest, owner, made=True, daemon_of=node)
+
+    def _sort_in(self, snapshot: Snapshot, entry: Entry) -> None:
+        pod = entry.pod
+        if is_finished(pod):
+            return
+        try:
+            if pod.spec.node_name:
+                snapshot.cluster.add_pod(pod)
+                snapshot.running.append(entry)
+            elif entry.fault is not None:
+                snapshot.notes.append(f"pod {entry.key} is not placed by anybody: {entry.fault}")
+            elif not is_terminating(pod):  # kube-scheduler leaves a pod that is going alone
+                if entry.daemon_of is None:
+                    snapshot.cluster.class_of(pod)
+                self._volumes.add_pod(pod)
+                snapshot.pending.append(entry)
+        except AnnotationError as error:
+            raise SnapshotError(f"{entry.manifest}: {error}") from None
+
+    @cached_property
+    def _deployments(self) -> dict[tuple[str, str], str]:
+        """(Namespace, ReplicaSet) -> its Deployment."""
+        found = {}
+        for manifest in self._manifests:
+            owner = controller_of(manifest.object.metadata) if manifest.object else None
+            if manifest.kind == "ReplicaSet" and owner is not None:
+                found[manifest.namespace or "", manifest.name] = f"{owner.kind}/{owner.name}"
+        return found
+
+    def _owner_of(self, pod: Pod) -> str | None:
+        owner = controller_of(pod.metadata)
+        if owner is None:
+            return None
+        if owner.kind != "ReplicaSet":
+            return f"{owner.kind}/{owner.name}"
+        name = owner.name or ""
+        digest = (pod.metadata.labels or {}).get(TEMPLATE_HASH)
+        known = self._deployments.get((pod.metadata.namespace or "", name))
+        if known is None and digest and name.endswith(f"-{digest}"):
+            return f"Deployment/{name.removesuffix(f'-{digest}')}"
+        return known or f"ReplicaSet/{name}"
+
+
+def _add_context(cluster: Cluster, manifest: Manifest) -> None:
+    view = manifest.object
+    if isinstance(view, Namespace):
+        cluster.set_namespace(default_namespace(view))
+    elif isinstance(view, Service | ReplicationController):
+        cluster.set_owner(view)
+    elif isinstance(view, Workload) and manifest.kind in _SELECTING_KINDS:
+        cluster.set_owner(view, manifest.kind)
+
+
+def _is_unreadable(error: FieldError) -> bool:
+    if error.field.startswith(IN_ANNOTATION):
+        return False  # its rules are left out
+    return error.field.endswith(".operator") and "tolerations" not in error.field
+
+
+def _some(entries: list[Entry]) -> str:
+    return f"pod {entries[0].key} is" if len(entries) == 1 else f"{len(entries)} pods are"
+
+
+# --- daemons ----------------------------------------------------------------------------
+
+
+def unpinned(entry: Entry) -> Pod:
+    """A DaemonSet's pod without the node it was made for: the same for all its pods."""
+    view = entry.manifest.object
+    template = view.spec.template if isinstance(view, Workload) else None
+    spec = template.spec if template else None
+    if spec is None:
+        return entry.pod
+    affinity = created(Pod(metadata=entry.pod.metadata, spec=spec)).spec.affinity
+    return replace(entry.pod, spec=replace(entry.pod.spec, affinity=affinity))
+
+
+def _daemon_node(pod: Pod) -> str | None:
+    """The node in the pin that DaemonSets give their pods."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    for term in (required and required.node_selector_terms) or ():
+        for requirement in (term and term.match_fields) or ():
+            if requirement.key == "metadata.name" and requirement.values:
+                return requirement.values[-1]
+    return None
+
+
+def _eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
+    """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
+    pod_class: PodClass = cluster.class_of(unpinned(Entry(pod, manifest)))
+    nodes = cluster.nodes
+    eligible = match_required(nodes, pod_class, nodes.every_slot)
+    tolerated = [first_untolerated(pod.spec.tolerations, taints) is None for taints in nodes.taints.values]
+    eligible &= np.array(tolerated, dtype=np.bool_)[nodes.taints.ids[nodes.every_slot]]
+    return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}

@@ -1,0 +1,100 @@
+"""The claims, volumes and storage classes of a set of manifests.
+
+What an API server has stored is taken as it is.  What was only written down has seen no controller yet,
+so it is taken as it soon would be: a volume becomes available, a claim gets the default class, and the
+claims of a pod's ephemeral volumes are made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from berth.kube.objects import (
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
+    PersistentVolumeStatus,
+    Pod,
+    StorageClass,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from berth.engine.state.cluster import Cluster
+    from berth.kube.manifests import Manifest
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
+
+
+class SnapshotVolumes:
+    """Puts the storage objects of manifests into a cluster; if there are none, it knows of none."""
+
+    def __init__(self, cluster: Cluster, manifests: Iterable[Manifest]) -> None:
+        self._index = cluster.volumes
+        views = [manifest.object for manifest in manifests]
+        classes = [view for view in views if isinstance(view, StorageClass)]
+        self._default = _default_class(classes)
+        for storage_class in classes:
+            self._index.set_class(storage_class)
+            self._index.known = True
+        for view in views:
+            if isinstance(view, PersistentVolume):
+                self._index.set_volume(_settled(view))
+                self._index.known = True
+            elif isinstance(view, PersistentVolumeClaim):
+                self._set_claim(view)
+                self._index.known = True
+
+    def add_pod(self, pod: Pod) -> None:
+        """Make the claims of a pending pod that are made for every such pod."""
+        if not self._index.known or pod.metadata.uid:
+            return
+        for claim in _own_claims(pod):
+            meta = claim.metadata
+            if self._index.claim(meta.namespace or "default", meta.name or "") is None:
+                self._set_claim(claim)
+
+    def _set_claim(self, claim: PersistentVolumeClaim) -> None:
+        unseen = not claim.metadata.uid
+        if unseen and claim.spec.storage_class_name is None and self._default is not None:
+            claim = replace(claim, spec=replace(claim.spec, storage_class_name=self._default))
+        self._index.set_claim(claim, unseen=unseen)
+
+
+def _default_class(classes: list[StorageClass]) -> str | None:
+    """The youngest of the default classes, as the API server chooses."""
+    defaults = [c for c in classes if _is_default(c.metadata.annotations or {})]
+    defaults.sort(key=lambda c: c.metadata.name or "")
+    defaults.sort(key=lambda c: c.metadata.creation_timestamp or "", reverse=True)
+    return defaults[0].metadata.name if defaults else None
+
+
+def _is_default(annotations: dict[str, str]) -> bool:
+    return "true" in (annotations.get(_DEFAULT_CLASS), annotations.get(_BETA_DEFAULT_CLASS))
+
+
+def _settled(volume: PersistentVolume) -> PersistentVolume:
+    if volume.status is not None and volume.status.phase is not None:
+        return volume
+    return replace(volume, status=PersistentVolumeStatus(phase="Available"))
+
+
+def _own_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    owner = OwnerReference(kind="Pod", name=pod.metadata.name, uid="", controller=True)
+    for volume in pod.spec.volumes or ():
+        if volume.ephemeral is not None:
+            template = volume.ephemeral.volume_claim_template or PersistentVolumeClaimTemplate()
+            metadata = replace(
+                template.metadata or ObjectMeta(),
+                name=f"{pod.metadata.name}-{volume.name}",
+                namespace=pod.metadata.namespace or "default",
+                owner_references=[owner],
+            )
+            yield PersistentVolumeClaim(metadata=metadata, spec=template.spec or PersistentVolumeClaimSpec())

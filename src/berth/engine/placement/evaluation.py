@@ -1,0 +1,141 @@
+"""Everything the rules say about one pod: every node, every rule, every score.
+
+The slow, complete counterpart of `Plan.choose`, from the same compiled rules: what `berth evaluate`
+and `berth explain` show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.placement.plan import Plan
+from berth.engine.rules.base import (
+    ERROR,
+    SKIP,
+    SUCCESS,
+    NodeRule,
+    Rejection,
+    Rule,
+    Status,
+    TopologyRule,
+)
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One rule's scores of the feasible nodes, in their order."""
+
+    raw: Int64Array
+    normalized: Int64Array
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The verdict on one pod.
+
+    Attributes:
+        nodes: Slots of all nodes, in order of arrival.
+        feasible: Slots of the nodes that pass everything, in the same order.
+        rejections: Slot -> rejections, nodes without any left out.
+        totals: Weighted totals of the feasible nodes.
+        error: Set if the attempt ends in an error; there are no scores then.
+    """
+
+    nodes: IndexArray
+    prefilter: dict[str, Status]
+    rejections: dict[int, list[Rejection]]
+    feasible: IndexArray
+    prescore: dict[str, Status]
+    scores: dict[str, Scores]
+    totals: Int64Array
+    error: str | None = None
+
+    @property
+    def best(self) -> IndexArray:
+        """The feasible nodes with the highest total."""
+        if not len(self.feasible) or self.error is not None:
+            return self.feasible[:0]
+        best: IndexArray = self.feasible[self.totals == self.totals.max()]
+        return best
+
+
+def evaluate(plan: Plan) -> Evaluation:
+    nodes = plan.cluster.nodes
+    order = np.flatnonzero(nodes.alive[: nodes.count])
+    if not nodes.in_order:
+        order = order[np.argsort(nodes.arrival[order], kind="stable")]
+    prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
+    rejections = _rejections(plan, order)
+    refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())
+    feasible = order[:0] if refused else order[[int(slot) not in rejections for slot in order]]
+    if not len(feasible):
+        return Evaluation(order, prefilter, rejections, feasible, {}, {}, np.zeros(0, dtype=np.int64))
+    return _with_scores(plan, order, prefilter, rejections, feasible)
+
+
+def _rejections(plan: Plan, order: IndexArray) -> dict[int, list[Rejection]]:
+    found: dict[int, list[Rejection]] = {}
+    for rule in plan.rules:
+        if not rule.filters:
+            continue
+        for slot in order[~_passes(rule, order)]:
+            rejection = rule.reject(int(slot))
+            if rejection is None:
+                msg = f"{rule.name} refuses node {plan.cluster.nodes.names[slot]} but cannot say why"
+                raise AssertionError(msg)
+            found.setdefault(int(slot), []).append(rejection)
+    return found
+
+
+def _passes(rule: Rule, slots: IndexArray) -> BoolArray:
+    if isinstance(rule, NodeRule):
+        return rule.feasible(slots)
+    if isinstance(rule, TopologyRule):
+        blocked = np.zeros(rule.nodes.count, dtype=np.int32)
+        rule.block(blocked)
+        passes: BoolArray = blocked[slots] == 0
+        return passes
+    raise TypeError(rule)
+
+
+def _with_scores(
+    plan: Plan,
+    order: IndexArray,
+    prefilter: dict[str, Status],
+    rejections: dict[int, list[Rejection]],
+    feasible: IndexArray,
+) -> Evaluation:
+    weights = plan.pod_class.options.weights
+    prescore: dict[str, Status] = {}
+    scores: dict[str, Scores] = {}
+    for rule in plan.rules:
+        if rule.name not in weights:
+            continue
+        if rule.prescore is not None and rule.prescore.code != SUCCESS:
+            prescore[rule.name] = rule.prescore
+        elif rule.scores:
+            raw, normalized = _score(rule, feasible)
+            scores[rule.name] = Scores(raw, normalized, weights[rule.name])
+    totals = np.zeros(len(feasible), dtype=np.int64)
+    failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
+    if failed:
+        return Evaluation(order, prefilter, rejections, feasible, prescore, {}, totals[:0], failed[0])
+    for score in scores.values():
+        totals += score.weight * score.normalized
+    return Evaluation(order, prefilter, rejections, feasible, prescore, scores, totals)
+
+
+def _score(rule: Rule, feasible: IndexArray) -> tuple[Int64Array, Int64Array]:
+    if isinstance(rule, NodeRule):
+        raw = rule.raw(feasible).astype(np.int64)
+        return raw, rule.normalized(raw).astype(np.int64)
+    if isinstance(rule, TopologyRule):
+        blocked = np.ones(rule.nodes.count, dtype=np.int32)
+        blocked[feasible] = 0
+        raw = rule.raw_scores(blocked)[feasible].astype(np.int64)
+        return raw, rule.normalized_at(raw, feasible).astype(np.int64)
+    raise TypeError(rule)

@@ -1,0 +1,264 @@
+"""The rules compiled for one pod class, with their answers cached over all nodes.
+
+Replicas share a plan.  Between two placements only the nodes that changed are asked again by
+the rules that look at single nodes; the rules about other pods turn their counts into vectors.
+Then the choice is one argmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.placement.usage import Reader, Usage, usage_key
+from berth.engine.rules import NODE_RULES, RULE_ORDER, TOPOLOGY_RULES
+from berth.engine.rules.base import ERROR, NodeRule, Rule, TopologyRule, scale_table
+from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
+
+# Plans kept at a time; the one used longest ago is dropped first. A plan holds about ten 32-bit
+# columns over all nodes, and together they may take a gibibyte.
+_MOST_PLANS, _FEWEST_PLANS = 2048, 64
+_PLAN_BYTES_PER_NODE = 40
+_PLANS_BYTES = 1 << 30
+
+
+class SchedulingError(Exception):
+    """A scheduling attempt that ends in an error rather than a verdict, as upstream's does."""
+
+
+@dataclass(slots=True)
+class _Scaled:
+    """A per-node score that is relative to the highest among the feasible nodes."""
+
+    rule: NodeRule
+    weight: int
+    reverse: bool
+    raw: Int32Array
+    varies: bool = False
+    top: int = -1
+    scores: Int32Array | None = None
+
+    def ask(self, slots: Slots) -> None:
+        self.raw[slots] = self.rule.raw(slots)
+        self.varies = bool(self.raw.any())
+        self.scores = None
+
+    def weighted(self, blocked: Int32Array) -> Int32Array | int:
+        count = len(blocked)
+        if not self.varies:
+            return self.weight * int(scale_table(0, reverse=self.reverse)[0])
+        top = max(int((self.raw[:count] - blocked).max()), 0)
+        if top != self.top or self.scores is None:
+            table = (self.weight * scale_table(top, reverse=self.reverse)).astype(np.int32)
+            self.top, self.scores = top, table.take(self.raw, mode="clip")
+        return self.scores[:count]
+
+
+class Plan:
+    """How to place the pods of one class."""
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        self.cluster = cluster
+        self.pod_class = pod_class
+        options = pod_class.options
+        self.node_rules: list[NodeRule] = [
+            rule(cluster, pod_class)
+            for rule in NODE_RULES
+            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
+        ]
+        self.topology_rules: list[TopologyRule] = [
+            rule(cluster, pod_class)
+            for rule in TOPOLOGY_RULES
+            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
+        ]
+        for rule in (*self.node_rules, *self.topology_rules):
+            if rule.name in options.not_filtering:
+                rule.stop_filtering()
+        capacity = cluster.nodes.capacity
+        weights = options.weights
+        self._usage = self._shared_usage()
+        self._static_filters = [r for r in self.node_rules if r.filters and r.static]
+        self._static_scores = [
+            (r, weights[r.name])
+            for r in self.node_rules
+            if r.scores and r.static and not r.scaling and r.name in weights
+        ]
+        self._scaled = [
+            _Scaled(r, weights[r.name], r.name == "TaintToleration", np.zeros(capacity, dtype=np.int32))
+            for r in self.node_rules
+            if r.scores and r.scaling and r.name in weights
+        ]
+        self._blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
+        self._base: Int32Array = np.zeros(capacity, dtype=np.int32)
+        self._blocks = self._adds = False
+        self._node_changes = Reader(cluster, cluster.node_changes)
+        self.error = self._prescore_error()
+
+    def _shared_usage(self) -> Usage:
+        shared = self.cluster.shared_usage
+        key = usage_key(self.pod_class)
+        usage = shared.get(key)
+        if usage is None:
+            rules = [rule for rule in self.node_rules if not rule.static]
+            usage = shared[key] = Usage(self.cluster, rules, self.pod_class.options.weights)
+        return usage
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules in upstream's order."""
+        return sorted((*self.node_rules, *self.topology_rules), key=lambda rule: RULE_ORDER.index(rule.name))
+
+    def _prescore_error(self) -> str | None:
+        weights = self.pod_class.options.weights
+        for rule in self.rules:
+            if rule.prescore is not None and rule.prescore.code == ERROR and rule.name in weights:
+                return f"PreScore {rule.name}: {rule.prescore.reasons[0]}"
+        return None
+
+    def release(self) -> None:
+        for rule in self.topology_rules:
+            rule.release()
+
+    def node_leaves(self, slot: int) -> None:
+        for rule in self.topology_rules:
+            rule.node_leaves(slot)
+
+    def node_joins(self, slot: int) -> None:
+        for rule in self.topology_rules:
+            rule.node_joins(slot)
+
+    # --- keeping up ---------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Ask the rules about single nodes again where something changed."""
+        self._usage.refresh()
+        slots = self._node_changes.changed()
+        if slots is None:
+            return
+        feasible = self.cluster.nodes.alive[slots].copy()
+        for rule in self._static_filters:
+            feasible &= rule.feasible(slots)
+        self._blocked[slots] = np.where(feasible, 0, BLOCKED)
+        self._blocks = bool(self._blocked[: self.cluster.nodes.count].any())
+        for scaled in self._scaled:
+            scaled.ask(slots)
+        if self._static_scores:
+            # An image is worth more the more nodes have it, so one node's change concerns all.
+            every = self.cluster.nodes.every_slot
+            self._base[every] = sum(weight * rule.raw(every) for rule, weight in self._static_scores)
+            self._adds = bool(self._base.any())
+
+    # --- choosing -----------------------------------------------------------------
+
+    def blocked(self) -> Int32Array:
+        """0 for every feasible node, positive for the others."""
+        self.refresh()
+        count = self.cluster.nodes.count
+        blocked = self._usage.blocked[:count]
+        if self._blocks:
+            blocked = blocked | self._blocked[:count]
+        filters = [rule for rule in self.topology_rules if rule.filters]
+        if filters:
+            if not self._blocks:
+                blocked = blocked.copy()
+            for rule in filters:
+                rule.block(blocked)
+        return blocked
+
+    def totals(self, blocked: Int32Array) -> Int32Array:
+        """The weighted total of every node; meaningful for feasible nodes only."""
+        count = len(blocked)
+        total = self._usage.base[:count]
+        constant = 0
+        parts = [self._base[:count]] if self._adds else []
+        for scaled in self._scaled:
+            scores = scaled.weighted(blocked)
+            if isinstance(scores, int):
+                constant += scores
+            else:
+                parts.append(scores)
+        weights = self.pod_class.options.weights
+        scored = (r.weighted(blocked, weights[r.name]) for r in self.topology_rules if r.name in weights)
+        parts.extend(scores for scores in scored if scores is not None)
+        if constant:
+            total = total + np.int32(constant)
+        for part in parts:
+            total = total + part
+        return total
+
+    def choose(self, rng: np.random.Generator | None = None, also: Int32Array | None = None) -> int | None:
+        """The best node's slot, None if no node is feasible.
+
+        Ties go to the node that came first, or are drawn with `rng`; nodes that are not 0 in `also`
+        are refused as well.
+        """
+        return None if (best := self.best(rng, also)) is None else best[0]
+
+    def best(
+        self, rng: np.random.Generator | None = None, also: Int32Array | None = None
+    ) -> tuple[int, int] | None:
+        """Slot and weighted total of the node to take, None if no node is feasible."""
+        if not self.cluster.nodes.live:
+            return None
+        blocked = self.blocked()
+        if also is not None:
+            blocked = blocked | also
+        value = self.totals(blocked) - blocked
+        best = int(value.argmax())
+        if value[best] < 0:
+            return None
+        if self.error is not None:
+            raise SchedulingError(self.error)
+        nodes = self.cluster.nodes
+        total = int(value[best])
+        if rng is not None or not nodes.in_order:
+            ties: IndexArray = np.flatnonzero(value == total)
+            best = int(ties[nodes.arrival[ties].argmin()] if rng is None else rng.choice(ties))
+        return best, total
+
+
+def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, str, float], None]) -> None:
+    """Run every rule over all nodes and tell how long each took to filter and to score.
+
+    Placing asks most rules about single nodes only, so this is an upper bound of what they cost.
+    """
+    blocked = plan.blocked()
+    every = plan.cluster.nodes.every_slot
+    scratch = np.zeros(len(blocked), dtype=np.int32)
+    weights = plan.pod_class.options.weights
+    for rule in plan.rules:
+        started = timer()
+        if rule.filters:
+            if isinstance(rule, NodeRule):
+                rule.feasible(every)
+            elif isinstance(rule, TopologyRule):
+                rule.block(scratch)
+            observe(rule.name, "Filter", timer() - started)
+        started = timer()
+        if rule.scores and rule.name in weights:
+            if isinstance(rule, NodeRule):
+                rule.raw(every)
+            elif isinstance(rule, TopologyRule):
+                rule.weighted(blocked, weights[rule.name])
+            observe(rule.name, "Score", timer() - started)
+
+
+def plans_kept(capacity: int) -> int:
+    return min(_MOST_PLANS, max(_FEWEST_PLANS, _PLANS_BYTES // (_PLAN_BYTES_PER_NODE * capacity)))
+
+
+def plan_for(cluster: Cluster, pod_class: PodClass) -> Plan:
+    """The plan of a class, made if it has none."""
+    pod_class = cluster.current(pod_class)
+    plan = pod_class.plan
+    if plan is None:
+        plan = pod_class.plan = cluster.plans[pod_class] = Plan(cluster, pod_class)
+        if len(cluster.plans) > plans_kept(cluster.nodes.capacity):
+            cluster.drop_plan(next(iter(cluster.plans)))
+    else:
+        cluster.plans.move_to_end(pod_class)
+    return plan

@@ -1,0 +1,103 @@
+"""kube-scheduler's own sentence about a pod that does not fit, word for word.
+
+Dashboards and people look for these texts, so nothing is added to them; what Berth knows beyond
+them is structured data elsewhere.  Upstream: FitError in pkg/scheduler/framework/types.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.rules.base import SKIP, SUCCESS, NodeRule, Rejection, Status
+from berth.engine.state.hypothetical_removal import nobody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from berth.engine.placement.evaluation import Evaluation
+    from berth.engine.placement.plan import Plan
+    from berth.engine.state.cluster import Cluster
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+def unsatisfied(rules: Iterable[str]) -> str:
+    """The reason of nodes that a PreFilter step already left out."""
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(rules)}]"
+
+
+def summarise(cluster: Cluster, verdict: Evaluation) -> str:
+    """The sentence for a pod without a feasible node."""
+    count = len(verdict.nodes)
+    if not count:
+        return NO_NODES
+    refused = [s for s in verdict.prefilter.values() if s.code not in (SUCCESS, SKIP)]
+    if refused:
+        return f"0/{count} nodes are available: {', '.join(refused[0].reasons)}."
+    left_out = left_out_nodes(cluster, verdict.prefilter)
+    reasons: Counter[str] = Counter()
+    for slot in verdict.nodes.tolist():
+        if left_out is not None and slot not in left_out[1]:
+            reasons[unsatisfied(left_out[0])] += 1
+        elif slot in verdict.rejections:
+            reasons.update(verdict.rejections[slot][0].reasons)
+    return sentence(count, reasons)
+
+
+def refusal(plan: Plan) -> tuple[str, frozenset[str]]:
+    """The sentence for a pod without a feasible node, and the rules that were the first to refuse some.
+
+    The same sentence as `summarise` makes of an evaluation, but for whole groups of nodes at a time.
+    """
+    cluster, nodes = plan.cluster, plan.cluster.nodes
+    count = nodes.live
+    if not count:
+        return NO_NODES, frozenset()
+    prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
+    for name, status in prefilter.items():
+        if status.code not in (SUCCESS, SKIP):
+            return f"0/{count} nodes are available: {', '.join(status.reasons)}.", frozenset((name,))
+    slots = np.flatnonzero(nodes.alive[: nodes.count])
+    reasons: Counter[str] = Counter()
+    rules: set[str] = set()
+    left_out = left_out_nodes(cluster, prefilter)
+    if left_out is not None:
+        slots = slots[np.isin(slots, list(left_out[1]))]
+        reasons[unsatisfied(left_out[0])] += count - len(slots)
+        rules.update(left_out[0])
+    for rule in plan.rules:
+        if not rule.filters or not len(slots):
+            continue
+        asked = slots[~rule.feasible(slots)] if isinstance(rule, NodeRule) else slots
+        for found in rule.refusals(asked, nobody(cluster)):
+            if len(found.slots):
+                rules.add(rule.name)
+            reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
+            slots = slots[~np.isin(slots, found.slots)]
+    return sentence(count, +reasons), frozenset(rules)
+
+
+def left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[list[str], set[int]] | None:
+    """The rules that name the nodes to look at, and the slots of these nodes; None if none does."""
+    naming = {rule: status.node_names for rule, status in prefilter.items() if status.node_names is not None}
+    if not naming:
+        return None
+    kept = set.intersection(*(set(names) for names in naming.values()))
+    return list(naming), {cluster.nodes.slot_of[name] for name in kept if name in cluster.nodes.slot_of}
+
+
+def summarise_one(count: int, rejection: Rejection) -> str:
+    """The sentence for a pod bound to one node by its node affinity, as a DaemonSet's is."""
+    reasons = Counter(rejection.reasons)
+    if count > 1:
+        reasons[unsatisfied(["NodeAffinity"])] += count - 1
+    return sentence(count, reasons)
+
+
+def sentence(count: int, reasons: Mapping[str, int]) -> str:
+    # Upstream sorts the entries as strings, numbers included: "10 ..." comes before "2 ...".
+    entries = sorted(f"{number} {reason}" for reason, number in reasons.items())
+    return f"0/{count} nodes are available: {', '.join(entries)}."

@@ -1,0 +1,503 @@
+"""The cluster in columns, kept up to date change by change.
+
+A change costs time in what it touches: a pod in the counters its class belongs to, a node in
+the pods that run on it.  Nothing is ever recomputed over all running pods except when a pod
+class is placed for the first time and its counters are built.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.changelog import ChangeLog
+from berth.engine.state.columns import LabelColumn
+from berth.engine.state.counts import Counter
+from berth.engine.state.identity import identity_of, with_labels, without
+from berth.engine.state.matching import MatchIndex
+from berth.engine.state.nodes import NodeTable
+from berth.engine.state.options import Options
+from berth.engine.state.owners import Owners
+from berth.engine.state.pod_class import PodClass, class_key
+from berth.engine.state.pods import NOWHERE, PodTable
+from berth.engine.state.volumes.index import VolumeIndex
+from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
+
+if TYPE_CHECKING:
+    from berth.engine.placement.plan import Plan
+    from berth.engine.placement.usage import Usage
+
+FINISHED = ("Succeeded", "Failed")
+# Classes are few; past this many, those that nothing uses any more are looked for.
+_SWEEP_FLOOR = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A pod as it is counted: all it takes to put it back."""
+
+    key: str
+    pod_class: PodClass
+    node_name: str
+    terminating: bool
+    identity: dict[str, str] | None
+
+
+class Cluster:
+    """Nodes, running pods and the counts the rules keep about them.
+
+    Attributes:
+        profiles: Scheduler name -> options of its pods; `options` are those of all others.
+        usage: Nodes whose pods changed.
+        node_changes: Nodes that came, went or changed themselves.
+        plans: The classes whose rules are compiled, the one placed longest ago first.
+        shared_usage: What plans with equal requests share, while one of them lives.
+        enduring: The classes with a rule that must hold while their pods run.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        profiles: Mapping[str, Options] | None = None,
+        expected_nodes: int = 16,
+    ) -> None:
+        self.options = options or Options()
+        self.profiles = profiles or {}
+        self.nodes = NodeTable(max(expected_nodes, 1))
+        self.pods = PodTable()
+        self.index = MatchIndex()
+        self.owners = Owners()
+        self.volumes = VolumeIndex(self)
+        self.usage = ChangeLog()
+        self.node_changes = ChangeLog()
+        self.plans: OrderedDict[PodClass, Plan] = OrderedDict()
+        self.shared_usage: WeakValueDictionary[Hashable, Usage] = WeakValueDictionary()
+        self.enduring: dict[PodClass, None] = {}
+        self._classes: list[PodClass | None] = [None]
+        self._free_numbers: list[int] = []
+        self._class_of: dict[bytes, PodClass] = {}
+        self._pods_on: list[set[int]] = []
+        self._homeless: dict[str, set[int]] = {}
+        self._awaits: dict[int, str] = {}
+        self._identities: dict[int, dict[str, str]] = {}
+        self._sweep_at = _SWEEP_FLOOR
+
+    # --- nodes --------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> int:
+        """Add a node, or take over the changes of one that is already there."""
+        name = node.metadata.name or ""
+        slot = self.nodes.slot_of.get(name)
+        if slot is not None:
+            self._update_node(slot, node)
+            return slot
+        capacity = self.nodes.capacity
+        slot = self.nodes.add(node)
+        if self.nodes.capacity != capacity:
+            self.drop_plans()
+        if slot == len(self._pods_on):
+            self._pods_on.append(set())
+        for plan in self.plans.values():
+            plan.node_joins(slot)
+        for pod in self._homeless.pop(name, ()):
+            del self._awaits[pod]
+            self._settle(pod, slot)
+        self._node_changed(slot)
+        return slot
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Its pods are remembered, but invisible until it returns."""
+        slot = self.nodes.slot_of[name]
+        orphans = self._pods_on[slot]
+        for pod in list(orphans):
+            self._count(pod, slot, -1)
+            self._book(pod, slot, -1)
+            self.pods.node[pod] = NOWHERE
+        for plan in self.plans.values():
+            plan.node_leaves(slot)
+        self.nodes.remove(slot)
+        if orphans:
+            self._homeless[name] = orphans
+            self._awaits.update(dict.fromkeys(orphans, name))
+            self._pods_on[slot] = set()
+        self._node_changed(slot)
+
+    def _update_node(self, slot: int, node: Node) -> None:
+        if not self.nodes.moves(slot, node):
+            # Mostly a heartbeat; at most the node's size, cordon or images are different.
+            if self.nodes.update(slot, node):
+                self._node_changed(slot)
+            return
+        pods = self._pods_on[slot]
+        for pod in pods:
+            self._count(pod, slot, -1)
+        for plan in self.plans.values():
+            plan.node_leaves(slot)
+        self.nodes.update(slot, node)
+        for plan in self.plans.values():
+            plan.node_joins(slot)
+        for pod in pods:
+            self._count(pod, slot, 1)
+        self._node_changed(slot)
+
+    def _node_changed(self, slot: int) -> None:
+        self.nodes.version += 1
+        self.node_changes.append(slot)
+        self.node_changes.trim(self.nodes.capacity)
+
+    # --- pods ---------------------------------------------------------------------
+
+    def class_of(self, pod: Pod, *, pinned: bool = False) -> PodClass:
+        """The class of a pod.
+
+        Where a pod runs is not part of what it asks for; `pinned` says that `spec.nodeName`
+        is a wish of a pod still to be placed.
+        """
+        node_name = pod.spec.node_name if pinned else None
+        identity = self.identity_of(pod)
+        shown = pod if identity is None else without(pod, identity)
+        profile = self._profile_of(pod)
+        key = class_key(shown, node_name, profile)
+        found = self._class_of.get(key)
+        if found is None:
+            found = self._new_class(key, shown, node_name, profile)
+            if self.index.mentioned:
+                self._reveal()
+                return self.class_of(pod, pinned=pinned)
+        return found
+
+    def _profile_of(self, pod: Pod) -> str:
+        name = pod.spec.scheduler_name or ""
+        return name if name in self.profiles else ""
+
+    def identity_of(self, pod: Pod) -> dict[str, str] | None:
+        """The labels of a pod that its class does not show; `assume` wants them."""
+        return identity_of(pod, self.index.hidden)
+
+    def current(self, pod_class: PodClass) -> PodClass:
+        """The class itself, or its successor if it was forgotten while nothing used it."""
+        if self._classes[pod_class.number] is pod_class:
+            return pod_class
+        return self.class_of(pod_class.pod, pinned=pod_class.node_name is not None)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Count a pod that is bound to a node; a pod already there is replaced."""
+        self.assume(
+            pod_name(pod),
+            self.class_of(pod),
+            pod.spec.node_name or "",
+            terminating=is_terminating(pod),
+            identity=self.identity_of(pod),
+        )
+
+    def assume(
+        self,
+        key: str,
+        pod_class: PodClass,
+        node_name: str,
+        *,
+        terminating: bool = False,
+        identity: dict[str, str] | None = None,
+    ) -> None:
+        """Count a pod of a known class on a node."""
+        pod_class = self.current(pod_class)
+        if key in self.pods.index:
+            self.remove_pod(key)
+        slot = self.nodes.slot_of.get(node_name, NOWHERE)
+        pod = self.pods.add(key, NOWHERE, pod_class.number, terminating=terminating)
+        if identity is not None:
+            self._identities[pod] = identity
+        if not pod_class.running:
+            self._introduce(pod_class)
+        pod_class.running += 1
+        if slot == NOWHERE:
+            self._homeless.setdefault(node_name, set()).add(pod)
+            self._awaits[pod] = node_name
+        else:
+            self._settle(pod, slot)
+
+    def remove_pod(self, key: str) -> None:
+        pod = self.pods.index[key]
+        slot = int(self.pods.node[pod])
+        if slot == NOWHERE:
+            name = self._awaits.pop(pod)
+            self._homeless[name].remove(pod)
+            if not self._homeless[name]:
+                del self._homeless[name]
+        else:
+            self._pods_on[slot].remove(pod)
+            self._count(pod, slot, -1)
+            self._book(pod, slot, -1)
+        self._class(pod).running -= 1
+        self._identities.pop(pod, None)
+        self.pods.remove(pod)
+
+    def has_pod(self, key: str) -> bool:
+        return key in self.pods.index
+
+    def find_pod(self, key: str) -> tuple[PodClass, str, bool] | None:
+        """Class, node and whether it terminates, of a pod that is counted; None if it is not."""
+        pod = self.pods.index.get(key)
+        if pod is None:
+            return None
+        counted = self._counted(pod)
+        return counted.pod_class, counted.node_name, counted.terminating
+
+    def slot_of_pod(self, key: str) -> int:
+        slot = int(self.pods.node[self.pods.index[key]])
+        if slot == NOWHERE:
+            raise KeyError(key)
+        return slot
+
+    @contextmanager
+    def without(self, *keys: str) -> Iterator[list[PodClass]]:
+        """The cluster as it would be without some pods; yields their classes."""
+        pods = [self._counted(self.pods.index[key]) for key in dict.fromkeys(keys)]
+        for pod in pods:
+            self.remove_pod(pod.key)
+        try:
+            yield [pod.pod_class for pod in pods]
+        finally:
+            # Slots freed last are given out first: this way every pod gets its own back.
+            for pod in reversed(pods):
+                self._put_back(pod)
+
+    def _counted(self, pod: int) -> _Counted:
+        slot = int(self.pods.node[pod])
+        node_name = self._awaits[pod] if slot == NOWHERE else self.nodes.names[slot]
+        return _Counted(
+            self.pods.keys[pod] or "",
+            self._class(pod),
+            node_name or "",
+            bool(self.pods.terminating[pod]),
+            self._identities.get(pod),
+        )
+
+    def _put_back(self, pod: _Counted) -> None:
+        pod_class, identity = pod.pod_class, pod.identity
+        if identity is not None and not self.index.hidden.issuperset(identity):
+            # A selector has mentioned one of these labels meanwhile.
+            full = with_labels(pod_class.pod, identity)
+            pod_class, identity = self.class_of(full), self.identity_of(full)
+        self.assume(pod.key, pod_class, pod.node_name, terminating=pod.terminating, identity=identity)
+
+    def pods_on(self, node_name: str) -> Iterator[tuple[str, PodClass]]:
+        for pod in sorted(self._pods_on[self.nodes.slot_of[node_name]]):
+            yield self.pods.keys[pod] or "", self._class(pod)
+
+    def _settle(self, pod: int, slot: int) -> None:
+        self.pods.node[pod] = slot
+        self._pods_on[slot].add(pod)
+        self._count(pod, slot, 1)
+        self._book(pod, slot, 1)
+
+    def _class(self, pod: int) -> PodClass:
+        found = self._classes[self.pods.pod_class.item(pod)]
+        if found is None:
+            raise KeyError(pod)
+        return found
+
+    def _count(self, pod: int, slot: int, sign: int) -> None:
+        """Add a pod to, or take it from, the counters of its class."""
+        touches = self._class(pod).touches
+        if touches:
+            terminating = self.pods.terminating[pod]
+            for counter, weight in touches.items():
+                if not (terminating and counter.living_only):
+                    counter.add(slot, sign * weight)
+
+    def _book(self, pod: int, slot: int, sign: int) -> None:
+        """Take up or free the pod's share of its node."""
+        pod_class = self._class(pod)
+        self.nodes.use(slot, pod_class.requests, pod_class.host_ports, sign)
+        self.usage.append(slot)
+        self.usage.trim(self.nodes.capacity)
+
+    # --- namespaces and owners ------------------------------------------------------
+
+    def set_namespace(self, namespace: Namespace) -> None:
+        if self.index.set_namespace(namespace.metadata.name or "", namespace.metadata.labels or {}):
+            self.drop_plans()
+
+    def remove_namespace(self, name: str) -> None:
+        if self.index.set_namespace(name, None):
+            self.drop_plans()
+
+    def set_owner(self, owner: Service | Workload | ReplicationController, kind: str | None = None) -> None:
+        if isinstance(owner, Service):
+            changed = self.owners.set_service(owner)
+        elif isinstance(owner, ReplicationController):
+            changed = self.owners.set_controller("ReplicationController", owner)
+        else:
+            changed = self.owners.set_controller(kind or owner.kind or "", owner)
+        if changed:
+            self._default_spreading_changed()
+
+    def remove_owner(self, kind: str, namespace: str, name: str) -> None:
+        if self.owners.remove(kind, namespace, name):
+            self._default_spreading_changed()
+
+    def _default_spreading_changed(self) -> None:
+        for pod_class in [c for c in self.plans if not c.spread_constraints]:
+            self.drop_plan(pod_class)
+
+    # --- classes ------------------------------------------------------------------
+
+    def _new_class(self, key: bytes, pod: Pod, node_name: str | None, profile: str) -> PodClass:
+        options = self.profiles.get(profile, self.options)
+        if len(self._class_of) >= self._sweep_at:
+            self._sweep()
+        number = self._free_numbers.pop() if self._free_numbers else len(self._classes)
+        pod_class = PodClass(
+            pod,
+            number=number,
+            key=key,
+            node_name=node_name,
+            index=self.index,
+            options=options,
+            profile=profile,
+        )
+        if number == len(self._classes):
+            self._classes.append(pod_class)
+        else:
+            self._classes[number] = pod_class
+        self._class_of[key] = pod_class
+        if pod_class.has_execution_rules:
+            self.enduring[pod_class] = None
+        self.volumes.class_joins(pod_class)
+        return pod_class
+
+    def _reveal(self) -> None:
+        """Sort pods into classes of their own by labels that a selector has mentioned."""
+        revealed, self.index.mentioned = self.index.mentioned, set()
+        self.index.hidden -= revealed
+        self.drop_plans()
+        for pod, identity in list(self._identities.items()):
+            if revealed.isdisjoint(identity):
+                continue
+            counted = self._counted(pod)
+            self.remove_pod(counted.key)
+            self._put_back(counted)
+
+    def _introduce(self, pod_class: PodClass) -> None:
+        """Tell the rules that watch for such pods of a class that is about to run."""
+        label_set = pod_class.label_set
+        if pod_class in label_set.classes:
+            return
+        label_set.classes[pod_class] = None
+        for term in label_set.terms:
+            for watcher in term.watchers:
+                watcher.consider(pod_class)
+        for owned in pod_class.owned_terms:
+            owned.term.owners[pod_class] = None
+            for selected in owned.term.selected:
+                for watcher in selected.watchers:
+                    watcher.consider(pod_class)
+
+    def _sweep(self) -> None:
+        """Forget classes that nothing runs or plans, and what only they used."""
+        for pod_class in list(self._class_of.values()):
+            if not pod_class.running and pod_class.plan is None:
+                self._forget(pod_class)
+        kept = self._class_of.values()
+        self.index.keep_only({c.label_set for c in kept}, {o.term for c in kept for o in c.owned_terms})
+        self._sweep_at = max(_SWEEP_FLOOR, 2 * len(self._class_of))
+
+    def _forget(self, pod_class: PodClass) -> None:
+        del self._class_of[pod_class.key]
+        self.enduring.pop(pod_class, None)
+        self.volumes.class_leaves(pod_class)
+        self._classes[pod_class.number] = None
+        self._free_numbers.append(pod_class.number)
+        for counter in pod_class.touches:
+            counter.classes.pop(pod_class, None)
+        pod_class.label_set.classes.pop(pod_class, None)
+        for owned in pod_class.owned_terms:
+            owned.term.owners.pop(pod_class, None)
+
+    # --- plans --------------------------------------------------------------------
+
+    def drop_plan(self, pod_class: PodClass) -> None:
+        plan = self.plans.pop(pod_class)
+        plan.release()
+        pod_class.plan = None
+
+    def drop_plans(self) -> None:
+        for pod_class in list(self.plans):
+            self.drop_plan(pod_class)
+        self.shared_usage.clear()
+
+    # --- questions over all pods ------------------------------------------------------
+
+    def recount(self, counter: Counter) -> None:
+        """Build a counter from the pods that run."""
+        if not counter.classes:
+            return
+        weights = np.zeros(len(self._classes), dtype=np.int64)
+        for pod_class in counter.classes:
+            weights[pod_class.number] = pod_class.touches[counter]
+        pods = self._pods_of(weights != 0)
+        if counter.living_only:
+            pods = pods[~self.pods.terminating[pods]]
+        counter.recount(self.pods.node[pods].astype(np.intp), weights[self.pods.pod_class[pods]])
+
+    def pods_whose(self, wanted: Callable[[PodClass], bool]) -> IndexArray:
+        """The pods on nodes whose class is wanted."""
+        return self.pods_of([pod_class for pod_class in self._class_of.values() if wanted(pod_class)])
+
+    def by_class(self, pods: IndexArray, value: Callable[[PodClass], int]) -> Int64Array:
+        """A value for each of these pods, asked of each class once."""
+        numbers = self.pods.pod_class[pods]
+        table = np.zeros(len(self._classes), dtype=np.int64)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            if pod_class := self._classes[number]:
+                table[number] = value(pod_class)
+        return table[numbers]
+
+    def labels_of(self, pod: int) -> Mapping[str, str]:
+        """All labels of a pod, those its class does not show included."""
+        return {**self._class(pod).labels, **self._identities.get(pod, {})}
+
+    def any_pod(self, classes: Collection[PodClass], column: LabelColumn | None) -> bool:
+        """Whether a pod of these classes runs on a node that has the column's label."""
+        slots = self.pods.node[self._pods_of(self._mask(classes))]
+        return bool(len(slots)) if column is None else bool((column.ids[slots] > 0).any())
+
+    def pods_of(self, classes: Collection[PodClass]) -> IndexArray:
+        """The pods of these classes that are on nodes."""
+        return self._pods_of(self._mask(classes))
+
+    def pods_in_domain(self, classes: Collection[PodClass], key: str, domain: int, limit: int) -> list[str]:
+        pods = self._pods_of(self._mask(classes))
+        there = pods[self.nodes.column(key).ids[self.pods.node[pods]] == domain]
+        return sorted(filter(None, (self.pods.keys[pod] for pod in there[:limit])))
+
+    def _mask(self, classes: Iterable[PodClass]) -> BoolArray:
+        mask = np.zeros(len(self._classes), dtype=np.bool_)
+        mask[[c.number for c in classes]] = True
+        return mask
+
+    def _pods_of(self, classes: BoolArray) -> IndexArray:
+        """The pods on nodes whose class is in the mask."""
+        count = self.pods.count
+        return np.flatnonzero(classes[self.pods.pod_class[:count]] & (self.pods.node[:count] >= 0))
+
+
+def pod_name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_finished(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase in FINISHED

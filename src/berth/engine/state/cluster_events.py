@@ -1,0 +1,124 @@
+"""What can happen to a cluster, as small records made right after it happened.
+
+Several things may have happened by the time a record is read, so a record says what happened, not
+how the cluster looks: that is to be seen in the cluster itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from berth.engine.state.pod_class import PodClass
+    from berth.kube.objects import Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAdded:
+    """A node joined, perhaps with pods that were waiting for it to return."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeUpdated:
+    """A node is different from before.
+
+    Two such records are never equal: where one stood for both, what the node was at first would be lost.
+
+    Attributes:
+        old: The node as it was.
+        labels, taints, allocatable, unschedulable, images: Whether these differ.
+    """
+
+    slot: int
+    old: Node
+    labels: bool = False
+    taints: bool = False
+    allocatable: bool = False
+    unschedulable: bool = False
+    images: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeDeleted:
+    """A node left, and its pods are no longer counted.
+
+    Attributes:
+        old: The node as it was; without it, the worst is assumed.
+    """
+
+    slot: int
+    old: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodAdded:
+    """A pod is on a node now. Pods of one class may be announced by one record, whatever their nodes."""
+
+    pod_class: PodClass
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodDeleted:
+    """A pod is no longer on its node, or no longer as it was: then it has come as well.
+
+    A pod that starts to terminate left as a living and came as a terminating one.
+
+    Attributes:
+        terminating: It was terminating already, so that rules about living pods had lost it before.
+    """
+
+    pod_class: PodClass
+    slot: int
+    terminating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUpdated:
+    """The labels of a namespace changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersChanged:
+    """A service or a controller changed what it selects."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesChanged:
+    """A claim, a volume or a storage class changed."""
+
+
+ClusterEvent = (
+    NodeAdded
+    | NodeUpdated
+    | NodeDeleted
+    | PodAdded
+    | PodDeleted
+    | NamespaceUpdated
+    | OwnersChanged
+    | VolumesChanged
+)
+
+# For isinstance, which is several times faster with a tuple that is there already.
+OF_PODS = (PodDeleted, PodAdded)
+OF_NODES = (NodeAdded, NodeUpdated, NodeDeleted)
+
+
+def node_change(slot: int, old: Node, new: Node) -> NodeUpdated | None:
+    """What an update of the node at `slot` changed, None if nothing the engine can see: a heartbeat."""
+    labels = (old.metadata.labels or {}) != (new.metadata.labels or {})
+    taints = unschedulable = allocatable = images = False
+    if old.spec != new.spec:
+        was, now = old.spec, new.spec
+        taints = ((was and was.taints) or []) != ((now and now.taints) or [])
+        unschedulable = bool(was and was.unschedulable) != bool(now and now.unschedulable)
+    if old.status != new.status:
+        before, after = old.status, new.status
+        allocatable = ((before and before.allocatable) or {}) != ((after and after.allocatable) or {})
+        images = ((before and before.images) or []) != ((after and after.images) or [])
+    if not (labels or taints or allocatable or unschedulable or images):
+        return None
+    return NodeUpdated(slot, old, labels, taints, allocatable, unschedulable, images)

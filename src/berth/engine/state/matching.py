@@ -1,0 +1,260 @@
+"""Which label sets each affinity term selects: the index both directions of a rule use.
+
+Pods with the same namespace and labels share one `LabelSet`; terms with the same selector and
+namespaces share one `Term`.  The index keeps the bipartite graph of which selects which, and
+finds the edges of a newcomer by postings (label -> label sets) and anchors (label -> terms)
+instead of trying everything: a term that wants ``app=web`` is only ever tried on label sets
+that have ``app=web``, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from berth.engine.state.identity import IDENTITY_LABELS
+from berth.kube.selectors import Selector
+
+if TYPE_CHECKING:
+    from berth.engine.state.pod_class import PodClass
+
+_ANY_VALUE = None
+# A label and its value; None stands for any.
+Anchor = tuple[str, str | None]
+
+
+class Watcher(Protocol):
+    """A compiled rule that keeps counts of pods, told of every class that may matter to it."""
+
+    def consider(self, pod_class: PodClass) -> None: ...
+
+
+class LabelSet:
+    """The pods of one namespace with one set of labels.
+
+    Attributes:
+        terms: The terms that select it.
+        classes: The pod classes that carry it.
+        watchers: Rules of incoming pods with these labels, to be told of new owners of such terms.
+    """
+
+    __slots__ = ("classes", "labels", "namespace", "terms", "watchers")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.terms: dict[Term, None] = {}
+        self.classes: dict[PodClass, None] = {}
+        self.watchers: dict[Watcher, None] = {}
+
+
+class Term:
+    """A selector over the pods of some namespaces.
+
+    Attributes:
+        namespaces: Names listed; None stands for every namespace.
+        namespace_selector: Adds the namespaces whose labels match.
+        anchors: Labels of which whatever it selects has at least one; empty: nothing so simple is known.
+        selected: The label sets it selects.
+        owners: The pod classes that carry it in an affinity rule.
+        watchers: Rules that count the pods it selects.
+    """
+
+    __slots__ = ("anchors", "namespace_selector", "namespaces", "owners", "selected", "selector", "watchers")
+
+    def __init__(
+        self,
+        selector: Selector,
+        namespaces: frozenset[str] | None,
+        namespace_selector: Selector | None,
+        anchors: tuple[Anchor, ...] = (),
+    ) -> None:
+        self.selector = selector
+        self.namespaces = namespaces
+        self.namespace_selector = namespace_selector
+        self.anchors = anchors
+        self.selected: dict[LabelSet, None] = {}
+        self.owners: dict[PodClass, None] = {}
+        self.watchers: dict[Watcher, None] = {}
+
+    def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether pods of `namespace`, which has these labels, are looked at."""
+        if self.namespaces is None or namespace in self.namespaces:
+            return True
+        return self.namespace_selector is not None and self.namespace_selector.matches(labels)
+
+
+_TermKey = tuple[Selector, frozenset[str] | None, Selector | None]
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class MatchIndex:
+    """All label sets and terms, and the edges between them.
+
+    Attributes:
+        hidden: Identity labels that label sets do not have, because no selector asked for them yet.
+        mentioned: Those that one did ask for since; the cluster reveals them.
+    """
+
+    def __init__(self) -> None:
+        self._label_sets: dict[tuple[str, frozenset[tuple[str, str]]], LabelSet] = {}
+        self._terms: dict[_TermKey, Term] = {}
+        self._postings: dict[str, dict[str, dict[LabelSet, None]]] = {}
+        self._anchors: dict[Anchor, dict[Term, None]] = {}
+        self._unanchored: dict[Term, None] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self.hidden: set[str] = set(IDENTITY_LABELS)
+        self.mentioned: set[str] = set()
+
+    def mention(self, keys: Iterable[str]) -> None:
+        """Some selector looks at these labels, so none of them may stay hidden."""
+        self.mentioned.update(self.hidden.intersection(keys))
+
+    def label_set(self, namespace: str, labels: Mapping[str, str]) -> LabelSet:
+        key = (namespace, frozenset(labels.items()))
+        found = self._label_sets.get(key)
+        if found is None:
+            found = self._label_sets[key] = LabelSet(namespace, labels)
+            for label, value in labels.items():
+                self._postings.setdefault(label, {}).setdefault(value, {})[found] = None
+            for term in self._terms_that_may_select(labels):
+                self._link(term, found)
+        return found
+
+    def term(
+        self,
+        selector: Selector,
+        namespaces: frozenset[str] | None,
+        namespace_selector: Selector | None = None,
+    ) -> Term:
+        key = (selector, namespaces, namespace_selector)
+        found = self._terms.get(key)
+        if found is None:
+            self.mention(requirement.key for requirement in selector.requirements)
+            found = self._terms[key] = Term(*key, self._tightest(selector))
+            for anchor in found.anchors:
+                self._anchors.setdefault(anchor, {})[found] = None
+            if not found.anchors and not selector.nothing:
+                self._unanchored[found] = None
+            for label_set in self._sets_that_may_match(found):
+                self._link(found, label_set)
+        return found
+
+    def drop_label_set(self, label_set: LabelSet) -> None:
+        del self._label_sets[label_set.namespace, frozenset(label_set.labels.items())]
+        for label, value in label_set.labels.items():
+            sets = self._postings[label][value]
+            del sets[label_set]
+            if not sets:
+                del self._postings[label][value]
+        for term in label_set.terms:
+            del term.selected[label_set]
+
+    def drop_term(self, term: Term) -> None:
+        del self._terms[term.selector, term.namespaces, term.namespace_selector]
+        for anchor in term.anchors:
+            terms = self._anchors[anchor]
+            del terms[term]
+            if not terms:
+                del self._anchors[anchor]
+        self._unanchored.pop(term, None)
+        for label_set in term.selected:
+            del label_set.terms[term]
+
+    def keep_only(self, label_sets: set[LabelSet], terms: set[Term]) -> None:
+        """Forget everything else, except terms that some rule watches."""
+        for label_set in [s for s in self._label_sets.values() if s not in label_sets]:
+            self.drop_label_set(label_set)
+        for term in [t for t in self._terms.values() if t not in terms and not t.watchers]:
+            self.drop_term(term)
+
+    # --- namespaces ---------------------------------------------------------------
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return self._namespaces.get(name, _NO_LABELS)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Take note of a namespace's labels (None: it is gone). True if some term now selects other pods."""
+        if self.namespace_labels(name) == (labels or _NO_LABELS):
+            if labels is not None:
+                self._namespaces[name] = labels
+            return False
+        if labels is None:
+            del self._namespaces[name]
+        else:
+            self._namespaces[name] = labels
+        changed = False
+        by_namespace = [s for s in self._label_sets.values() if s.namespace == name]
+        for term in self._terms.values():
+            if term.namespace_selector is None:
+                continue
+            for label_set in by_namespace:
+                was = label_set in term.selected
+                if was:
+                    del term.selected[label_set]
+                    del label_set.terms[term]
+                self._link(term, label_set)
+                changed |= was != (label_set in term.selected)
+        return changed
+
+    # --- edges --------------------------------------------------------------------
+
+    def _link(self, term: Term, label_set: LabelSet) -> None:
+        namespace = label_set.namespace
+        if term.covers(namespace, self.namespace_labels(namespace)) and term.selector.matches(
+            label_set.labels
+        ):
+            term.selected[label_set] = None
+            label_set.terms[term] = None
+
+    def _terms_that_may_select(self, labels: Mapping[str, str]) -> Iterable[Term]:
+        yield from self._unanchored
+        for label, value in labels.items():
+            yield from self._anchors.get((label, value), ())
+            yield from self._anchors.get((label, _ANY_VALUE), ())
+
+    def _sets_that_may_match(self, term: Term) -> Iterable[LabelSet]:
+        if term.selector.nothing:
+            return
+        if not term.anchors:
+            yield from self._label_sets.values()
+        for label, value in term.anchors:
+            by_value = self._postings.get(label, {})
+            if value is _ANY_VALUE:
+                for sets in by_value.values():
+                    yield from sets
+            else:
+                yield from by_value.get(value, ())
+
+    def _tightest(self, selector: Selector) -> tuple[Anchor, ...]:
+        """The anchors among the possible ones that the fewest label sets and terms share by now.
+
+        Any choice is right; this one keeps apart what differs: of ``tier=prod,group=g17`` every term may
+        have the first, and only a few the second.
+        """
+        choices = _anchor_choices(selector)
+        if len(choices) < _WORTH_COMPARING:
+            return choices[0] if choices else ()
+        return min(choices, key=lambda anchors: (sum(map(self._load, anchors)), anchors))
+
+    def _load(self, anchor: Anchor) -> int:
+        label, value = anchor
+        sets = self._postings.get(label, {}).get(value, ()) if value is not _ANY_VALUE else ()
+        return len(sets) + len(self._anchors.get(anchor, ()))
+
+
+_WORTH_COMPARING = 2
+
+
+def _anchor_choices(selector: Selector) -> list[tuple[Anchor, ...]]:
+    """Each a set of labels of which a matching object has at least one: an In's values, else an Exists' key.
+
+    Empty if the selector can match an object without labels.
+    """
+    if selector.nothing:
+        return []
+    required = [r for r in selector.requirements if r.operator == "In"]
+    if required:
+        return [tuple((r.key, value) for value in sorted(r.values)) for r in required]
+    existing = sorted(r.key for r in selector.requirements if r.operator == "Exists")
+    return [((existing[0], _ANY_VALUE),)] if existing else []

@@ -1,0 +1,227 @@
+"""The nodes of a cluster in columns: one slot a node, one array a property."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, Int32Array, Int64Array, grown
+from berth.engine.state.columns import InternedColumn, LabelColumn, column_from
+from berth.engine.state.requests import CPU, EPHEMERAL, MEMORY, PODS, Requests, units_of
+from berth.kube.objects import Node, Taint
+
+ANY_IP = "0.0.0.0"  # noqa: S104 - the address in a port's hostIP, not one Berth listens on
+
+# Rows of the resource columns that every cluster has; scalar resources follow on first use.
+PODS_ROW, CPU_ROW, MEMORY_ROW, EPHEMERAL_ROW = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    protocol: str
+    port: int
+    ip: str
+
+    def conflicts(self, other_ip: str) -> bool:
+        return self.ip == other_ip or ANY_IP in (self.ip, other_ip)
+
+
+class NodeTable:
+    """All nodes. A slot keeps its number while its node lives and is reused afterwards.
+
+    Attributes:
+        count: Slots in use or once used; columns are valid up to here.
+        names: Slot -> node name, None where the slot is empty.
+        allocatable, requested: Resource row x slot.
+        nonzero: cpu and memory x slot, with the floor that counts for empty requests.
+        arrival: Slot -> when its node came; equal scores go to the earliest.
+        in_order: Slot order is arrival order (no slot was ever reused).
+        images: Image name -> slot -> size in bytes there. (Upstream uses the size that the first
+            node it saw reported for all nodes, so its scores depend on history; these do not.)
+    """
+
+    def __init__(self, capacity: int = 16) -> None:
+        self.capacity = capacity
+        self.count = 0
+        self.live = 0
+        self.names: list[str | None] = []
+        self.labels: list[dict[str, str] | None] = []
+        self.slot_of: dict[str, int] = {}
+        self.alive: BoolArray = np.zeros(capacity, dtype=np.bool_)
+        self.unschedulable: BoolArray = np.zeros(capacity, dtype=np.bool_)
+        self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(capacity, ())
+        self.arrival: Int64Array = np.zeros(capacity, dtype=np.int64)
+        self.in_order = True
+        self.resource_rows = {PODS: PODS_ROW, CPU: CPU_ROW, MEMORY: MEMORY_ROW, EPHEMERAL: EPHEMERAL_ROW}
+        self.allocatable: Int64Array = np.zeros((4, capacity), dtype=np.int64)
+        self.requested: Int64Array = np.zeros((4, capacity), dtype=np.int64)
+        self.nonzero: Int64Array = np.zeros((2, capacity), dtype=np.int64)
+        self.ports: dict[tuple[str, int], dict[str, Int32Array]] = {}
+        self.images: dict[str, dict[int, int]] = {}
+        self._images_on: dict[int, dict[str, int]] = {}
+        self._columns: dict[str, LabelColumn] = {}
+        self._free: list[int] = []
+        self._arrivals = 0
+        self.version = 0
+
+    @property
+    def every_slot(self) -> slice:
+        return slice(0, self.count)
+
+    def column(self, key: str) -> LabelColumn:
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = column_from(self.labels, key, self.capacity)
+        return found
+
+    def row(self, resource: str) -> int:
+        found = self.resource_rows.get(resource)
+        if found is None:
+            found = self.resource_rows[resource] = len(self.resource_rows)
+            empty = np.zeros((1, self.capacity), dtype=np.int64)
+            self.allocatable = np.concatenate((self.allocatable, empty))
+            self.requested = np.concatenate((self.requested, empty))
+        return found
+
+    # --- nodes come, change and go ---------------------------------------------
+
+    def add(self, node: Node) -> int:
+        name = node.metadata.name or ""
+        slot = self._take_slot()
+        self.slot_of[name] = slot
+        self.names[slot] = name
+        self.labels[slot] = {}
+        for column in self._columns.values():
+            column.occupy()
+        self.alive[slot] = True
+        self.live += 1
+        self.arrival[slot] = self._arrivals
+        self._arrivals += 1
+        self.update(slot, node)
+        return slot
+
+    def moves(self, slot: int, node: Node) -> bool:
+        """Whether an update changes to which domains, or to whose counts, the node's pods belong."""
+        taints = self.taints.values[self.taints.ids[slot]]
+        return self.labels[slot] != (node.metadata.labels or {}) or taints != _taints(node)
+
+    def update(self, slot: int, node: Node) -> bool:
+        """Take over a node's properties. True if any is different from before."""
+        changed = self.moves(slot, node)
+        if changed:
+            labels = self.labels[slot] = node.metadata.labels or {}
+            for key, column in self._columns.items():
+                column.set(slot, labels.get(key))
+            self.taints.set(slot, _taints(node))
+        unschedulable = bool(node.spec and node.spec.unschedulable)
+        if unschedulable != self.unschedulable[slot]:
+            self.unschedulable[slot] = unschedulable
+            changed = True
+        return self._set_allocatable(slot, node) | self._set_images(slot, node) | changed
+
+    def remove(self, slot: int) -> None:
+        name = self.names[slot]
+        if name is None:
+            raise KeyError(slot)
+        del self.slot_of[name]
+        self.names[slot] = None
+        self.labels[slot] = None
+        self.alive[slot] = False
+        self.live -= 1
+        for column in self._columns.values():
+            column.clear(slot)
+        self.taints.set(slot, ())
+        self.unschedulable[slot] = False
+        self.allocatable[:, slot] = 0
+        self._drop_images(slot)
+        self._free.append(slot)
+
+    # --- pods use nodes ----------------------------------------------------------
+
+    def use(self, slot: int, requests: Requests, ports: Iterable[HostPort], sign: int) -> None:
+        """Book (sign 1) or free (sign -1) what a pod takes of its node."""
+        requested = self.requested
+        requested[PODS_ROW, slot] += sign
+        for name, amount in requests.plain.items():
+            row = self.resource_rows.get(name)
+            if row is None:
+                row = self.row(name)
+                requested = self.requested
+            requested[row, slot] += sign * amount
+        cpu, memory = requests.nonzero
+        self.nonzero[0, slot] += sign * cpu
+        self.nonzero[1, slot] += sign * memory
+        for port in ports:
+            self._port_column(port)[slot] += sign
+
+    def _port_column(self, port: HostPort) -> Int32Array:
+        by_ip = self.ports.setdefault((port.protocol, port.port), {})
+        column = by_ip.get(port.ip)
+        if column is None:
+            column = by_ip[port.ip] = np.zeros(self.capacity, dtype=np.int32)
+        return column
+
+    # --- internals -----------------------------------------------------------------
+
+    def _set_allocatable(self, slot: int, node: Node) -> bool:
+        units = units_of(node.status.allocatable if node.status else None)
+        rows = {self.row(name): amount for name, amount in units.items()}  # before the array is taken
+        wanted = np.zeros(len(self.allocatable), dtype=np.int64)
+        for row, amount in rows.items():
+            wanted[row] = amount
+        if np.array_equal(self.allocatable[:, slot], wanted):
+            return False
+        self.allocatable[:, slot] = wanted
+        return True
+
+    def _set_images(self, slot: int, node: Node) -> bool:
+        images = (node.status and node.status.images) or ()
+        sizes = {name: image.size_bytes or 0 for image in images for name in image.names or ()}
+        if sizes == self._images_on.get(slot, {}):
+            return False
+        self._drop_images(slot)
+        if sizes:
+            self._images_on[slot] = sizes
+        for name, size in sizes.items():
+            self.images.setdefault(name, {})[slot] = size
+        return True
+
+    def _drop_images(self, slot: int) -> None:
+        for name in self._images_on.pop(slot, {}):
+            sizes = self.images[name]
+            del sizes[slot]
+            if not sizes:
+                del self.images[name]
+
+    def _take_slot(self) -> int:
+        if self._free:
+            self.in_order = False
+            return self._free.pop()
+        slot = self.count
+        if slot >= self.capacity:
+            self._grow(2 * self.capacity)
+        self.count += 1
+        self.names.append(None)
+        self.labels.append(None)
+        return slot
+
+    def _grow(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.alive = grown(self.alive, capacity)
+        self.unschedulable = grown(self.unschedulable, capacity)
+        self.taints.grow_slots(capacity)
+        self.arrival = grown(self.arrival, capacity)
+        self.allocatable = grown(self.allocatable, capacity)
+        self.requested = grown(self.requested, capacity)
+        self.nonzero = grown(self.nonzero, capacity)
+        for by_ip in self.ports.values():
+            for ip, column in by_ip.items():
+                by_ip[ip] = grown(column, capacity)
+        for label_column in self._columns.values():
+            label_column.grow_slots(capacity)
+
+
+def _taints(node: Node) -> tuple[Taint, ...]:
+    return tuple((node.spec.taints if node.spec else None) or ())

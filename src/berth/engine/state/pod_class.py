@@ -1,0 +1,355 @@
+"""Pods that ask for the same thing share a class, compiled once.
+
+A class is everything about a pod that can matter to placement except its name, where it runs
+and whether it is terminating.  The replicas of a Deployment are one class; a million running
+pods are usually a few thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.nodes import ANY_IP, HostPort
+from berth.engine.state.options import Options
+from berth.engine.state.requests import Requests, pod_requests
+from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity, stated_affinity
+from berth.kube.gates import enabled_constraints
+from berth.kube.objects import (
+    Affinity,
+    NodeSelector,
+    OwnerReference,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
+from berth.kube.selectors import (
+    NodeTerms,
+    Selector,
+    WeightedNodeTerm,
+    parse_label_selector,
+    parse_node_selector,
+    parse_preferred_terms,
+    selector_from_labels,
+)
+
+if TYPE_CHECKING:
+    from berth.engine.placement.plan import Plan
+    from berth.engine.state.counts import Counter
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTerm:
+    """A pod affinity or anti-affinity term as a pod carries it.
+
+    Attributes:
+        weight: Signed for preferences (negative: anti-affinity), 0 for requirements.
+        execution: The requirement must also hold while the pod runs.
+        source: The term as written, for explanations.
+        path: Where it stands in the pod.
+    """
+
+    term: Term
+    topology_key: str
+    weight: int
+    execution: bool
+    source: PodAffinityTerm
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredNodes:
+    """One of the node selectors that must all match.
+
+    Attributes:
+        source: The selector as written.
+        path: Where it stands in the pod.
+    """
+
+    selector: NodeTerms
+    execution: bool
+    source: NodeSelector
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """A claim a pod mounts; that of an ephemeral volume is made for the pod and must belong to it."""
+
+    name: str
+    ephemeral: bool = False
+
+
+class PodClass:
+    """What the pods of one class have in common.
+
+    Attributes:
+        pod: The pod the class was made from.
+        touches: The counters a pod of this class counts in, and its weight there.
+        running: How many pods of the class are on nodes.
+        node_name: The node a pod that is still to be placed asks for by name.
+        profile: The scheduling profile that places such pods, and its options.
+        plan: The compiled rules for placing such a pod, while they are kept.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        *,
+        number: int,
+        key: bytes,
+        node_name: str | None,
+        index: MatchIndex,
+        options: Options,
+        profile: str = "",
+    ) -> None:
+        self.pod = pod
+        self.number = number
+        self.key = key
+        self.options = options
+        self.profile = profile
+        self.spec: PodSpec = pod.spec
+        self.node_name = node_name
+        self.namespace = pod.metadata.namespace or "default"
+        self.labels: Mapping[str, str] = pod.metadata.labels or {}
+        self.label_set: LabelSet = index.label_set(self.namespace, self.labels)
+        self.affinity: Affinity | None = effective_affinity(pod, options.gates)
+        self._stated = stated_affinity(pod, options.gates)
+        self.spread_constraints = enabled_constraints(pod, options.gates) or []
+        self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
+        self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
+        self.owner = _controller(pod.metadata.owner_references)
+        self.priority = pod.spec.priority or 0
+        self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
+        self.touches: dict[Counter, int] = {}
+        self.running = 0
+        self.plan: Plan | None = None
+        self._compile_terms(index)
+        for constraint in self.spread_constraints:
+            index.mention(r.key for r in parse_label_selector(constraint.label_selector).requirements)
+            index.mention(constraint.match_label_keys or ())
+
+    def _compile_terms(self, index: MatchIndex) -> None:
+        together = [
+            (f"{where}.podAffinity", rules.pod_affinity)
+            for where, rules in self._stated
+            if rules.pod_affinity
+        ]
+        apart = [
+            (f"{where}.podAntiAffinity", rules.pod_anti_affinity)
+            for where, rules in self._stated
+            if rules.pod_anti_affinity
+        ]
+        self.required_affinity: tuple[OwnedTerm, ...] = self._required(together, index)
+        self.required_anti_affinity: tuple[OwnedTerm, ...] = self._required(apart, index)
+        self.preferred: tuple[OwnedTerm, ...] = (
+            *self._preferred(together, index, 1),
+            *self._preferred(apart, index, -1),
+        )
+
+    def _required(self, places: list[tuple[str, PodAffinity]], index: MatchIndex) -> tuple[OwnedTerm, ...]:
+        lists = [
+            (where, rules.required_during_scheduling_ignored_during_execution, False)
+            for where, rules in places
+        ] + [
+            (where, rules.required_during_scheduling_required_during_execution, True)
+            for where, rules in places
+        ]
+        return tuple(
+            OwnedTerm(
+                self._intern(term, index),
+                term.topology_key or "",
+                0,
+                execution,
+                term,
+                f"{where}.{_REQUIRED[execution]}[{i}]",
+            )
+            for where, terms, execution in lists
+            for i, term in enumerate(terms or ())
+        )
+
+    def _preferred(
+        self, places: list[tuple[str, PodAffinity]], index: MatchIndex, sign: int
+    ) -> tuple[OwnedTerm, ...]:
+        return tuple(
+            OwnedTerm(
+                self._intern(term.pod_affinity_term, index),
+                term.pod_affinity_term.topology_key or "",
+                sign * (term.weight or 0),
+                False,
+                term.pod_affinity_term,
+                f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}]",
+            )
+            for where, rules in places
+            for i, term in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ())
+            if term.pod_affinity_term is not None
+        )
+
+    def _intern(self, term: PodAffinityTerm, index: MatchIndex) -> Term:
+        if term.namespaces or term.namespace_selector is not None:
+            namespaces = frozenset(term.namespaces or ())
+        else:
+            namespaces = frozenset((self.namespace,))
+        selector = None if term.namespace_selector is None else parse_label_selector(term.namespace_selector)
+        return index.term(parse_label_selector(term.label_selector), namespaces, selector)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether `touches` is complete: such a pod has run, and the class was not forgotten since."""
+        return self in self.label_set.classes
+
+    @property
+    def owned_terms(self) -> Iterable[OwnedTerm]:
+        yield from self.required_affinity
+        yield from self.required_anti_affinity
+        yield from self.preferred
+
+    @property
+    def has_execution_rules(self) -> bool:
+        """Whether some rule must hold while such pods run, too."""
+        rules = self.affinity.node_affinity if self.affinity else None
+        if rules and rules.required_during_scheduling_required_during_execution is not None:
+            return True
+        return bool(self.execution_terms)
+
+    @cached_property
+    def execution_terms(self) -> tuple[OwnedTerm, ...]:
+        """The required terms about other pods that must hold while the pod runs, too."""
+        return tuple(o for o in (*self.required_affinity, *self.required_anti_affinity) if o.execution)
+
+    @cached_property
+    def node_selector(self) -> Selector | None:
+        return selector_from_labels(self.spec.node_selector) if self.spec.node_selector else None
+
+    @cached_property
+    def required_nodes(self) -> tuple[RequiredNodes, ...]:
+        places = [(where, rules.node_affinity) for where, rules in self._stated if rules.node_affinity]
+        lists = [
+            (where, rules.required_during_scheduling_ignored_during_execution, False)
+            for where, rules in places
+        ] + [
+            (where, rules.required_during_scheduling_required_during_execution, True)
+            for where, rules in places
+        ]
+        return tuple(
+            RequiredNodes(parsed, execution, selector, f"{where}.nodeAffinity.{_REQUIRED[execution]}")
+            for where, selector, execution in lists
+            if selector is not None and (parsed := parse_node_selector(selector)) is not None
+        )
+
+    @cached_property
+    def preferred_nodes(self) -> tuple[WeightedNodeTerm, ...]:
+        rules = self.affinity.node_affinity if self.affinity else None
+        return parse_preferred_terms(
+            rules.preferred_during_scheduling_ignored_during_execution if rules else None
+        )
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """The images the pod runs or mounts, in upstream's order."""
+        containers = [*(self.spec.init_containers or ()), *(self.spec.containers or ())]
+        names = [c.image for c in containers]
+        names += [v.image.reference for v in self.spec.volumes or () if v.image]
+        return tuple(with_tag(name or "") for name in names)
+
+
+_REQUIRED = {
+    False: "requiredDuringSchedulingIgnoredDuringExecution",
+    True: "requiredDuringSchedulingRequiredDuringExecution",
+}
+
+
+def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
+    """Equal for pods that ask for the same thing."""
+    meta, spec = pod.metadata, pod.spec
+    annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
+    volumes = _relevant(spec.volumes) if spec.volumes else None
+    # The claims of ephemeral volumes are named after their pod.
+    named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
+    return _encoder.encode(
+        (
+            profile,
+            node_name,
+            meta.namespace,
+            meta.labels,
+            annotation,
+            meta.owner_references,
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            spec.priority,
+            spec.preemption_policy,
+            spec.scheduling_gates,
+            volumes,
+            named,
+            resizing(pod.status),
+        )
+    )
+
+
+def _relevant(volumes: list[Volume]) -> list[Volume]:
+    """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
+    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral]
+
+
+def has_own_claims(spec: PodSpec) -> bool:
+    """Whether the pod has claims that no other pod has, for ephemeral volumes."""
+    return any(volume.ephemeral for volume in spec.volumes or ())
+
+
+def _claims(pod: Pod) -> Iterable[ClaimUse]:
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            yield ClaimUse(volume.persistent_volume_claim.claim_name or "")
+        elif volume.ephemeral is not None:
+            yield ClaimUse(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
+
+
+def resizing(status: PodStatus | None) -> PodStatus | None:
+    """The parts of a pod's status that change what it is counted to use, None if there are none."""
+    if status is None:
+        return None
+    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    if status.resources is None and all(s.resources is None for s in statuses):
+        return None
+    return PodStatus(
+        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
+        container_statuses=[s for s in status.container_statuses or () if s.resources is not None] or None,
+        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None]
+        or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+    )
+
+
+def with_tag(image: str) -> str:
+    """The name a node reports for `image`: without a tag it is the latest."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+def _host_ports(spec: PodSpec) -> Iterable[HostPort]:
+    sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+    for container in (*sidecars, *(spec.containers or ())):
+        for port in container.ports or ():
+            if port.host_port and port.host_port > 0:
+                yield HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_IP)
+
+
+def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
+    return next((o for o in owners or () if o.controller), None)

@@ -1,0 +1,407 @@
+"""The claims, volumes and storage classes of a cluster, and what pods need of them.
+
+A pod that mounts no claim costs nothing here.  For one that does, its needs are compiled once per class,
+into terms over node labels; any change that they could see drops the plan they belong to.
+
+What the scheduler has decided but the API server does not say yet is kept beside the objects: a volume
+promised to a claim is not available to others, a claim promised to a node is feasible there only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.state.arrays import IndexArray
+from berth.engine.state.volumes.needs import (
+    EVERYWHERE,
+    NOTHING_TO_DO,
+    Needs,
+    Offer,
+    Terms,
+    VolumeDecisions,
+)
+from berth.engine.state.volumes.objects import (
+    ONCE_PER_POD,
+    Claim,
+    ClaimKey,
+    ClaimRef,
+    StorageClass,
+    Volume,
+    claim_from,
+    class_from,
+    volume_from,
+)
+from berth.kube import objects
+from berth.kube.selectors import NodeTerms
+
+if TYPE_CHECKING:
+    from berth.engine.state.cluster import Cluster
+    from berth.engine.state.pod_class import ClaimUse, PodClass
+
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+# The rule that binds volumes; a profile without it leaves them to others.
+BINDING_RULE = "VolumeBinding"
+# Terms that may be remembered although no volume has them any more.
+_SPARE_TERMS = 1000
+
+
+def binds(pod_class: PodClass) -> bool:
+    """Whether the profile of the pod binds volumes; VolumeBinding then refuses whatever is not there."""
+    return BINDING_RULE not in pod_class.options.disabled | pod_class.options.not_filtering
+
+
+def not_found(claim: str) -> str:
+    return f'persistentvolumeclaim "{claim}" not found'
+
+
+class VolumeIndex:
+    """All claims, volumes and storage classes.
+
+    Attributes:
+        known: Whether the objects are there to be judged by; if not, pods with claims are placed as if
+            they had none. To be set before the first pod is placed.
+        places: By the id of terms, these and the slots of the nodes they hold on, as of the nodes' version
+            `places_version`. The ids are as good as the terms, since equal ones are the same object here.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.known = False
+        self.places: dict[int, tuple[NodeTerms, IndexArray]] = {}
+        self.places_version = -1
+        self._cluster = cluster
+        self._claims: dict[ClaimKey, Claim] = {}
+        self._volumes: dict[str, Volume] = {}
+        self._classes: dict[str, StorageClass] = {}
+        # Volumes by the claim they are meant for; the others by storage class.
+        self._meant: dict[ClaimKey, set[str]] = {}
+        self._free: dict[str, dict[str, Volume]] = {}
+        self._terms: dict[NodeTerms, NodeTerms] = {}
+        self._users: dict[ClaimKey, dict[PodClass, ClaimUse]] = {}
+        # A pod is decided about right after its plan was made.
+        self._latest: tuple[PodClass, Needs] | None = None
+        self._promises: dict[str, tuple[VolumeDecisions, str]] = {}
+        self._promised_volumes: dict[str, dict[str, ClaimRef]] = {}
+        self._promised_claims: dict[ClaimKey, dict[str, str]] = {}
+
+    # --- objects come and go ------------------------------------------------------------
+
+    def set_claim(self, claim: objects.PersistentVolumeClaim, *, unseen: bool = False) -> bool:
+        """Take over a claim; True if placement can see a difference.
+
+        `unseen` says that no API server has seen it, so that nothing could have bound it yet.
+        """
+        new = claim_from(claim, unseen=unseen)
+        if self._claims.get(new.key) == new:
+            return False
+        self._claims[new.key] = new
+        self._claim_changed(new.key)
+        return True
+
+    def remove_claim(self, namespace: str, name: str) -> bool:
+        if self._claims.pop((namespace, name), None) is None:
+            return False
+        self._claim_changed((namespace, name))
+        return True
+
+    def claim(self, namespace: str, name: str) -> Claim | None:
+        return self._claims.get((namespace, name))
+
+    def set_volume(self, volume: objects.PersistentVolume) -> bool:
+        new = self._interned(volume_from(volume))
+        old = self._volumes.get(new.name)
+        if old == new:
+            return False
+        if old is not None:
+            self._unlist(old)
+        self._volumes[new.name] = new
+        if new.claim is None:
+            self._free.setdefault(new.storage_class, {})[new.name] = new
+        else:
+            self._meant.setdefault(new.claim.key, set()).add(new.name)
+        self._volume_changed(new, old)
+        return True
+
+    def _interned(self, volume: Volume) -> Volume:
+        """The volume with the very terms that other volumes of the same nodes have."""
+        if volume.nodes is None:
+            return volume
+        if len(self._terms) > 2 * len(self._volumes) + _SPARE_TERMS:
+            self._terms = {known.nodes: known.nodes for known in self._volumes.values() if known.nodes}
+        return replace(volume, nodes=self._terms.setdefault(volume.nodes, volume.nodes))
+
+    def remove_volume(self, name: str) -> bool:
+        old = self._volumes.pop(name, None)
+        if old is None:
+            return False
+        self._unlist(old)
+        self._volume_changed(old)
+        return True
+
+    def _unlist(self, volume: Volume) -> None:
+        if volume.claim is None:
+            del self._free[volume.storage_class][volume.name]
+            if not self._free[volume.storage_class]:
+                del self._free[volume.storage_class]
+        else:
+            self._meant[volume.claim.key].remove(volume.name)
+            if not self._meant[volume.claim.key]:
+                del self._meant[volume.claim.key]
+
+    def set_class(self, storage_class: objects.StorageClass) -> bool:
+        new = class_from(storage_class)
+        if self._classes.get(new.name) == new:
+            return False
+        self._classes[new.name] = new
+        self._class_changed(new.name)
+        return True
+
+    def remove_class(self, name: str) -> bool:
+        if self._classes.pop(name, None) is None:
+            return False
+        self._class_changed(name)
+        return True
+
+    # --- whom it concerns ------------------------------------------------------------------
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        return self.known and bool(pod_class.claims)
+
+    def class_joins(self, pod_class: PodClass) -> None:
+        for use in pod_class.claims:
+            self._users.setdefault((pod_class.namespace, use.name), {})[pod_class] = use
+
+    def class_leaves(self, pod_class: PodClass) -> None:
+        for use in pod_class.claims:
+            key = (pod_class.namespace, use.name)
+            del self._users[key][pod_class]
+            if not self._users[key]:
+                del self._users[key]
+
+    def _claim_changed(self, key: ClaimKey) -> None:
+        self._drop_plans(self._users.get(key, ()))
+
+    def _volume_changed(self, *states: Volume | None) -> None:
+        volumes = [volume for volume in states if volume is not None]
+        names = {volume.name for volume in volumes}
+        classes = {volume.storage_class for volume in volumes}
+        self._drop_plans(self._planned(names, classes))
+
+    def _class_changed(self, name: str) -> None:
+        self._drop_plans(self._planned(set(), {name}))
+
+    def _planned(self, volumes: set[str], classes: set[str]) -> Iterator[PodClass]:
+        """The classes with a plan that have a claim bound to such a volume, or unbound of such a class."""
+        for pod_class in self._cluster.plans:
+            for claim in self._claims_of(pod_class):
+                if claim.volume_name in volumes or (not claim.bound and claim.storage_class in classes):
+                    yield pod_class
+                    break
+
+    def _claims_of(self, pod_class: PodClass) -> Iterator[Claim]:
+        for use in pod_class.claims:
+            claim = self._claims.get((pod_class.namespace, use.name))
+            if claim is not None:
+                yield claim
+
+    def _drop_plans(self, classes: Iterable[PodClass]) -> None:
+        self._latest = None
+        for pod_class in list(classes):
+            if pod_class.plan is not None:
+                self._cluster.drop_plan(pod_class)
+
+    # --- what pods need --------------------------------------------------------------------
+
+    def missing(self, pod_class: PodClass) -> str | None:
+        """The first claim the pod names itself that is not there."""
+        stated = (use.name for use in pod_class.claims if not use.ephemeral)
+        return next((name for name in stated if (pod_class.namespace, name) not in self._claims), None)
+
+    def exclusive(self, pod_class: PodClass) -> list[str]:
+        """The claims the pod names itself that only one pod may use at a time."""
+        names = [use.name for use in pod_class.claims if not use.ephemeral]
+        found = ((name, self._claims.get((pod_class.namespace, name))) for name in names)
+        return [name for name, claim in found if claim and ONCE_PER_POD in claim.access_modes]
+
+    def users_of(self, namespace: str, claim: str) -> frozenset[PodClass]:
+        """The classes of pods on nodes that mount the claim by its name."""
+        users = self._users.get((namespace, claim), {})
+        return frozenset(c for c, use in users.items() if c.running and not use.ephemeral)
+
+    def volumes_of(self, pod_class: PodClass) -> Iterator[tuple[Claim, Volume | None]]:
+        """The claims the pod names itself and that have a volume, with that volume."""
+        for use in pod_class.claims:
+            claim = self._claims.get((pod_class.namespace, use.name))
+            if claim is not None and claim.volume_name and not use.ephemeral:
+                yield claim, self._volumes.get(claim.volume_name)
+
+    def needs_of(self, pod_class: PodClass) -> Needs:
+        if self._latest is None or self._latest[0] is not pod_class:
+            self._latest = (pod_class, self._compiled(pod_class))
+        return self._latest[1]
+
+    def _compiled(self, pod_class: PodClass) -> Needs:
+        claims = []
+        for use in pod_class.claims:
+            claim = self._claims.get((pod_class.namespace, use.name))
+            refusal = _refusal(pod_class, use, claim)
+            if refusal is not None or claim is None:
+                return Needs(refusal)
+            claims.append(claim)
+        unbound = [claim for claim in claims if not claim.bound]
+        if not all(self._waits(claim) for claim in unbound):
+            return Needs(UNBOUND_IMMEDIATE)
+        unbound.sort(key=lambda claim: (self._node_of(claim) is None, claim.wanted))
+        terms = Terms()
+        offers = tuple(self._offer(claim, terms) for claim in unbound)
+        bound = tuple((claim, self._volumes.get(claim.volume_name)) for claim in claims if claim.bound)
+        return Needs(None, bound, offers, tuple(terms.rows))
+
+    def _waits(self, claim: Claim) -> bool:
+        """Whether the claim is to be bound by the scheduler."""
+        storage_class = self._classes.get(claim.storage_class)
+        delayed = storage_class is not None and storage_class.delayed and not claim.volume_name
+        return claim.unseen or delayed
+
+    def _offer(self, claim: Claim, terms: Terms) -> Offer:
+        node = self._node_of(claim)
+        meant = self._meant_for(claim) if node is None else None
+        free = self._free_for(claim) if node is None and meant is None else []
+        return Offer(
+            claim,
+            node,
+            None if meant is None else (meant, terms.row(meant.nodes)),
+            tuple(free),
+            np.array([terms.row(volume.nodes) for volume in free], dtype=np.intp),
+            self._provision(claim, terms),
+        )
+
+    def _node_of(self, claim: Claim) -> str | None:
+        promised = self._promised_claims.get(claim.key)
+        return next(iter(promised.values())) if promised else claim.selected_node
+
+    def _meant_for(self, claim: Claim) -> Volume | None:
+        promised = (
+            name
+            for name, references in self._promised_volumes.items()
+            if any(reference.means(claim) for reference in references.values())
+        )
+        stated = (
+            name for name in self._meant.get(claim.key, ()) if not self._promised_elsewhere(name, claim)
+        )
+        for name in (*promised, *sorted(stated)):
+            volume = self._volumes.get(name)
+            if volume is None or (volume.claim is not None and not volume.claim.means(claim)):
+                continue
+            if volume.storage_class == claim.storage_class and volume.suits(claim):
+                return volume
+        return None
+
+    def _promised_elsewhere(self, volume: str, claim: Claim) -> bool:
+        references = self._promised_volumes.get(volume, {})
+        return any(not reference.means(claim) for reference in references.values())
+
+    def _free_for(self, claim: Claim) -> list[Volume]:
+        found = [
+            volume
+            for name, volume in self._free.get(claim.storage_class, {}).items()
+            if name not in self._promised_volumes and volume.suits(claim) and volume.may_be_chosen(claim)
+        ]
+        return sorted(found, key=lambda volume: volume.capacity)
+
+    def _provision(self, claim: Claim, terms: Terms) -> int | None:
+        storage_class = self._classes.get(claim.storage_class)
+        if storage_class is None:
+            return EVERYWHERE if claim.unseen else None
+        return terms.row(storage_class.topologies) if storage_class.provisions else None
+
+    # --- decisions -------------------------------------------------------------------------
+
+    def decisions(self, pod_class: PodClass, node_name: str) -> VolumeDecisions:
+        """What has to be done before a pod of the class can be bound to the node.
+
+        Raises:
+            ValueError: its volumes do not allow that node.
+        """
+        if not self.concerns(pod_class) or not binds(pod_class):
+            return NOTHING_TO_DO
+        needs = self.needs_of(pod_class)
+        if not needs.offers and needs.refusal is None:
+            return NOTHING_TO_DO
+        nodes = self._cluster.nodes
+        slot = nodes.slot_of.get(node_name)
+        labels = nodes.labels[slot] if slot is not None else None
+        found = None
+        if needs.refusal is None and labels is not None:
+            found = needs.choose(needs.reachable(labels, node_name), node_name)
+        if found is None:
+            raise ValueError(f"the pod's volumes do not allow node {node_name}")
+        return found
+
+    def assume(self, pod_key: str, decisions: VolumeDecisions, node_name: str) -> None:
+        """Promise a pod what was decided for it, until it is forgotten."""
+        self.forget(pod_key)
+        if decisions.empty:
+            return
+        self._promises[pod_key] = (decisions, node_name)
+        for key in decisions.provision:
+            self._promised_claims.setdefault(key, {})[pod_key] = node_name
+        for volume, *claim in decisions.bind:
+            key = (claim[0], claim[1])
+            uid = self._claims[key].uid if key in self._claims else ""
+            self._promised_volumes.setdefault(volume, {})[pod_key] = ClaimRef(key, uid)
+        self._promises_changed(decisions)
+
+    def forget(self, pod_key: str) -> None:
+        """Take back what a pod was promised: it was bound, or will not be."""
+        decisions, _ = self._promises.pop(pod_key, (NOTHING_TO_DO, ""))
+        for key in decisions.provision:
+            self._promised_claims[key].pop(pod_key)
+            if not self._promised_claims[key]:
+                del self._promised_claims[key]
+        for volume, *_claim in decisions.bind:
+            self._promised_volumes[volume].pop(pod_key)
+            if not self._promised_volumes[volume]:
+                del self._promised_volumes[volume]
+        self._promises_changed(decisions)
+
+    def _promises_changed(self, decisions: VolumeDecisions) -> None:
+        for key in decisions.provision:
+            self._claim_changed(key)
+        for name, *_claim in decisions.bind:
+            volume = self._volumes.get(name)
+            if volume is not None:
+                self._volume_changed(volume)
+
+    def all_bound(self, pod_class: PodClass) -> bool:
+        """Whether every claim of the pod is bound, and the volume's side is done, too."""
+        if not self.concerns(pod_class):
+            return True
+        claims = list(self._claims_of(pod_class))
+        return len(claims) == len(pod_class.claims) and all(claim.bound for claim in claims)
+
+
+def _refusal(pod_class: PodClass, use: ClaimUse, claim: Claim | None) -> str | None:
+    """Why no node will do because of one claim, in kube-scheduler's words."""
+    if claim is None:
+        if use.ephemeral:
+            waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+            return f'{waiting} "{use.name}"'
+        return not_found(use.name)
+    if claim.lost:
+        return (
+            f'persistentvolumeclaim "{claim.name}" bound to non-existent '
+            f'persistentvolume "{claim.volume_name}"'
+        )
+    if claim.deleting:
+        return f'persistentvolumeclaim "{claim.name}" is being deleted'
+    pod = pod_class.pod.metadata
+    if use.ephemeral and claim.owner != (pod.uid or ""):
+        namespace = pod_class.namespace
+        return (
+            f"PVC {namespace}/{claim.name} was not created for pod {namespace}/{pod.name} (pod is not owner)"
+        )
+    return None

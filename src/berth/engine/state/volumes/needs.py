@@ -1,0 +1,119 @@
+"""What a pod needs of volumes, compiled into terms over node labels, and what it gets on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.state.volumes.objects import Claim, ClaimKey, Volume
+from berth.kube.selectors import NodeTerms
+
+# The first of a pod's terms holds on every node.
+EVERYWHERE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeDecisions:
+    """What has to be done before a pod can be bound to a node.
+
+    Attributes:
+        provision: Claims (namespace, name) to be annotated with the selected node.
+        bind: Volumes whose claimRef is to be set: (volume, namespace, claim).
+    """
+
+    provision: tuple[ClaimKey, ...] = ()
+    bind: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Every claim of the pod is bound: there is nothing to do and nothing to wait for."""
+        return not self.provision and not self.bind
+
+
+NOTHING_TO_DO = VolumeDecisions()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an unbound claim can get. Rows are positions in the terms of the pod's needs.
+
+    Attributes:
+        node: The only node it can get anything on, None for any.
+        meant: The volume that is meant for the claim, and the row of its nodes.
+        volumes: Those to choose from otherwise, the smallest first, and the rows of their nodes.
+        provision: The row of the nodes a new volume can be made for, None if none can.
+    """
+
+    claim: Claim
+    node: str | None
+    meant: tuple[Volume, int] | None
+    volumes: tuple[Volume, ...]
+    rows: IndexArray
+    provision: int | None
+
+    def volume_on(self, reachable: BoolArray, taken: Container[str]) -> Volume | None:
+        if self.meant is not None:
+            volume, row = self.meant
+            return volume if reachable[row] else None
+        for i in np.flatnonzero(reachable[self.rows]):
+            if self.volumes[i].name not in taken:
+                return self.volumes[i]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a pod needs of volumes.
+
+    Attributes:
+        refusal: Why no node will do, in kube-scheduler's words.
+        bound: Its bound claims with their volumes, None for one that does not exist.
+        offers: Its other claims; those promised to a node first, then from small to large.
+        terms: What can be asked of a node; the first, None, holds everywhere.
+    """
+
+    refusal: str | None = None
+    bound: tuple[tuple[Claim, Volume | None], ...] = ()
+    offers: tuple[Offer, ...] = ()
+    terms: tuple[NodeTerms | None, ...] = (None,)
+
+    def reachable(self, labels: dict[str, str], node: str) -> BoolArray:
+        """Which of the terms hold on a node."""
+        return np.array([t is None or t.matches(labels, node) for t in self.terms], dtype=np.bool_)
+
+    def choose(self, reachable: BoolArray, node: str | None) -> VolumeDecisions | None:
+        """What the unbound claims get on a node, None if one of them gets nothing.
+
+        Without a node it is one that no claim is promised to.
+        """
+        bind: dict[str, ClaimKey] = {}
+        provision: list[ClaimKey] = []
+        for offer in self.offers:
+            if offer.node is not None and offer.node != node:
+                return None
+            volume = offer.volume_on(reachable, bind)
+            if volume is not None:
+                bind[volume.name] = offer.claim.key
+            elif offer.provision is not None and reachable[offer.provision]:
+                provision.append(offer.claim.key)
+            else:
+                return None
+        return VolumeDecisions(tuple(provision), tuple((name, *key) for name, key in bind.items()))
+
+
+class Terms:
+    """Terms and their rows; the same object has one row."""
+
+    def __init__(self) -> None:
+        self.rows: list[NodeTerms | None] = [None]
+        self._row_of: dict[int, int] = {id(None): EVERYWHERE}
+
+    def row(self, terms: NodeTerms | None) -> int:
+        found = self._row_of.get(id(terms))
+        if found is None:
+            found = self._row_of[id(terms)] = len(self.rows)
+            self.rows.append(terms)
+        return found

@@ -1,0 +1,199 @@
+"""One pod of an owner at a time, and no circles.
+
+The next pod of an owner goes when the replacement of the last one is Ready, however long that takes; one
+that gets no node is waited for up to a limit, because the rules of the others are broken, too.  An owner
+whose replacements come back to a place where they break their rules again, as a scheduler that does not
+know the rules would put them, is evicted from less and less often.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from berth.eviction.settings import EvictionSettings
+from berth.machines.cache import Cache, controller_of
+from berth.machines.contract import (
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Resource,
+)
+from berth.machines.pods import is_finished, is_ready, is_terminating
+from berth.machines.views import Owner, Pod, ReplicationController, Workload
+
+# How long an owner is waited for that comes back, and how that grows.
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0
+# An eviction is remembered for so long after the pause that followed it.
+MEMORY = 3600.0
+_MOST_OWNERS = 4096
+# Their pods belong to nodes, one each: no replacement can be anywhere else.
+_UNPACED = frozenset({"DaemonSet", "Node"})
+_COUNTED: dict[str, Resource] = {
+    REPLICA_SETS.kind: REPLICA_SETS,
+    STATEFUL_SETS.kind: STATEFUL_SETS,
+    REPLICATION_CONTROLLERS.kind: REPLICATION_CONTROLLERS,
+}
+
+
+def owner_id(pod: Pod) -> str:
+    """What is remembered about: the controller, or the name of a pod that has none."""
+    owner = controller_of(pod.metadata)
+    if owner is not None and owner.uid:
+        return owner.uid
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+@dataclass(slots=True)
+class _Step:
+    """A pod of an owner that goes or has gone, and is not replaced yet."""
+
+    uid: str
+    target: int
+    namespace: str
+    owner: Owner
+    deadline: float | None = None  # None while it has not gone yet
+
+
+class Pacing:
+    def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
+        self._cache = cache
+        self._enabled = settings.pace_by_owner
+        self._timeout = settings.pace_timeout
+        self._steps: dict[str, _Step] = {}
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether somebody waits for pods of this one's owner."""
+        return bool(self._steps) and owner_id(pod) in self._steps
+
+    def waits(self, pod: Pod, now: float) -> bool:
+        """Whether a pod has to wait for the replacement of another."""
+        owner = owner_id(pod)
+        step = self._steps.get(owner)
+        if step is None or step.uid == pod.metadata.uid:
+            return False
+        if not self._is_over(step, now):
+            return True
+        del self._steps[owner]
+        return False
+
+    def due(self, pod: Pod, now: float) -> float | None:
+        """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
+        step = self._steps.get(owner_id(pod))
+        return None if step is None or step.deadline is None or step.deadline <= now else step.deadline
+
+    def begin(self, pod: Pod) -> None:
+        """A pod is about to be evicted."""
+        owner = controller_of(pod.metadata)
+        if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
+            return
+        uid = pod.metadata.uid or ""
+        self._steps[owner.uid] = _Step(uid, self._ready(owner), pod.metadata.namespace or "", owner)
+
+    def went(self, pod: Pod, now: float) -> None:
+        step = self._steps.get(owner_id(pod))
+        if step is not None and step.uid == pod.metadata.uid:
+            step.deadline = now + self._timeout if self._timeout else float("inf")
+
+    def cancel(self, pod: Pod) -> None:
+        """The pod was not evicted after all."""
+        owner = owner_id(pod)
+        step = self._steps.get(owner)
+        if step is not None and step.uid == pod.metadata.uid:
+            del self._steps[owner]
+
+    def resume(self, pod: Pod, now: float) -> None:
+        """After a restart: an owner with too few ready pods may have lost one to us just before."""
+        owner = controller_of(pod.metadata)
+        if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
+            return
+        namespace = pod.metadata.namespace or ""
+        replicas = self._replicas(namespace, owner)
+        if replicas is not None and self._ready(owner) < replicas and owner.uid not in self._steps:
+            deadline = now + self._timeout if self._timeout else float("inf")
+            self._steps[owner.uid] = _Step("", replicas, namespace, owner, deadline)
+
+    def _is_over(self, step: _Step, now: float) -> bool:
+        if step.deadline is None:
+            return False
+        if step.deadline <= now and not self._is_coming(step):
+            return True
+        replicas = self._replicas(step.namespace, step.owner)
+        target = step.target if replicas is None else min(step.target, replicas)
+        return self._ready(step.owner, but=step.uid) >= target
+
+    def _is_coming(self, step: _Step) -> bool:
+        """Whether a replacement has a node and is not Ready yet: that is worth any wait."""
+        return any(
+            pod.metadata.uid != step.uid
+            and bool(pod.spec.node_name)
+            and not is_ready(pod)
+            and not is_terminating(pod)
+            and not is_finished(pod)
+            for pod in self._cache.owned(PODS, step.owner.uid, Pod)
+        )
+
+    def _ready(self, owner: Owner, but: str = "") -> int:
+        pods = self._cache.owned(PODS, owner.uid, Pod)
+        return sum(is_ready(pod) and not is_terminating(pod) and pod.metadata.uid != but for pod in pods)
+
+    def _replicas(self, namespace: str, owner: Owner) -> int | None:
+        """How many pods the owner is to have; None if that is not known."""
+        resource = _COUNTED.get(owner.kind or "")
+        if resource is None:
+            return None
+        key = (namespace, owner.name or "")
+        found: Workload | ReplicationController | None
+        if resource is REPLICATION_CONTROLLERS:
+            found = self._cache.get(resource, key, ReplicationController)
+        else:
+            found = self._cache.get(resource, key, Workload)
+        if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
+            return 0
+        return 1 if found.spec.replicas is None else found.spec.replicas
+
+
+@dataclass(slots=True)
+class _Memory:
+    evicted: float
+    returns: int = 0
+    until: float = 0.0
+
+
+class Returns:
+    """Who was evicted and came back, of the last few thousand owners."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, _Memory] = OrderedDict()
+
+    def went(self, owner: str, now: float) -> None:
+        memory = self._owners.get(owner)
+        if memory is None or now > max(memory.until, memory.evicted) + MEMORY:
+            self._owners[owner] = _Memory(now)
+        else:
+            memory.evicted = now
+        self._owners.move_to_end(owner)
+        if len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+
+    def came_back(self, owner: str, now: float) -> float | None:
+        """A pod of an owner breaks a rule as soon as it is there; until when to wait, if we sent it there."""
+        memory = self._owners.get(owner)
+        if memory is None or now > max(memory.until, memory.evicted) + MEMORY:
+            return None
+        memory.returns += 1
+        memory.until = now + min(FIRST_PAUSE * 2.0 ** min(memory.returns - 1, 20), LONGEST_PAUSE)
+        return memory.until
+
+    def until(self, owner: str) -> float:
+        """Until when nobody of the owner goes."""
+        memory = self._owners.get(owner)
+        return memory.until if memory is not None else 0.0
+
+    def times(self, owner: str) -> int:
+        memory = self._owners.get(owner)
+        return memory.returns if memory is not None else 0
+
+    def backed_off(self, now: float) -> int:
+        return sum(memory.until > now for memory in self._owners.values())

@@ -1,0 +1,62 @@
+"""What can be said about evicting for affinity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from berth.engine.execution.eviction_ceiling import Ceiling
+from berth.engine.state.options import Options
+
+_CEILING = Ceiling()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """So many a second, and so many at once."""
+
+    qps: float
+    burst: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.qps < math.inf or self.burst < 1:
+            raise ValueError("an eviction rate must be greater than zero, and its burst at least one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionSettings:
+    """Times in seconds.
+
+    Attributes:
+        options: How the rules are read; also says which feature gates are on.
+        grace: How long pod affinity may be broken before a pod goes for it.
+        rate: Evictions in the whole cluster.
+        domain_rate: Evictions in one topology domain.
+        domain_key: The node label that says which domain a node is in.
+        max_share: Nobody is evicted from a domain while more than this share of its pods would go.
+        halt_above: So few pods are never too many, whatever their share.
+        pace_by_owner: The replacement of a pod is Ready before the next pod of its owner goes.
+        pace_timeout: After so long without it the next one goes all the same; 0 to wait for ever.
+        dry_run: Only tell what would be done.
+    """
+
+    options: Options = field(default_factory=Options)
+    grace: float = 30.0
+    rate: Rate = Rate(qps=1.0, burst=10)
+    domain_rate: Rate = Rate(qps=0.5, burst=5)
+    domain_key: str = _CEILING.domain_key
+    max_share: float = _CEILING.max_share
+    halt_above: int = _CEILING.halt_above
+    pace_by_owner: bool = True
+    pace_timeout: float = 600.0
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_share <= 1:
+            raise ValueError("the share of pods that may go must be greater than 0 and at most 1")
+        if self.grace < 0 or self.pace_timeout < 0 or self.halt_above < 0:
+            raise ValueError("times and numbers must not be negative")
+
+    @property
+    def ceiling(self) -> Ceiling:
+        return Ceiling(domain_key=self.domain_key, max_share=self.max_share, halt_above=self.halt_above)

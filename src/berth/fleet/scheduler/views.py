@@ -1,0 +1,26 @@
+"""What the fleet scheduler looks at in objects: Karmada's as placing sees them, others by their metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.kube.karmada import Binding, Cluster
+from berth.machines.contract import (
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    CLUSTERS,
+    NAMESPACES,
+    POLICIES,
+    RESOURCE_BINDINGS,
+    Resource,
+)
+from berth.machines.views import Bare, Namespace
+
+VIEWS: dict[Resource, type[Any]] = {
+    CLUSTERS: Cluster,
+    RESOURCE_BINDINGS: Binding,
+    CLUSTER_BINDINGS: Binding,
+    POLICIES: Bare,
+    CLUSTER_POLICIES: Bare,
+    NAMESPACES: Namespace,
+}

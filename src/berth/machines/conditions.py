@@ -1,0 +1,66 @@
+"""Status conditions: changed only where something changed, with their times kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from berth.kube.times import stamp
+from berth.machines.contract import RawObject
+from berth.machines.views import Condition
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+
+def raw(condition: Condition) -> RawObject:
+    fields = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "lastUpdateTime": condition.last_update_time,
+        "lastHeartbeatTime": condition.last_heartbeat_time,
+        "lastProbeTime": condition.last_probe_time,
+        "observedGeneration": condition.observed_generation,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class Conditions:
+    """The conditions of one object while its status is worked out."""
+
+    def __init__(self, given: Iterable[Condition] | None, now: float, *, updated: bool = False) -> None:
+        self._conditions = {c.type or "": raw(c) for c in given or ()}
+        self._now = stamp(now)
+        self._updated = updated  # some kinds keep a lastUpdateTime
+
+    def get(self, kind: str) -> RawObject | None:
+        return self._conditions.get(kind)
+
+    def set(self, kind: str, status: str, reason: str, message: str = "") -> None:
+        known = self._conditions.get(kind)
+        if known and known.get("status") == status and known.get("reason") == reason:
+            if known.get("message", "") != message and not self._updated:
+                self._conditions[kind] = {**known, "message": message}
+            elif known.get("message", "") != message:
+                self._conditions[kind] = {**known, "message": message, "lastUpdateTime": self._now}
+            return
+        same = known is not None and known.get("status") == status
+        entry: RawObject = {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": known["lastTransitionTime"]
+            if same and known and "lastTransitionTime" in known
+            else self._now,
+        }
+        if self._updated:
+            entry["lastUpdateTime"] = self._now
+        self._conditions[kind] = entry
+
+    def drop(self, kind: str) -> None:
+        self._conditions.pop(kind, None)
+
+    def list(self) -> list[RawObject]:
+        return list(self._conditions.values())

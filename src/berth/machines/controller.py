@@ -1,0 +1,92 @@
+"""The frame of a controller: a queue of keys, what is expected, a story, and events for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Create, Delete, Event, Key, Outcome, Resource
+from berth.machines.expectations import Expectations
+from berth.machines.queue import Queue
+from berth.machines.recorder import Recorder
+from berth.machines.story import Story
+
+
+class Machine:
+    """A controller that looks at one key at a time.
+
+    A subclass says in `handle` which keys an event concerns (`self.queue.add`) and in `sync` what
+    to do about a key.  While actions of a key are under way it is not looked at again; when one fails
+    it is looked at later.
+    """
+
+    name = ""
+    watches: tuple[Resource, ...] = ()
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self.queue: Queue[Key] = Queue()
+        self.expectations = Expectations()
+        self.story = Story()
+        self.recorder = Recorder(self.name)
+
+    def handle(self, event: Event) -> None:
+        raise NotImplementedError
+
+    def sync(self, key: Key, now: float) -> Iterable[Action]:
+        raise NotImplementedError
+
+    def due(self) -> float | None:
+        events, keys = self.recorder.due(), self.queue.due()
+        return keys if events is None else events if keys is None else min(events, keys)
+
+    def reconcile(self, now: float) -> list[Action]:
+        actions: list[Action] = []
+        for key in self.queue.take(now):
+            made = list(self.sync(key, now))
+            for action in made:
+                self.story.tell(now, key, describe(action), action.cause)
+            self.queue.started(key, len(made))
+            actions += made
+        actions += self.recorder.take(now)
+        return actions
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if action.key is Recorder.KEY:
+            self.recorder.done(action, outcome)
+            return
+        key: Any = action.key
+        if not outcome.ok:
+            self.story.tell(
+                outcome.at, key, f"failed to {describe(action)}", outcome.message or outcome.reason
+            )
+            self.failed(action, outcome)
+        # What is already gone, or already there, will show in the watch; that is no failure.
+        settled = outcome.ok or (isinstance(action, Delete) and outcome.missing)
+        wait = outcome.retry_after
+        self.queue.finished(key, ok=settled, at=outcome.at, wait=wait)
+
+    def failed(self, action: Action, outcome: Outcome) -> None:
+        """Take back what was expected of an action."""
+
+    # --- waiting for what is under way --------------------------------------------------------------
+
+    def waits(self, key: Key, owner: str | None, now: float) -> bool:
+        """Whether the watch has yet to show what was done for an owner."""
+        until = self.expectations.pending_until(owner or "", now)
+        if until is None:
+            return False
+        self.queue.add_at(key, until)
+        return True
+
+
+def describe(action: Action) -> str:
+    verb = type(action).__name__.lower()
+    kind = action.resource.kind
+    name = action.name
+    if isinstance(action, Create) and not name:
+        metadata = action.body.get("metadata", {})
+        name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
+    subresource = getattr(action, "subresource", "")
+    return f"{verb} {kind} {name}" + (f" {subresource}" if subresource else "")

@@ -1,0 +1,203 @@
+"""The engine's cluster, kept in step with what is watched; every change is noted for those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from berth.engine.state.cluster import Cluster, is_terminating, pod_name
+from berth.engine.state.cluster_events import (
+    ClusterEvent,
+    NamespaceUpdated,
+    NodeAdded,
+    NodeDeleted,
+    OwnersChanged,
+    PodAdded,
+    PodDeleted,
+    VolumesChanged,
+    node_change,
+)
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import PodClass, resizing
+from berth.engine.state.pods import NOWHERE
+from berth.kube.annotations import AnnotationError, without_annotation
+from berth.kube.objects import ObjectMeta, Pod
+from berth.machines.contract import (
+    CLAIMS,
+    DELETED,
+    NAMESPACES,
+    NODES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Event,
+    Key,
+    Resource,
+)
+
+OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
+
+
+class Mirror:
+    """Attributes:
+    cluster: The engine's view: what was watched, and what was assumed since.
+    bound: The pods that were seen on a node.
+    storage: The claims and volumes as they were last seen, as far as every object goes.
+    unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
+    """
+
+    watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *VOLUME_OBJECTS)
+
+    def __init__(self, options: Options, profiles: Mapping[str, Options]) -> None:
+        self.cluster = Cluster(options, profiles=profiles)
+        self.cluster.volumes.known = True
+        self.bound: dict[Key, Pod] = {}
+        self.storage: dict[tuple[Resource, Key], ObjectMeta] = {}
+        self.unreadable: dict[Key, str] = {}
+        self._changes: dict[object, ClusterEvent] = {}
+
+    def handle(self, event: Event) -> None:
+        resource = event.resource
+        if resource is NODES:
+            self._node(event)
+        elif resource is NAMESPACES:
+            self._namespace(event)
+        elif resource in OWNERS:
+            self._owner(event)
+        else:
+            self._volume(event)
+
+    # --- what changed -------------------------------------------------------------------------------
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._changes)
+
+    def changes(self) -> list[ClusterEvent]:
+        """What changed since the last call. Arrivals of equal pods are mentioned once."""
+        found = list(self._changes.values())
+        self._changes.clear()
+        return found
+
+    def _note(self, change: ClusterEvent) -> None:
+        # Where a pod came hardly ever matters to those it helps, that one of its kind came does.
+        same = change.pod_class if isinstance(change, PodAdded) else change
+        self._changes[type(change), same] = change
+
+    # --- pods ---------------------------------------------------------------------------------------
+
+    def put(self, key: Key, pod: Pod) -> None:
+        """A pod was seen on a node."""
+        old = self.bound.get(key)
+        self.bound[key] = pod
+        if old is not None and _same(old, pod):
+            return
+        name = pod_name(pod)
+        before = self.cluster.find_pod(name)
+        self.unreadable.pop(key, None)
+        try:
+            pod_class = self.cluster.class_of(pod)
+        except AnnotationError as error:
+            # Whatever it wanted to say, it runs there: others rely on it, or keep away.
+            self.unreadable[key] = str(error)
+            pod_class = self.cluster.class_of(without_annotation(pod))
+        node = pod.spec.node_name or ""
+        if before == (pod_class, node, is_terminating(pod)):
+            return  # it was assumed to be here
+        self._remove(name)
+        self.assume(pod, pod_class, node)
+
+    def assume(self, pod: Pod, pod_class: PodClass, node: str) -> None:
+        """Count a pod on a node, seen there or about to be."""
+        cluster = self.cluster
+        identity = cluster.identity_of(pod)
+        cluster.assume(pod_name(pod), pod_class, node, terminating=is_terminating(pod), identity=identity)
+        slot = cluster.nodes.slot_of.get(node, NOWHERE)
+        if slot != NOWHERE:
+            self._note(PodAdded(pod_class, slot))
+
+    def forget(self, key: Key, pod: Pod) -> None:
+        """A pod is no longer, or was never, on a node."""
+        self.bound.pop(key, None)
+        self.unreadable.pop(key, None)
+        self._remove(pod_name(pod))
+
+    def _remove(self, name: str) -> None:
+        before = self.cluster.find_pod(name)
+        if before is not None:
+            pod_class, node, terminating = before
+            self.cluster.remove_pod(name)
+            slot = self.cluster.nodes.slot_of.get(node, NOWHERE)
+            if slot != NOWHERE:
+                self._note(PodDeleted(pod_class, slot, terminating))
+
+    # --- everything else ----------------------------------------------------------------------------
+
+    def _node(self, event: Event) -> None:
+        cluster, name = self.cluster, event.key[1]
+        if event.change == DELETED:
+            if name in cluster.nodes.slot_of:
+                slot = cluster.nodes.slot_of[name]
+                cluster.remove_node(name)
+                self._note(NodeDeleted(slot, event.old or event.object))
+        elif event.old is None or name not in cluster.nodes.slot_of:
+            self._note(NodeAdded(cluster.add_node(event.object)))
+        else:
+            slot = cluster.nodes.slot_of[name]
+            change = node_change(slot, event.old, event.object)
+            if change is not None:
+                cluster.add_node(event.object)
+                self._note(change)
+
+    def _namespace(self, event: Event) -> None:
+        if event.change == DELETED:
+            self.cluster.remove_namespace(event.key[1])
+        elif event.old is not None and event.old.metadata.labels == event.object.metadata.labels:
+            return
+        else:
+            self.cluster.set_namespace(event.object)
+        self._note(NamespaceUpdated())
+
+    def _owner(self, event: Event) -> None:
+        kind, (namespace, name) = event.resource.kind, event.key
+        if event.change == DELETED:
+            self.cluster.remove_owner(kind, namespace, name)
+        elif event.old is not None and event.old.spec == event.object.spec:
+            return
+        else:
+            self.cluster.set_owner(event.object, kind)
+        self._note(OwnersChanged())
+
+    def _volume(self, event: Event) -> None:
+        index, gone = self.cluster.volumes, event.change == DELETED
+        namespace, name = event.key
+        if gone:
+            self.storage.pop((event.resource, event.key), None)
+        else:
+            self.storage[event.resource, event.key] = event.object.metadata
+        if event.resource is CLAIMS:
+            changed = index.remove_claim(namespace, name) if gone else index.set_claim(event.object)
+        elif event.resource is VOLUMES:
+            changed = index.remove_volume(name) if gone else index.set_volume(event.object)
+        else:
+            changed = index.remove_class(name) if gone else index.set_class(event.object)
+        if changed:
+            self.volumes_changed()
+
+    def volumes_changed(self) -> None:
+        """A volume may be available that was not, be it only that nobody waits for it any more."""
+        self._note(VolumesChanged())
+
+
+def _same(old: Pod, new: Pod) -> bool:
+    """Whether two states of a pod on a node are the same to everyone else."""
+    return (
+        old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and is_terminating(old) == is_terminating(new)
+        and resizing(old.status) == resizing(new.status)
+    )

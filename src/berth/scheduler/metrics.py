@@ -1,0 +1,147 @@
+"""What the scheduler counts, under kube-scheduler's names, so that dashboards and alerts carry over."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from berth.engine.placement.plan import Plan, time_rules
+from berth.scheduler.waiting import State, Waiting
+
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+# One placement in so many is timed rule by rule.
+SAMPLED = 64
+_MOST_ATTEMPTS = 15  # more are one value of the label
+
+
+def _doubling(first: float, count: int, factor: float = 2.0) -> tuple[float, ...]:
+    return tuple(first * factor**step for step in range(count))
+
+
+class Metrics:
+    """Written by the scheduler, read by whoever serves the registry."""
+
+    def __init__(self, timer: Callable[[], float], registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.timer = timer
+        self._placements = 0
+        profile = ("result", "profile")
+        self.attempts = self._counter(
+            "scheduler_schedule_attempts", "Attempts to place pods, by their result.", profile
+        )
+        self.attempt_seconds = self._histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "From taking a pod from the queue to its binding, or to knowing that there is no node.",
+            _doubling(0.001, 15),
+            profile,
+        )
+        self.algorithm_seconds = self._histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time to choose a node.",
+            _doubling(0.001, 15),
+        )
+        self.sli_seconds = self._histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From the time a pod could first be placed to its binding, over all attempts.",
+            _doubling(0.01, 20),
+            ("attempts",),
+        )
+        self.attempts_per_pod = self._histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts until a pod was placed.", _doubling(1, 5)
+        )
+        self.preemptions = self._counter("scheduler_preemption_attempts", "Attempts to make room.")
+        self.victims = self._histogram(
+            "scheduler_preemption_victims", "Pods evicted at once to make room.", _doubling(1, 7)
+        )
+        self.incoming = self._counter(
+            "scheduler_queue_incoming_pods",
+            "Pods put into a queue, by the queue and by what put them there.",
+            ("queue", "event"),
+        )
+        self.rule_seconds = self._histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Time a rule takes for all nodes, measured on a sample of the placements.",
+            _doubling(0.00001, 20, 1.5),
+            ("plugin", "extension_point", "status"),
+        )
+        self.step_seconds = self._histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Time of one step over all its rules, measured on a sample of the placements.",
+            _doubling(0.0001, 12),
+            ("extension_point", "status", "profile"),
+        )
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    # --- attempts -----------------------------------------------------------------------------------
+
+    def ended(self, result: str, profile: str, seconds: float) -> None:
+        self.attempts.labels(result, profile).inc()
+        self.attempt_seconds.labels(result, profile).observe(max(seconds, 0.0))
+
+    def placed(self, waiting: Waiting, now: float) -> None:
+        attempts = waiting.attempts + 1
+        label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+        self.sli_seconds.labels(label).observe(max(now - (waiting.since or now), 0.0))
+        self.attempts_per_pod.observe(attempts)
+
+    def sample(self, plan: Plan, profile: str) -> None:
+        """Time the rules of a placement, every now and then."""
+        self._placements += 1
+        if self._placements % SAMPLED != 1:
+            return
+        steps: Tally[str] = Tally()
+
+        def observe(rule: str, step: str, seconds: float) -> None:
+            steps[step] += seconds  # type: ignore[assignment]
+            self.rule_seconds.labels(rule, step, "Success").observe(seconds)
+
+        time_rules(plan, self.timer, observe)
+        for step, seconds in steps.items():
+            self.step_seconds.labels(step, "Success", profile).observe(seconds)
+
+
+class QueueCollector(Collector):
+    """Counts that the scheduler keeps anyway, read when they are asked for."""
+
+    def __init__(
+        self,
+        queues: Mapping[State, int],
+        cache: Callable[[], Mapping[str, int]],
+        unschedulable: Callable[[], Mapping[tuple[str, str], int]],
+    ) -> None:
+        self._queues = queues
+        self._cache = cache
+        self._unschedulable = unschedulable
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        pending = GaugeMetricFamily(
+            "scheduler_pending_pods", "Pods without a node, by the queue they are in.", labels=("queue",)
+        )
+        for state in (State.ACTIVE, State.BACKOFF, State.STUCK, State.GATED):
+            pending.add_metric((state.value,), self._queues.get(state, 0))
+        yield pending
+        cache = GaugeMetricFamily(
+            "scheduler_cache_size", "Nodes, pods and assumed pods the scheduler knows.", labels=("type",)
+        )
+        for kind, count in self._cache().items():
+            cache.add_metric((kind,), count)
+        yield cache
+        stuck = GaugeMetricFamily(
+            "scheduler_unschedulable_pods",
+            "Pods that found no node, by each rule that refused one.",
+            labels=("plugin", "profile"),
+        )
+        for (rule, profile), count in self._unschedulable().items():
+            stuck.add_metric((rule, profile), count)
+        yield stuck

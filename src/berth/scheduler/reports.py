@@ -1,0 +1,150 @@
+"""What people are told about a pod: its `PodScheduled` condition and its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berth.kube.objects import Pod
+from berth.kube.times import stamp
+from berth.machines.contract import PODS, STRATEGIC, Action, Key, Outcome, Patch
+from berth.machines.recorder import NORMAL, WARNING, Recorder
+from berth.scheduler.waiting import Waiting
+
+UNSCHEDULABLE, FAILED, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
+_NOTE_LENGTH = 1024  # of an event
+_LONGEST_PAUSE = 30.0
+# The cause of the writes that state why a pod has no node.
+STATEMENT = "statement"
+
+
+class Reports:
+    def __init__(self, component: str) -> None:
+        self.recorder = Recorder(component)
+
+    def scheduled(self, pod: Pod, node: str, now: float) -> None:
+        metadata = pod.metadata
+        message = f"Successfully assigned {metadata.namespace}/{metadata.name} to {node}"
+        self.recorder.record(now, PODS, pod, NORMAL, "Scheduled", message)
+
+    def preempted(self, victim: Pod, preemptor: Pod, node: str, now: float) -> None:
+        message = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+        self.recorder.record(now, PODS, victim, NORMAL, "Preempted", message)
+
+    def failed(self, pod: Pod, message: str, now: float) -> None:
+        if len(message) > _NOTE_LENGTH:
+            message = message[: _NOTE_LENGTH - 4] + " ..."
+        self.recorder.record(now, PODS, pod, WARNING, "FailedScheduling", message)
+
+
+@dataclass(slots=True)
+class _Statement:
+    """What a pod's status ought to say."""
+
+    reason: str
+    message: str
+    nominated: str | None
+    tries: int = 0
+    due: float = 0.0
+    under_way: bool = False
+
+
+class Statements:
+    """What is to be written into the status of pods that have no node, until it is there.
+
+    Nothing is written before it is asked for: a standby keeps quiet.  A write that fails is repeated
+    while it is still true.
+    """
+
+    def __init__(self, pods: Mapping[Key, Waiting]) -> None:
+        self._pods = pods
+        self._open: dict[Key, _Statement] = {}
+
+    def want(self, waiting: Waiting, reason: str, message: str, nominated: str | None = None) -> None:
+        self._open[waiting.key] = _Statement(reason, message, nominated)
+        if len(self._open) > 2 * len(self._pods) + 1024:
+            self._open = {key: found for key, found in self._open.items() if key in self._pods}
+
+    def due(self) -> float | None:
+        return min((s.due for s in self._open.values() if not s.under_way), default=None)
+
+    def take(self, now: float) -> list[Action]:
+        """The writes that are due."""
+        actions: list[Action] = []
+        for key, statement in list(self._open.items()):
+            if statement.under_way or statement.due > now:
+                continue
+            waiting = self._pods.get(key)
+            body = None if waiting is None else _difference(waiting, statement, now)
+            if waiting is None or body is None:
+                del self._open[key]
+                continue
+            statement.under_way = True
+            actions.append(_patch(waiting, statement, body))
+        return actions
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        statement: _Statement = action.key
+        key = (action.namespace, action.name)
+        if self._open.get(key) is not statement:
+            return  # something newer is to be said
+        if outcome.ok or outcome.missing:
+            del self._open[key]
+            if waiting := self._pods.get(key):
+                waiting.said = (statement.reason, statement.message, statement.nominated)
+            return
+        pause = min(2.0**statement.tries, _LONGEST_PAUSE)
+        statement.tries += 1
+        statement.due = outcome.at + max(pause, outcome.retry_after or 0.0)
+        statement.under_way = False
+
+
+def _difference(waiting: Waiting, statement: _Statement, now: float) -> dict[str, Any] | None:
+    """What has to change in the pod's status; None if nothing."""
+    status = waiting.pod.status
+    if waiting.said is not None:
+        reason, message, nominated = waiting.said
+    else:
+        reason, message = _stated(waiting.pod)
+        nominated = (status.nominated_node_name if status else None) or None
+    change: dict[str, Any] = {}
+    if (reason, message) != (statement.reason, statement.message):
+        change["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": statement.reason,
+                "message": statement.message,
+                "lastProbeTime": None,
+                "lastTransitionTime": stamp(now),
+            }
+        ]
+    if nominated != statement.nominated:
+        change["nominatedNodeName"] = statement.nominated
+    return change or None
+
+
+def _patch(waiting: Waiting, statement: _Statement, change: dict[str, Any]) -> Patch:
+    metadata = waiting.pod.metadata
+    # With the version the pod was last seen in: a pod that was bound meanwhile must not be told otherwise.
+    guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+    namespace, name = waiting.key
+    return Patch(
+        resource=PODS,
+        key=statement,
+        namespace=namespace,
+        name=name,
+        body={"metadata": guard, "status": change},
+        subresource="status",
+        form=STRATEGIC,
+        cause=STATEMENT,
+    )
+
+
+def _stated(pod: Pod) -> tuple[str, str]:
+    """What the pod's condition says already, from an earlier run."""
+    for stated in (pod.status.conditions if pod.status else None) or ():
+        if stated.type == "PodScheduled" and stated.status == "False":
+            return (stated.reason or "", stated.message or "")
+    return ("", "")

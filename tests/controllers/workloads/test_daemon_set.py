@@ -1,0 +1,208 @@
+"""DaemonSets serve every eligible node with one pod, and leave it alone where a pod cannot stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from berth.controllers.workloads.daemon_set import DaemonSetController
+from berth.machines.contract import DAEMON_SETS, NODES, PODS
+from tests.support.controller_script import Script, image_of, new_image, verbs, workload
+
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
+IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def needs(label: str) -> dict[str, Any]:
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": label, "operator": "Exists"}]}]}
+
+
+def script(nodes: int = 3, **spec: Any) -> Script:
+    world = Script(DaemonSetController)
+    for number in range(nodes):
+        world.node(f"n{number}", labels={"ssd": "yes"})
+    world.create(DAEMON_SETS, workload("agent", **spec))
+    run(world)
+    return world
+
+
+def run(world: Script) -> None:
+    """Bind every pod to the node it is pinned to, and let it run."""
+    world.settle()
+    for pod in world.all(PODS):
+        if not pod["spec"].get("nodeName"):
+            name = pod["metadata"]["name"]
+            world.change(PODS, name, {"spec": {"nodeName": pinned(pod)}})
+            world.set_ready(name)
+    world.settle()
+
+
+def pinned(pod: dict[str, Any]) -> str:
+    (term,) = pod["spec"]["affinity"]["nodeAffinity"][IGNORED]["nodeSelectorTerms"]
+    node: str = term["matchFields"][0]["values"][0]
+    return node
+
+
+def served(world: Script) -> list[str]:
+    living = [pod for pod in world.all(PODS) if "deletionTimestamp" not in pod["metadata"]]
+    return sorted(pinned(pod) for pod in living)
+
+
+def test_every_node_gets_a_pinned_pod_that_tolerates_what_daemons_tolerate() -> None:
+    """Pods are pinned by matchFields and get Kubernetes' automatic tolerations."""
+    world = script()
+    assert served(world) == ["n0", "n1", "n2"]
+    keys = {toleration["key"] for toleration in world.all(PODS)[0]["spec"]["tolerations"]}
+    assert {"node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable"} <= keys
+    status = world.get(DAEMON_SETS, "agent")["status"]
+    assert (
+        status["desiredNumberScheduled"],
+        status["numberReady"],
+        status["updatedNumberScheduled"],
+    ) == (3, 3, 3)
+
+
+def agents(variant: str) -> Script:
+    """Two nodes with a daemon that wants their label, by one kind of rule or the other."""
+    affinity = {"nodeAffinity": {EXECUTION if variant == "annotation" else variant: needs("ssd")}}
+    world = Script(DaemonSetController)
+    for number in range(2):
+        world.node(f"n{number}", labels={"ssd": "yes"})
+    body = workload("agent", pod={} if variant == "annotation" else {"affinity": affinity})
+    if variant == "annotation":
+        body["spec"]["template"]["metadata"]["annotations"] = {"berth.dev/affinity": json.dumps(affinity)}
+    world.create(DAEMON_SETS, body)
+    run(world)
+    assert served(world) == ["n0", "n1"]
+    return world
+
+
+def unlabel(world: Script, node: str) -> None:
+    world.change(NODES, node, {"metadata": {"labels": {"ssd": None}}})
+    world.settle()
+
+
+@pytest.mark.parametrize("variant", [IGNORED, EXECUTION, "annotation"])
+def test_a_node_that_stops_matching_loses_its_pod_for_good(variant: str) -> None:
+    """Either required node affinity, in the spec or in the annotation, decides which nodes are eligible."""
+    world = agents(variant)
+    unlabel(world, "n1")
+    if variant != IGNORED:
+        world.delete(PODS, next(p["metadata"]["name"] for p in world.all(PODS) if pinned(p) == "n1"))
+        world.settle()
+    assert served(world) == ["n0"]
+    gone = next(p["metadata"]["name"] for p in world.all(PODS) if "deletionTimestamp" in p["metadata"])
+    world.delete(PODS, gone, grace=0)
+    world.done.clear()
+    world.advance(600)
+    assert verbs(world.done, PODS) == [], "nothing is made again where it cannot stay"
+    world.change(NODES, "n1", {"metadata": {"labels": {"ssd": "yes"}}})
+    run(world)
+    assert served(world) == ["n0", "n1"]
+
+
+@pytest.mark.parametrize("variant", [EXECUTION, "annotation"])
+def test_a_pod_whose_own_rule_breaks_while_it_runs_is_left_to_its_eviction(variant: str) -> None:
+    """Deleting it would ask no budget, nor wait for anything; until it goes it counts as misscheduled."""
+    world = agents(variant)
+    world.done.clear()
+    unlabel(world, "n1")
+    world.advance(600)
+    assert verbs(world.done, PODS) == []
+    assert served(world) == ["n0", "n1"]
+    status = world.get(DAEMON_SETS, "agent")["status"]
+    assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (1, 1)
+
+
+def test_a_pod_that_nobody_would_evict_is_deleted() -> None:
+    """It is not placed yet, or has failed: only running pods are evicted."""
+    world = agents(EXECUTION)
+    world.node("n2", labels={"ssd": "yes"})
+    world.settle()
+    failed = next(p["metadata"]["name"] for p in world.all(PODS) if pinned(p) == "n1")
+    world.finish(failed, "Failed")
+    for node in ("n1", "n2"):
+        unlabel(world, node)
+    assert served(world) == ["n0"]
+
+
+def test_a_pod_from_before_the_rule_is_deleted() -> None:
+    """Its own rules hold, so nobody evicts it; the template has a rule now that does not."""
+    world = script(2, updateStrategy={"type": "OnDelete"})
+    unlabel(world, "n1")
+    change = {"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {EXECUTION: needs("ssd")}}}}}}
+    world.change(DAEMON_SETS, "agent", change)
+    world.settle()
+    assert served(world) == ["n0"]
+
+
+def test_the_execution_rule_stays_in_the_pod() -> None:
+    """Only the scheduling rule is replaced by the pin, so that eviction still knows the other one."""
+    world = script(1, pod={"affinity": {"nodeAffinity": {EXECUTION: needs("ssd")}}})
+    affinity = world.all(PODS)[0]["spec"]["affinity"]["nodeAffinity"]
+    assert needs("ssd") == affinity[EXECUTION]
+
+
+def test_taints_keep_daemons_away() -> None:
+    """NoSchedule keeps new pods off a node, NoExecute drives running ones away."""
+    world = script(2)
+    world.change(NODES, "n0", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
+    world.change(NODES, "n1", {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}})
+    world.settle()
+    assert served(world) == ["n0"]
+    assert world.get(DAEMON_SETS, "agent")["status"]["numberMisscheduled"] == 1
+
+
+def test_pods_that_keep_failing_are_replaced_ever_more_slowly() -> None:
+    """A node that rejects its pod does not cause a loop of create and delete."""
+    world = script(1)
+    world.done.clear()
+    for _ in range(200):
+        for pod in world.all(PODS):
+            if pod.get("status", {}).get("phase") != "Failed":
+                world.finish(pod["metadata"]["name"], "Failed")
+            if "deletionTimestamp" in pod["metadata"]:
+                world.delete(PODS, pod["metadata"]["name"], grace=0)
+        world.advance(1)
+    created = verbs(world.done, PODS).count("create")
+    assert 3 <= created <= 9
+
+
+def test_pods_that_are_evicted_again_and_again_are_replaced_ever_more_slowly() -> None:
+    """An eviction that does not go away, such as one for pod affinity, is not answered at full speed."""
+    world = script(1)
+    world.done.clear()
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    for _ in range(100):
+        for pod in world.all(PODS):
+            name = pod["metadata"]["name"]
+            world.change(PODS, name, {"status": {"conditions": [target]}})
+            world.delete(PODS, name, grace=0)
+        world.advance(1)
+    assert verbs(world.done, PODS).count("create") <= 8
+
+
+def test_a_rolling_update_replaces_one_node_at_a_time() -> None:
+    """maxUnavailable is 1 by default."""
+    world = script(3)
+    world.change(DAEMON_SETS, "agent", new_image("v2"))
+    for _ in range(3):
+        world.settle()
+        going = [p["metadata"]["name"] for p in world.all(PODS) if "deletionTimestamp" in p["metadata"]]
+        assert len(going) == 1
+        world.delete(PODS, going[0], grace=0)
+        run(world)
+    assert {"v2"} == {image_of(pod) for pod in world.all(PODS)}
+
+
+def test_on_delete_waits_for_the_user() -> None:
+    """With OnDelete only pods that somebody removes get the new revision."""
+    world = script(1, updateStrategy={"type": "OnDelete"})
+    world.change(DAEMON_SETS, "agent", new_image("v2"))
+    world.settle()
+    assert image_of(world.all(PODS)[0]) == "v1"
+    world.delete(PODS, world.names(PODS)[0], grace=0)
+    world.settle()
+    assert image_of(world.all(PODS)[0]) == "v2"

@@ -1,0 +1,136 @@
+"""Jobs count the end of every pod exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.controllers.workloads.job import JobController
+from berth.controllers.workloads.job_pods import read_indexes, spelled_indexes
+from berth.machines.contract import JOBS, PODS
+from tests.support.controller_script import Script
+
+
+def script(**spec: Any) -> Script:
+    world = Script(JobController)
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    world.create(JOBS, {"metadata": {"name": "sum"}, "spec": {"template": template, **spec}})
+    world.settle()
+    return world
+
+
+def unfinished(world: Script) -> list[str]:
+    done = ("Succeeded", "Failed")
+    return [
+        pod["metadata"]["name"]
+        for pod in world.all(PODS)
+        if pod.get("status", {}).get("phase") not in done and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def conditions(world: Script) -> dict[str, str]:
+    entries = world.get(JOBS, "sum")["status"].get("conditions") or ()
+    return {entry["type"]: entry["reason"] for entry in entries if entry["status"] == "True"}
+
+
+def test_completions_and_parallelism() -> None:
+    """No more than `parallelism` at a time, and `completions` in all."""
+    world = script(completions=5, parallelism=2)
+    most = 0
+    while names := unfinished(world):
+        most = max(most, len(names))
+        world.finish(names[0], "Succeeded")
+        world.settle()
+    status = world.get(JOBS, "sum")["status"]
+    assert (most, status["succeeded"], status["active"]) == (2, 5, 0)
+    assert {"SuccessCriteriaMet", "Complete"} == set(conditions(world))
+    assert "completionTime" in status
+    assert not any(pod["metadata"].get("finalizers") for pod in world.all(PODS))
+
+
+def test_a_finished_pod_that_is_deleted_is_neither_lost_nor_counted_twice() -> None:
+    """The finalizer keeps a pod until its end is on record."""
+    world = script(completions=3, parallelism=1)
+    world.finish(unfinished(world)[0], "Succeeded")
+    world.settle()
+    for pod in list(world.all(PODS)):
+        if pod["status"].get("phase") == "Succeeded" if "status" in pod else False:
+            world.delete(PODS, pod["metadata"]["name"])
+    world.settle()
+    while names := unfinished(world):
+        world.finish(names[0], "Succeeded")
+        world.settle()
+    assert world.get(JOBS, "sum")["status"]["succeeded"] == 3
+    assert len(world.all(PODS)) == 2
+
+
+def test_failures_are_retried_later_and_later_up_to_the_limit() -> None:
+    """backoffLimit failures are forgiven, the next one ends the Job."""
+    world = script(backoffLimit=2)
+    for _ in range(3):
+        names = unfinished(world)
+        while not names:
+            world.advance(5)
+            names = unfinished(world)
+        world.finish(names[0], "Failed")
+        world.settle()
+    assert conditions(world)["Failed"] == "BackoffLimitExceeded"
+    assert world.get(JOBS, "sum")["status"]["failed"] == 3
+
+
+def test_the_deadline_ends_a_job() -> None:
+    """activeDeadlineSeconds counts from the start; running pods are removed."""
+    world = script(activeDeadlineSeconds=60)
+    world.advance(61)
+    assert conditions(world)["FailureTarget"] == "DeadlineExceeded"
+    assert unfinished(world) == []
+
+
+def test_indexed_jobs_work_on_every_index_once() -> None:
+    """A failed index is tried again, and the status lists what is complete."""
+    world = script(completions=3, parallelism=3, completionMode="Indexed", backoffLimit=5)
+    first = {
+        pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for pod in world.all(PODS)
+    }
+    assert {"0", "1", "2"} == first
+    world.finish(unfinished(world)[1], "Failed")
+    world.advance(15)
+    for name in unfinished(world):
+        world.finish(name, "Succeeded")
+    world.settle()
+    status = world.get(JOBS, "sum")["status"]
+    assert (status["completedIndexes"], status["succeeded"], status["failed"]) == ("0-2", 3, 1)
+    assert "Complete" in conditions(world)
+
+
+def test_a_suspended_job_has_no_pods() -> None:
+    """Suspending stops the pods, resuming starts them again."""
+    world = script(suspend=True)
+    assert world.all(PODS) == []
+    world.change(JOBS, "sum", {"spec": {"suspend": False}})
+    world.settle()
+    assert len(unfinished(world)) == 1
+    world.change(JOBS, "sum", {"spec": {"suspend": True}})
+    world.settle()
+    assert unfinished(world) == []
+
+
+def test_a_finished_job_goes_when_its_time_is_over() -> None:
+    """ttlSecondsAfterFinished removes the Job itself."""
+    world = script(ttlSecondsAfterFinished=30)
+    world.finish(unfinished(world)[0], "Succeeded")
+    world.settle()
+    world.advance(29)
+    assert world.names(JOBS) == ["sum"]
+    world.advance(2)
+    assert world.names(JOBS) == []
+
+
+@pytest.mark.parametrize(
+    ("indexes", "text"), [(set(), ""), ({1}, "1"), ({1, 2}, "1,2"), ({0, 2, 3, 4}, "0,2-4")]
+)
+def test_indexes_are_spelled_as_ranges(indexes: set[int], text: str) -> None:
+    """And read back."""
+    assert text == spelled_indexes(indexes)
+    assert indexes == read_indexes(text)

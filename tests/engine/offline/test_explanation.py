@@ -1,0 +1,433 @@
+"""Explaining one pod: the sentence, the nodes, the scores, and what would help."""
+
+import numpy as np
+import pytest
+
+from berth.engine.offline.explanation import Explanation, explain
+from berth.engine.offline.lookup import find
+from berth.engine.offline.simulation import simulate
+from berth.engine.state.options import Options
+from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.objects import KubeObject, ObjectMeta
+from tests.engine.offline.test_simulation import new, workload
+from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
+from tests.support.builders import where as having
+from tests.support.snapshots import explained, simulated, snapshot, zone_node
+
+
+def sentences(explanation: Explanation) -> list[str]:
+    return [relaxation.sentence for relaxation in explanation.relaxations]
+
+
+def helps(*things: KubeObject, pod: PodBuilder, options: Options | None = None) -> list[str]:
+    """What would help a pod called p."""
+    explanation = explained("p", *things, pod.build(), options=options)
+    assert explanation.state == "DoesNotFit"
+    return sentences(explanation)
+
+
+# --- the sentence ------------------------------------------------------------------------
+
+
+def test_every_node_counts_once_by_the_first_rule_that_refuses_it() -> None:
+    """Entries are sorted as strings, and a node refused by several rules is counted for the first."""
+    small = [make_node(f"small{i}").capacity(cpu="1").labels(disk="ssd").build() for i in range(2)]
+    other = [make_node(f"other{i}").capacity(cpu="1").build() for i in range(11)]
+    pod = new("p").requests(cpu="2").node_selector(disk="ssd")
+    explanation = explained("p", *small, *other, pod.build())
+    assert (
+        explanation.message
+        == "0/13 nodes are available: 11 node(s) didn't match Pod's node affinity/selector, "
+        "2 Insufficient cpu."
+    )
+
+
+def test_two_resources_of_one_rule_count_both() -> None:
+    """One node that lacks cpu and memory appears under both reasons."""
+    pod = new("p").requests(cpu="2", memory="2Gi")
+    explanation = explained("p", make_node("n1").capacity(cpu="1", memory="1Gi").build(), pod.build())
+    assert explanation.message == "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."
+
+
+def test_named_nodes_leave_the_others_to_prefilter() -> None:
+    """Where node affinity names a node, the others were never looked at."""
+    pod = new("p").node_affinity(fields=[having("metadata.name", "In", "n1")]).requests(cpu="2")
+    nodes = [make_node(f"n{i}").capacity(cpu="1").build() for i in range(3)]
+    assert (
+        explained("p", *nodes, pod.build()).message
+        == "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
+def test_conflicting_names_are_refused_as_a_whole() -> None:
+    """Two names that exclude each other end the attempt before any node is looked at."""
+    pod = (
+        new("p")
+        .node_affinity(fields=[having("metadata.name", "In", "n1")])
+        .node_affinity(fields=[having("metadata.name", "In", "n2")], during_execution=True)
+    )
+    nodes = [make_node(f"n{i}").build() for i in range(3)]
+    assert (
+        explained("p", *nodes, pod.build()).message == "0/3 nodes are available: pod affinity terms conflict."
+    )
+
+
+# --- nodes and scores ---------------------------------------------------------------------------
+
+
+def test_every_node_has_every_failing_rule_with_its_cause() -> None:
+    """Later rules are told too, with the label, the taint or the peer that stands in the way."""
+    node = zone_node("n1", "a").taint("gpu", "yes").build()
+    running = make_pod("peer").labels(app="x").on("n1").build()
+    pod = new("p").node_selector(disk="ssd").anti_affinity_to({"app": "x"}, topology=ZONE).build()
+    (verdict,) = explained("p", node, running, pod).nodes
+    assert [
+        ("TaintToleration", ("taint gpu=yes:NoSchedule is not tolerated",)),
+        ("NodeAffinity", ("nodeSelector wants disk=ssd, the node has no label disk",)),
+        ("InterPodAffinity", (f"pod default/peer in {ZONE}=a matches app=x",)),
+    ] == [(rejection.rule, rejection.causes) for rejection in verdict.rejections]
+
+
+def test_scores_add_up_rule_by_rule() -> None:
+    """The total is the sum of weight times normalized score, and the best node comes first."""
+    nodes = [make_node("n1").build(), make_node("n2").labels(disk="ssd").build()]
+    explanation = explained("p", *nodes, new("p").prefers_nodes(weight=5, disk="ssd").build())
+    assert (explanation.state, explanation.node) == ("Fits", "n2")
+    assert [node.name for node in explanation.nodes] == ["n2", "n1"]
+    for node in explanation.nodes:
+        assert node.total == sum(score.weight * score.normalized for score in node.scores)
+
+
+def test_the_deciding_rule_is_named() -> None:
+    """For a pod that fits, the explanation says what put the best node ahead."""
+    nodes = [make_node("n1").build(), make_node("n2").labels(disk="ssd").build()]
+    explanation = explained("p", *nodes, new("p").prefers_nodes(weight=5, disk="ssd").build())
+    assert explanation.decision is not None
+    assert "mostly by NodeAffinity: +200" in explanation.decision
+
+
+def test_a_placed_pod_is_judged_at_its_turn() -> None:
+    """Pods placed after it do not take part in the verdict."""
+    node = make_node("n1").capacity(pods="1").build()
+    explanation = explained("first", node, new("first").build(), new("second").build())
+    assert (explanation.state, explanation.node) == ("Fits", "n1")
+    later = explained("second", node, new("first").build(), new("second").build())
+    assert (later.state, later.message) == ("DoesNotFit", "0/1 nodes are available: 1 Too many pods.")
+
+
+def test_a_scoring_error_is_told() -> None:
+    """An attempt that ends in an error shows the error instead of a node."""
+    pod = new("p").prefers_nodes(having("a", "Gt", "x"), weight=1).build()
+    explanation = explained("p", make_node("n1").build(), pod)
+    assert explanation.state == "SchedulerError"
+    assert explanation.message.startswith("PreScore NodeAffinity: ")
+
+
+# --- pods that run ------------------------------------------------------------------------------------
+
+
+def test_a_running_pod_whose_rules_hold() -> None:
+    """A pod is not in its own way: an exclusive pod alone on its node is fine there."""
+    pod = make_pod("p").labels(app="x").anti_affinity_to({"app": "x"}, topology=HOSTNAME).on("n1").build()
+    explanation = explained("p", zone_node("n1", "a").build(), pod)
+    assert (explanation.state, explanation.node, explanation.broken) == ("Running", "n1", ())
+
+
+def test_a_running_pod_whose_rules_broke() -> None:
+    """The rule that no longer holds is named with its cause."""
+    pod = make_pod("p").node_selector(disk="ssd").on("n1").build()
+    explanation = explained("p", make_node("n1").build(), pod)
+    assert [rejection.rule for rejection in explanation.broken] == ["NodeAffinity"]
+    assert explanation.message == "default/p runs on n1, where it would not be placed again: NodeAffinity."
+
+
+def test_a_gated_pod_shows_where_it_would_go() -> None:
+    """Gates keep the pod, but its nodes are judged all the same."""
+    explanation = explained("p", make_node("n1").build(), new("p").gated("example.com/wait").build())
+    assert (explanation.state, explanation.node) == ("SchedulingGated", None)
+    assert [node.feasible for node in explanation.nodes] == [True]
+
+
+# --- workloads -----------------------------------------------------------------------------------------
+
+
+def test_the_next_replica_of_a_satisfied_deployment() -> None:
+    """Where all replicas run, the one that would come next is explained."""
+    template = workload("Deployment", "web", 0).spec.template
+    assert template is not None
+    nodes = [make_node("n1").capacity(pods="2").build()]
+    explanation = explained("deployment/web", *nodes, workload("Deployment", "web", 0))
+    assert (explanation.state, explanation.entry.owner) == ("Fits", "Deployment/web")
+
+
+def test_an_unplaced_replica_is_preferred() -> None:
+    """Of several pending replicas the one that did not fit is explained."""
+    explanation = explained(
+        "deploy/web", make_node("n1").capacity(pods="1").build(), workload("Deployment", "web", 3)
+    )
+    assert explanation.state == "DoesNotFit"
+
+
+# --- what would help -------------------------------------------------------------------------------------
+
+
+def test_fewer_resources() -> None:
+    """The largest request that fits is found, not guessed."""
+    nodes = [make_node("n1").capacity(cpu="1500m").build(), make_node("n2").capacity(cpu="1").build()]
+    assert helps(*nodes, pod=new("p").requests(cpu="2")) == ["with 500m less cpu (at most 1500m), n1 fits"]
+
+
+def test_memory_is_spelled_for_people() -> None:
+    """Bytes are rounded to whole mebibytes and written with a suffix."""
+    node = make_node("n1").capacity(memory="3Gi").build()
+    assert helps(node, pod=new("p").requests(memory="4Gi")) == ["with 1Gi less memory (at most 3Gi), n1 fits"]
+
+
+def test_init_containers_count_in_the_request() -> None:
+    """What is too large may be an init container: the total is what has to shrink."""
+    node = make_node("n1").capacity(cpu="1").build()
+    pod = new("p").requests(cpu="100m").init_container({"cpu": "2"})
+    assert helps(node, pod=pod) == ["with 1 less cpu (at most 1), n1 fits"]
+
+
+def test_a_toleration() -> None:
+    """The taint to tolerate is named."""
+    node = make_node("n1").taint("gpu", "yes").build()
+    assert helps(node, pod=new("p")) == ["with a toleration for the taint gpu=yes:NoSchedule, n1 fits"]
+
+
+def test_a_node_selector_entry() -> None:
+    """Only the entry in the way is given up, and labelling the node is the other way."""
+    node = make_node("n1").labels(os="linux").build()
+    assert helps(node, pod=new("p").node_selector(disk="ssd", os="linux")) == [
+        "without the nodeSelector disk=ssd, n1 fits",
+        "with the label disk=ssd on n1, n1 fits",
+    ]
+
+
+def test_one_requirement_of_node_affinity() -> None:
+    """A single requirement is a smaller change than the whole node affinity."""
+    nodes = [make_node("n1").labels(cpu="new").build(), make_node("n2").build()]
+    pod = new("p").node_affinity(having("cpu", "In", "new"), having("disk", "In", "ssd"))
+    assert helps(*nodes, pod=pod) == ["without the required node affinity disk=ssd, n1 fits"]
+
+
+def test_all_of_node_affinity_if_no_part_is_enough() -> None:
+    """If every requirement is in the way, the whole node affinity is what has to go."""
+    pod = new("p").node_affinity(having("cpu", "In", "new"), having("disk", "In", "ssd"))
+    assert helps(make_node("n1").build(), pod=pod) == ["without the required node affinity, n1 fits"]
+
+
+def test_an_anti_affinity_term() -> None:
+    """The number of nodes that then fit is told: without the term on zone, three."""
+    nodes = [zone_node(f"n{i}", "a").build() for i in range(3)]
+    peer = make_pod("peer").labels(app="x").on("n0").build()
+    pod = new("p").anti_affinity_to({"app": "x"}, topology=ZONE)
+    assert helps(*nodes, peer, pod=pod) == [
+        "without the required anti-affinity to app=x on zone, 3 nodes fit"
+    ]
+
+
+def test_an_affinity_term() -> None:
+    """A peer that does not exist: the term is named."""
+    pod = new("p").affinity_to({"app": "x"}, topology=ZONE)
+    assert helps(zone_node("n1", "a").build(), pod=pod) == [
+        "without the required affinity to app=x on zone, n1 fits"
+    ]
+
+
+def test_the_anti_affinity_of_a_running_pod() -> None:
+    """The running pod that objects is named, and it is as it was afterwards."""
+    exclusive = make_pod("exclusive").anti_affinity_to(topology=HOSTNAME).on("n1").build()
+    expected = [
+        "without the required anti-affinity of pod default/exclusive to <everything> on hostname, n1 fits"
+    ]
+    assert expected == helps(zone_node("n1", "a").build(), exclusive, pod=new("p"))
+
+
+def test_a_larger_skew() -> None:
+    """The smallest skew that helps is found."""
+    nodes = [zone_node("n1", "a").build(), zone_node("n2", "b").taint("closed").build()]
+    running = [make_pod(f"r{i}").labels(app="x").on("n1").build() for i in range(4)]
+    pod = new("p").labels(app="x").spread(ZONE, app="x")
+    found = helps(*nodes, *running, pod=pod)
+    assert "with maxSkew 5 instead of 1 on zone, n1 fits" in found
+    assert "with a toleration for the taint closed:NoSchedule, n2 fits" in found
+
+
+def test_a_constraint_that_no_skew_satisfies() -> None:
+    """Without the topology label the constraint itself, or the label, has to change."""
+    nodes = [make_node("n1").build(), zone_node("n2", "a").unschedulable().build()]
+    pod = new("p").labels(app="x").spread(ZONE, app="x")
+    found = helps(*nodes, pod=pod)
+    assert f"with the label {ZONE}=a on n1, n1 fits" in found
+    assert "with n2 uncordoned, n2 fits" in found
+    assert "without the spread constraint on zone, n1 fits" in found
+
+
+def test_uncordoning() -> None:
+    """Only cordoned nodes that would then take the pod are named."""
+    nodes = [
+        make_node("n1").unschedulable().build(),
+        make_node("n2").capacity(cpu="1").unschedulable().build(),
+    ]
+    assert helps(*nodes, pod=new("p").requests(cpu="2")) == ["with n1 uncordoned, n1 fits"]
+
+
+def test_uncordoning_removes_the_taint_of_the_cordon() -> None:
+    """On live clusters a cordoned node has a taint as well; uncordoning takes both away."""
+    node = make_node("n1").unschedulable().taint("node.kubernetes.io/unschedulable").build()
+    assert helps(node, pod=new("p")) == ["with n1 uncordoned, n1 fits"]
+
+
+def test_a_host_port() -> None:
+    """A port that is taken can be given up."""
+    running = make_pod("r").host_port(80).on("n1").build()
+    assert helps(make_node("n1").build(), running, pod=new("p").host_port(80)) == [
+        "without the host port 80/TCP, n1 fits"
+    ]
+
+
+def test_room_for_one_more_pod() -> None:
+    """The pods limit belongs to the node."""
+    running = make_pod("r").on("n1").build()
+    assert helps(make_node("n1").capacity(pods="1").build(), running, pod=new("p")) == [
+        "with room for one more pod on n1, n1 fits"
+    ]
+
+
+def test_pairs_if_nothing_helps_alone() -> None:
+    """Two changes together, where each alone is not enough."""
+    node = make_node("n1").taint("gpu").capacity(cpu="1").build()
+    assert helps(node, pod=new("p").requests(cpu="2")) == [
+        "with 1 less cpu (at most 1) and with a toleration for the taint gpu:NoSchedule, n1 fits"
+    ]
+
+
+def test_a_minimal_set_if_no_pair_is_enough() -> None:
+    """Three things in the way of the only node: all three are told, and no fourth."""
+    nodes = [make_node("n1").taint("gpu").unschedulable().capacity(cpu="1").build()]
+    (sentence,) = helps(*nodes, pod=new("p").requests(cpu="2"))
+    assert [word for word in ("cpu", "gpu", "uncordoned", "label") if word in sentence] == [
+        "cpu",
+        "gpu",
+        "uncordoned",
+    ]
+
+
+def test_everything_at_once() -> None:
+    """However much is in the way, a set that is enough is found, and nothing in it is superfluous."""
+    node = zone_node("n1", "a").taint("gpu").capacity(cpu="1", memory="1Gi").build()
+    running = make_pod("r").labels(app="x").on("n1").build()
+    pod = (
+        new("p")
+        .requests(cpu="2", memory="2Gi")
+        .spread("rack", app="y")
+        .anti_affinity_to({"app": "x"}, topology=HOSTNAME)
+        .affinity_to({"app": "none"}, topology=ZONE)
+    )
+    explanation = explained("p", node, running, pod.build())
+    (relaxation,) = explanation.relaxations
+    assert {change.kind for change in relaxation.changes} == {
+        "resource-request",
+        "toleration",
+        "spread-constraint",
+        "pod-affinity-term",
+        "pod-anti-affinity-term",
+    }
+    assert relaxation.nodes == ["n1"]
+
+
+def test_terms_of_the_annotation_are_found_where_they_stand() -> None:
+    """A rule from the annotation is relaxed like any other, and its path is the annotation's."""
+    term = f'{{"labelSelector": {{"matchLabels": {{"app": "x"}}}}, "topologyKey": "{ZONE}"}}'
+    value = f'{{"podAntiAffinity": {{"requiredDuringSchedulingRequiredDuringExecution": [{term}]}}}}'
+    metadata = ObjectMeta(name="p", namespace="default", annotations={AFFINITY_ANNOTATION: value})
+    peer = make_pod("peer").labels(app="x").on("n1").build()
+    explanation = explained("p", zone_node("n1", "a").build(), peer, new("p")._meta(metadata).build())
+    (relaxation,) = explanation.relaxations
+    assert [
+        f"metadata.annotations[{AFFINITY_ANNOTATION}].podAntiAffinity.requiredDuringSchedulingRequiredDuringExecution[0]"
+    ] == [change.path for change in relaxation.changes]
+
+
+def test_node_requirements_of_the_annotation_are_found_where_they_stand() -> None:
+    """Also beside those of the spec, with which they are joined."""
+    rule = "requiredDuringSchedulingRequiredDuringExecution"
+    expression = '{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}'
+    value = f'{{"nodeAffinity": {{"{rule}": {{"nodeSelectorTerms": [{expression}]}}}}}}'
+    metadata = ObjectMeta(name="p", namespace="default", annotations={AFFINITY_ANNOTATION: value})
+    pod = new("p").node_affinity(gpu="yes", during_execution=True)._meta(metadata).build()
+    node = make_node("n1").labels(gpu="yes").build()
+    (relaxation, *_) = explained("p", node, pod).relaxations
+    assert [change.path for change in relaxation.changes] == [
+        f"metadata.annotations[{AFFINITY_ANNOTATION}].nodeAffinity.{rule}.nodeSelectorTerms[0].matchExpressions[0]"
+    ]
+
+
+def test_a_peers_term_in_its_annotation_is_found_where_it_stands() -> None:
+    """Even if the spec has others of its kind before it."""
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = f'{{"labelSelector": {{"matchLabels": {{"app": "p"}}}}, "topologyKey": "{HOSTNAME}"}}'
+    value = f'{{"podAntiAffinity": {{"{rule}": [{term}]}}}}'
+    metadata = ObjectMeta(name="peer", namespace="default", annotations={AFFINITY_ANNOTATION: value})
+    peer = make_pod("peer").anti_affinity_to(app="other", topology=HOSTNAME).on("n1")._meta(metadata).build()
+    found = explained("p", zone_node("n1", "a").build(), peer, new("p").labels(app="p").build())
+    paths = [change.path for relaxation in found.relaxations for change in relaxation.changes]
+    assert paths == [f"metadata.annotations[{AFFINITY_ANNOTATION}].podAntiAffinity.{rule}[0]"]
+
+
+def test_a_daemon_keeps_its_node() -> None:
+    """For a pod of a DaemonSet going elsewhere is no way out."""
+    agent = workload("DaemonSet", "agent", None, make_pod("agent").requests(cpu="2"))
+    nodes = [make_node("big").build(), make_node("small").capacity(cpu="1").build()]
+    assert sentences(explained("agent-small", *nodes, agent)) == ["with 1 less cpu (at most 1), small fits"]
+
+
+def test_a_daemon_that_needs_two_changes() -> None:
+    """Leaving its node would be the one change that helps, but it is not a change for a daemon."""
+    agent = workload("DaemonSet", "agent", None, make_pod("agent").requests(cpu="2", memory="2Gi"))
+    nodes = [make_node("big").build(), make_node("small").capacity(cpu="1", memory="1Gi").build()]
+    found = sentences(explained("agent-small", *nodes, agent))
+    assert found == ["with 1 less cpu (at most 1) and with 1Gi less memory (at most 1Gi), small fits"]
+
+
+def test_running_pods_are_judged_beside_running_pods() -> None:
+    """Pods that only the simulation placed do not break a running pod's rules."""
+    node = zone_node("n1", "a").build()
+    running = make_pod("p").labels(app="x").spread(HOSTNAME, app="x").on("n1").build()
+    other = zone_node("n2", "b").unschedulable().build()
+    late = [new(f"late{i}").labels(app="x").build() for i in range(3)]
+    assert explained("p", node, other, running, *late).broken == ()
+
+
+def test_a_seeded_placement_is_the_one_explained() -> None:
+    """Where a seed chose among equal nodes, the explanation is about the node that was taken."""
+    taken = snapshot(*(make_node(f"n{i}").build() for i in range(9)), new("p").build())
+    simulation = simulate(taken, rng=np.random.default_rng(3))
+    (placement,) = simulation.placements
+    assert explain(simulation, placement.entry).node == placement.node != "n0"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        new("p").requests(cpu="2000"),
+        new("p").labels(app="x").spread(ZONE, app="x").node_selector(disk="ssd"),
+        new("p").anti_affinity_to(topology=HOSTNAME).affinity_to({"app": "none"}, topology=ZONE),
+    ],
+    ids=["resources", "spread", "affinity"],
+)
+def test_trying_changes_leaves_the_cluster_as_it_was(pod: PodBuilder) -> None:
+    """Explaining twice gives the same answer: every change that was tried is taken back."""
+    things: list[KubeObject] = [
+        zone_node("n1", "a").taint("gpu").build(),
+        zone_node("n2", "b").unschedulable().build(),
+        make_pod("r1").labels(app="x").anti_affinity_to({"app": "y"}, topology=ZONE).on("n1").build(),
+        make_pod("r2").labels(app="x").anti_affinity_to(topology=HOSTNAME).on("n2").build(),
+    ]
+    simulation = simulated(*things, pod.build())
+    entry = find(simulation, "p", None)
+    first, second = explain(simulation, entry), explain(simulation, entry)
+    assert (first.message, first.nodes, sentences(first)) == (second.message, second.nodes, sentences(second))
+    assert first.relaxations

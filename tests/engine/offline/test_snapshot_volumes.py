@@ -1,0 +1,112 @@
+from msgspec.structs import replace
+
+from berth.kube.objects import ObjectMeta, Pod, StorageClass
+from tests.support.builders import PodBuilder, make_pod
+from tests.support.snapshots import explained, simulated, where, zone_node
+from tests.support.storage import make_claim, make_class, make_volume
+
+A, B = zone_node("a", "1").labels(zone="1").build(), zone_node("b", "2").labels(zone="2").build()
+ON_B = {"zone": "2"}
+
+
+def written(pod: PodBuilder) -> Pod:
+    """A pod that no API server has seen."""
+    built = pod.build()
+    return replace(built, metadata=replace(built.metadata, uid=None))
+
+
+def default_class(storage_class: StorageClass) -> StorageClass:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    return replace(
+        storage_class, metadata=ObjectMeta(name=storage_class.metadata.name, annotations=annotations)
+    )
+
+
+def test_pods_with_claims_are_placed_if_there_is_no_storage_object_at_all() -> None:
+    """People simulate partial dumps."""
+    assert where(simulated(A, make_pod("p").mounts("data").build())) == {"p": "a"}
+
+
+def test_a_missing_claim_counts_once_there_is_one_storage_object() -> None:
+    result = simulated(A, make_class("csi"), make_pod("p").mounts("data").build())
+
+    (unplaced,) = result.unplaced
+    assert unplaced.message == '0/1 nodes are available: persistentvolumeclaim "data" not found.'
+
+
+def test_bound_volumes_draw_pods_to_their_nodes() -> None:
+    claim, volume = make_claim("data", volume="pv"), make_volume("pv", on=ON_B, claim="data")
+
+    assert where(simulated(A, B, claim, volume, make_pod("p").mounts("data").build())) == {"p": "b"}
+
+
+def test_each_volume_is_given_to_one_claim() -> None:
+    """The second pod finds the only volume promised to the first."""
+    claims = make_claim("data-0"), make_claim("data-1")
+    pods = [make_pod(f"p{i}").mounts(f"data-{i}").build() for i in range(2)]
+    result = simulated(A, B, make_class("local"), *claims, make_volume("pv", on=ON_B), *pods)
+
+    assert where(result) == {"p0": "b"}
+    assert [unplaced.entry.name for unplaced in result.unplaced] == ["p1"]
+
+
+def test_a_claim_is_made_where_its_first_pod_goes() -> None:
+    """Pods that share it follow, however much better the other node looks."""
+    pods = [make_pod(f"p{i}").labels(app="x").mounts("data").build() for i in range(3)]
+    result = simulated(A, B, make_class("csi", "csi.example.com"), make_claim("data", "csi"), *pods)
+
+    assert len(set(where(result).values())) == 1
+    assert len(result.placements) == 3
+
+
+def test_explaining_a_pod_goes_back_to_before_its_volume_was_promised() -> None:
+    claims = make_claim("data-0"), make_claim("data-1")
+    pods = [make_pod(f"p{i}").mounts(f"data-{i}").build() for i in range(2)]
+    found = explained("p0", A, B, make_class("local"), *claims, make_volume("pv", on=ON_B), *pods)
+
+    assert found.node == "b"
+    assert [node.name for node in found.nodes if node.feasible] == ["b"]
+
+
+def test_a_volume_written_by_hand_is_available() -> None:
+    claim, volume = make_claim("data", uid=None), make_volume("pv", on=ON_B, phase=None)
+
+    assert where(
+        simulated(A, B, make_class("local"), claim, volume, written(make_pod("p").mounts("data")))
+    ) == {"p": "b"}
+
+
+def test_a_claim_written_by_hand_is_bound_by_the_time_its_pod_is_placed() -> None:
+    """No controller has seen it, so that it is unbound says nothing; volumes that are there count."""
+    claim, pod = make_claim("data", "fast", uid=None), written(make_pod("p").mounts("data"))
+    immediate = make_class("fast", "csi.example.com", immediate=True)
+    no_provisioner = make_class("fast", immediate=True)
+    volume = make_volume("pv", "fast", on=ON_B, phase=None)
+
+    assert where(simulated(A, claim, pod)) == {"p": "a"}
+    assert where(simulated(A, claim, immediate, pod)) == {"p": "a"}
+    assert where(simulated(A, B, claim, no_provisioner, volume, pod)) == {"p": "b"}
+    assert where(simulated(A, claim, no_provisioner, pod)) == {}
+
+
+def test_a_claim_written_by_hand_gets_the_default_class() -> None:
+    storage_class = default_class(make_class("csi", "csi.example.com", zones=["2"]))
+    pod = written(make_pod("p").mounts("data"))
+
+    assert where(simulated(A, B, storage_class, make_claim("data", None, uid=None), pod)) == {"p": "b"}
+
+
+def test_a_claim_that_a_server_knows_is_taken_as_it_is() -> None:
+    immediate = make_class("fast", "csi.example.com", immediate=True)
+    result = simulated(A, make_claim("data", "fast"), immediate, make_pod("p").mounts("data").build())
+
+    (unplaced,) = result.unplaced
+    assert "pod has unbound immediate PersistentVolumeClaims" in unplaced.message
+
+
+def test_the_claims_of_ephemeral_volumes_are_made() -> None:
+    """Each pod has its own, and a class that allows one zone decides."""
+    storage_class = make_class("csi", "csi.example.com", zones=["2"])
+    pods = [written(make_pod(f"p{i}").ephemeral_volume("scratch", "csi")) for i in range(2)]
+
+    assert where(simulated(A, B, storage_class, *pods)) == {"p0": "b", "p1": "b"}

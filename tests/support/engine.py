@@ -1,0 +1,119 @@
+"""The engine under test, driven with the same plain clusters and changes as the reference."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from berth.engine.offline.cases import describe
+from berth.engine.placement.evaluation import Evaluation, evaluate
+from berth.engine.placement.plan import Plan, SchedulingError, plan_for
+from berth.engine.state.cluster import Cluster as EngineCluster
+from berth.engine.state.cluster import is_finished
+from berth.engine.state.options import DEFAULT_WEIGHTS, Options, ScoringStrategy
+from berth.kube.defaults import created, default_namespace, default_node
+from berth.kube.objects import Node, Pod
+from tests.reference import Args
+from tests.support import changes
+from tests.support.changes import Change
+from tests.support.cluster import Cluster, key_of
+
+
+def options_of(args: Args) -> Options:
+    weights = {k: v for k, v in DEFAULT_WEIGHTS.items() if args.image_locality or k != "ImageLocality"}
+    return Options(
+        hard_pod_affinity_weight=args.hard_pod_affinity_weight,
+        ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
+        added_affinity=args.added_affinity,
+        default_constraints=args.default_constraints,
+        defaulting_type="System" if args.defaulting_type == "System" else "List",
+        daemon_namespaces=frozenset(args.daemon_namespaces),
+        exact_namespace_selectors=args.exact_namespace_selectors,
+        weights=weights,
+        not_filtering=frozenset(args.not_filtering),
+        fit_strategy=cast("ScoringStrategy", args.fit_strategy),
+        fit_shape=args.fit_shape,
+        fit_resources=dict(args.fit_resources),
+        ignored_resources=frozenset(args.ignored_resources),
+        ignored_resource_groups=frozenset(args.ignored_resource_groups),
+        balanced_resources=args.balanced_resources,
+    )
+
+
+def engine_of(cluster: Cluster) -> EngineCluster:
+    engine = EngineCluster(options_of(cluster.args), expected_nodes=1)
+    for namespace in cluster.namespaces:
+        engine.set_namespace(default_namespace(namespace))
+    for service in cluster.services:
+        engine.set_owner(service)
+    for controller in cluster.replication_controllers:
+        engine.set_owner(controller)
+    for replica_set in cluster.replica_sets:
+        engine.set_owner(replica_set, "ReplicaSet")
+    for stateful_set in cluster.stateful_sets:
+        engine.set_owner(stateful_set, "StatefulSet")
+    for node in cluster.nodes:
+        engine.add_node(default_node(node))
+    for pod in cluster.pods:
+        if not is_finished(pod):
+            engine.add_pod(created(pod))
+    return engine
+
+
+def follow(engine: EngineCluster, before: Cluster, change: Change) -> Cluster:
+    """Apply a change to the engine the way a watcher would; returns the cluster afterwards."""
+    after = changes.apply(before, change)
+    match change:
+        case changes.AddNode() | changes.RelabelNode() | changes.TaintNode() | changes.ResizeNode():
+            _update_nodes(engine, before, after)
+        case changes.RemoveNode(name):
+            engine.remove_node(name)
+        case changes.RelabelNamespace():
+            for namespace in after.namespaces:
+                engine.set_namespace(default_namespace(namespace))
+        case _:
+            _update_pods(engine, before, after)
+    return after
+
+
+def _update_nodes(engine: EngineCluster, before: Cluster, after: Cluster) -> None:
+    known: dict[str | None, Node] = {n.metadata.name: n for n in before.nodes}
+    for node in after.nodes:
+        if known.get(node.metadata.name) != node:
+            engine.add_node(default_node(node))
+
+
+def _update_pods(engine: EngineCluster, before: Cluster, after: Cluster) -> None:
+    old = {key_of(p): p for p in before.pods if not is_finished(p)}
+    new = {key_of(p): p for p in after.pods if not is_finished(p)}
+    for key in old.keys() - new.keys():
+        engine.remove_pod(key)
+    for key, pod in new.items():
+        if old.get(key) != pod:
+            engine.add_pod(created(pod))
+
+
+def plan_of(engine: EngineCluster, pod: Pod) -> Plan:
+    return plan_for(engine, engine.class_of(created(pod), pinned=True))
+
+
+def verdict_of(engine: EngineCluster, pod: Pod) -> dict[str, Any]:
+    """Everything the engine says about a pod, in the form of the recorded decisions."""
+    return {"validation": [], **describe(engine, evaluate(plan_of(engine, pod)))}
+
+
+def chosen_by(engine: EngineCluster, pod: Pod) -> str | None:
+    """The node the fast path takes."""
+    try:
+        slot = plan_of(engine, pod).choose()
+    except SchedulingError:
+        return None
+    return None if slot is None else engine.nodes.names[slot]
+
+
+def fast_totals(plan: Plan, verdict: Evaluation) -> list[int]:
+    """The totals of the feasible nodes by the fast path; refused nodes must be refused there, too."""
+    blocked = plan.blocked()
+    feasible = set(np.flatnonzero(blocked == 0).tolist())
+    assert feasible == set(verdict.feasible.tolist())
+    totals: list[int] = plan.totals(blocked)[verdict.feasible].tolist()
+    return totals

@@ -1,0 +1,47 @@
+"""A consumer that believes what it is told, and can tell whether it was told well."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from berth.machines.contract import ADDED, DELETED, MODIFIED, Event
+
+
+class Listener:
+    """Attributes:
+    told: Every event as (change, name, uid).
+    world: What the objects must be by what was told: uid and version by name.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, str]] = []
+        self.world: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, event: Event) -> None:
+        name, metadata = event.key[1], event.object.metadata
+        self.told.append((event.change, name, metadata.uid))
+        known = self.world.get(name)
+        if event.change == ADDED:
+            assert known is None, f"{name} was there already"
+            assert event.old is None
+        else:
+            assert known is not None, f"{name} was not there"
+            assert known == (event.old.metadata.uid, event.old.metadata.resource_version)
+            assert known[0] == metadata.uid, f"{name} is another one"
+        if event.change == DELETED:
+            del self.world[name]
+            return
+        if known is not None:
+            assert int(known[1]) < int(metadata.resource_version), f"{name} went back"
+        self.world[name] = (metadata.uid, metadata.resource_version)
+
+    def check(self) -> None:
+        """Every uid came once, then changed, then went once, if at all."""
+        stories: dict[str, list[str]] = defaultdict(list)
+        for change, _, uid in self.told:
+            stories[uid].append(change)
+        for story in stories.values():
+            assert story[0] == ADDED
+            assert set(story[1:-1]) <= {MODIFIED}
+            assert story[-1] in (ADDED, MODIFIED, DELETED)
+            assert story.count(ADDED) == 1

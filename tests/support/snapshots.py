@@ -1,0 +1,45 @@
+"""Objects from the builders as the manifests the tools take in."""
+
+import msgspec
+
+from berth.engine.offline.explanation import Explanation, explain
+from berth.engine.offline.lookup import find
+from berth.engine.offline.simulation import Simulation, simulate
+from berth.engine.offline.snapshot import Snapshot, read
+from berth.engine.state.options import Options
+from berth.kube.kinds import is_cluster_scoped
+from berth.kube.manifests import Manifest, Source
+from berth.kube.objects import KubeObject
+from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, make_node
+
+
+def manifest(thing: KubeObject) -> Manifest:
+    """As if the object stood alone in a file."""
+    kind = getattr(thing, "kind", None) or type(thing).__name__
+    namespace = None if is_cluster_scoped(kind) else thing.metadata.namespace or "default"
+    raw = msgspec.to_builtins(thing)
+    return Manifest(
+        kind, thing.api_version or "v1", namespace, thing.metadata.name or "", Source("test.yaml"), thing, raw
+    )
+
+
+def snapshot(*things: KubeObject, options: Options | None = None) -> Snapshot:
+    return read([manifest(thing) for thing in things], options)
+
+
+def simulated(*things: KubeObject, options: Options | None = None) -> Simulation:
+    return simulate(snapshot(*things, options=options))
+
+
+def explained(name: str, *things: KubeObject, options: Options | None = None) -> Explanation:
+    simulation = simulated(*things, options=options)
+    return explain(simulation, find(simulation, name, None))
+
+
+def where(simulation: Simulation) -> dict[str, str]:
+    """Pod name -> node."""
+    return {placement.entry.name: placement.node for placement in simulation.placements}
+
+
+def zone_node(name: str, zone: str) -> NodeBuilder:
+    return make_node(name).labels({HOSTNAME: name, ZONE: zone})

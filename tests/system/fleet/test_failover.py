@@ -1,0 +1,86 @@
+"""What happens to placed workloads when a cluster fails or nothing fits any more."""
+
+from __future__ import annotations
+
+from tests.fleet.builders import BindingBuilder, make_binding
+from tests.system.fleet.process import StartFleet
+from tests.system.fleet.world import FleetWorld
+
+GROUP = "karmada.io/group=payments"
+
+
+def single(name: str) -> BindingBuilder:
+    return make_binding(name).spread("cluster", 1, 1)
+
+
+def test_a_duplicate_whose_cluster_fails_does_not_join_the_other(placed: FleetWorld) -> None:
+    """It goes to a third cluster; nobody comes in where it is still being evicted from."""
+    world = placed
+    world.clusters("m1", "m2", "m3")
+    for name in "ab":
+        world.detected(single(name).anti_group(GROUP), {})
+    (left,), stays = world.landed("a", "b")
+    world.evict("a", left)
+    world.until(lambda: world.places("a") - {left}, "a moved on")
+    assert world.places("a") == {"m1", "m2", "m3"} - {left} - stays
+    world.detected(single("c").anti_group(GROUP), {})
+    assert "a-deployment" in world.refused("c")
+    world.evicted("a")
+    assert world.landed("c") == [{left}]
+    assert world.places("b") == stays
+
+
+def test_without_a_third_cluster_it_waits(placed: FleetWorld) -> None:
+    """The other never shares its cluster, and one that comes later takes the waiting one up."""
+    world = placed
+    world.clusters("m1", "m2")
+    for name in "ab":
+        world.detected(single(name).anti_group(GROUP), {})
+    (left,), stays = world.landed("a", "b")
+    world.evict("a", left)
+    assert "b-deployment" in world.refused("a")
+    assert world.places("a") == set()
+    world.clusters("m3")
+    assert world.landed("a") == [{"m3"}]
+    assert world.places("b") == stays
+
+
+def test_an_affinity_group_moves_together(placed: FleetWorld) -> None:
+    """One member is evicted; the rest leave gracefully for its new place, instead of a deadlock."""
+    world = placed
+    world.clusters("m1", "m2", "m3")
+    names = ("a", "b", "c")
+    for name in names:
+        world.detected(single(name).group(GROUP), {})
+    places = world.landed(*names)
+    (left,) = places[0]
+    assert places == [{left}] * 3
+    world.evict("a", left)
+    world.until(lambda: all(world.places(name) - {left} for name in names), "the group moved")
+    assert len({frozenset(world.places(name)) for name in names}) == 1
+    for name in ("b", "c"):
+        (task,) = world.binding(name)["spec"]["gracefulEvictionTasks"]
+        assert (task["fromCluster"], task["producer"]) == (left, "BerthFleet")
+
+
+def test_what_fits_nowhere_keeps_its_clusters(placed: FleetWorld) -> None:
+    """The condition says why; Karmada's scheduler would take the workload away."""
+    world = placed
+    world.clusters("m1", "m2")
+    world.detected(single("a"), {})
+    places = world.landed("a")
+    world.edit("a", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["no-such"]}}}})
+    world.refused("a")
+    assert [world.places("a")] == places
+    assert world.condition("a")["reason"] == "NoClusterFit"
+
+
+def test_karmadas_way_takes_them(world: FleetWorld, start: StartFleet) -> None:
+    """With --karmada-compat a binding that fits nowhere loses its clusters."""
+    world.clusters("m1")
+    with start("--karmada-compat"):
+        world.detected(single("a"), {}, policy="p")
+        world.landed("a")
+        world.edit("a", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["no-such"]}}}})
+        world.refused("a")
+        assert world.places("a") == set()

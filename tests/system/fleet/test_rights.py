@@ -1,0 +1,92 @@
+"""What `deploy/` grants `berth fleet` is enough, to the authorizer of a real API server."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.rendered import KUSTOMIZE, kustomized
+from tests.fleet.builders import BindingBuilder, make_binding
+from tests.support.control_plane import free_port
+from tests.system.eviction.process import metrics
+from tests.system.eviction.test_rights import Guarded, credentials, deploy, flags_of
+from tests.system.fleet.definitions import prepare
+from tests.system.fleet.process import fleet
+from tests.system.fleet.world import FLINK, GROUP, JOB, FleetWorld
+from tests.system.scheduler.backends import assets_folder
+from tests.system.scheduler.conftest import REAL
+from tests.system.scheduler.process import NAME
+
+pytestmark = pytest.mark.skipif(not REAL, reason="only a real API server has an authorizer")
+
+ACCOUNT = "berth-fleet"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Guarded]:
+    assets = assets_folder()
+    assert assets is not None
+    with tempfile.TemporaryDirectory(prefix="berth-", ignore_cleanup_errors=True) as folder:
+        backend = Guarded(Path(folder), assets)
+        try:
+            backend.start()
+            prepare(backend)
+            yield backend
+        finally:
+            backend.stop()
+
+
+def single(name: str, kind: tuple[str, str] = ("apps/v1", "Deployment")) -> BindingBuilder:
+    return make_binding(name, kind=kind[1], api_version=kind[0]).spread("cluster", 1, 1)
+
+
+def use_everything(world: FleetWorld) -> None:
+    """Placing, claiming, failing, following, and labels that only workloads have."""
+    world.clusters("m1", "m2")
+    near, apart = ({rule: {"groupByLabelKey": GROUP}} for rule in ("affinity", "antiAffinity"))
+    for name in ("vision-0", "vision-1"):
+        world.detected(single(name, JOB).placement(workloadAffinity=near), {GROUP: "vision"})
+    shards = world.landed("vision-0", "vision-1", kind="Job")
+    assert shards[0] == shards[1]
+    for name in "abc":
+        world.detected(single(name).placement(workloadAffinity=apart), {GROUP: "payments"})
+    world.until(lambda: sum(map(bool, map(world.places, "abc"))) == 2, "two of three are placed")
+    (last,) = [name for name in "abc" if not world.places(name)]
+    world.refused(last)
+    world.delete(next(name for name in "abc" if name != last))
+    world.landed(last)
+
+
+def test_nothing_is_forbidden_that_it_does(guarded: Guarded, tmp_path: Path) -> None:
+    """Whoever may sees the metrics; a kind that it may not list is said once, and left alone."""
+    world, port = FleetWorld(guarded, "rights", NAME), free_port()
+    deploy(world, kustomized(KUSTOMIZE / "fleet-karmada"))
+    flags = flags_of(kustomized(KUSTOMIZE / "fleet"), "--secure-port", "--kubeconfig")
+    with fleet(
+        credentials(world, ACCOUNT, tmp_path), tmp_path, *flags, f"--secure-port={port}", leader_elect=True
+    ) as process:
+        use_everything(world)
+        assert "karmada_scheduler_schedule_attempts_total" in metrics(port, guarded.prepared.token)
+        assert {answer for answer in guarded.answers(ACCOUNT) if answer[0] in (401, 403)} == set()
+        assert "forbidden" not in process.log
+        world.detected(single("flink", FLINK), {})
+        world.landed("flink", kind=FLINK[1])
+        assert process.log.count("Workloads are not watched") == 1
+        assert process.alive
+    answers = guarded.answers(ACCOUNT)
+    assert {answer[1:] for answer in answers if answer[0] in (401, 403)} == {("list", "flinkdeployments")}
+    assert {
+        "patch resourcebindings",
+        "patch resourcebindings/status",
+        "create leases",
+        "update leases",
+        "create events",
+        "list deployments",
+        "watch jobs",
+        "create tokenreviews",
+        "create subjectaccessreviews",
+    } <= {f"{verb} {resource}" for code, verb, resource in answers if code < 300}
+    world.clear()

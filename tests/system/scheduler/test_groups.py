@@ -1,0 +1,177 @@
+"""Groups start together or not at all, whichever API says who belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.builders import ZONE, PodBuilder, make_node, make_pod
+from tests.system.scheduler.process import Start
+from tests.system.scheduler.world import CUSTOM_RESOURCES, SCHEDULING, World, zoned
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+_GROUP = "scheduling.x-k8s.io"
+
+
+class Native:
+    """PodGroup of scheduling.k8s.io, which pods name in their spec."""
+
+    def prepare(self, world: World) -> None:
+        del world
+
+    def group(self, world: World, name: str, minimum: int) -> None:
+        spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+        path = world.path("podgroups", prefix=f"{SCHEDULING}/v1alpha2")
+        world.make(path, {"metadata": {"name": name}, "spec": spec})
+
+    def member(self, world: World, group: str, builder: PodBuilder) -> None:
+        world.pod(builder, schedulingGroup={"podGroupName": group})
+
+
+class Labelled:
+    """PodGroup of scheduling.x-k8s.io, a custom resource, which pods name in a label."""
+
+    def prepare(self, world: World) -> None:
+        names = {
+            "plural": "podgroups",
+            "singular": "podgroup",
+            "kind": "PodGroup",
+            "listKind": "PodGroupList",
+        }
+        spec = {"type": "object", "properties": {"minMember": {"type": "integer"}}}
+        schema = {"type": "object", "properties": {"spec": spec}}
+        version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        body = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"podgroups.{_GROUP}"},
+            "spec": {"group": _GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+        }
+        world.make(CUSTOM_RESOURCES, body)
+        path = world.path("podgroups", prefix=f"/apis/{_GROUP}/v1alpha1")
+        world.until(lambda: world.client.get(path).status == 200, "the custom resource is served")
+
+    def group(self, world: World, name: str, minimum: int) -> None:
+        path = world.path("podgroups", prefix=f"/apis/{_GROUP}/v1alpha1")
+        body = {"apiVersion": f"{_GROUP}/v1alpha1", "kind": "PodGroup"}
+        world.make(path, {**body, "metadata": {"name": name}, "spec": {"minMember": minimum}})
+
+    def member(self, world: World, group: str, builder: PodBuilder) -> None:
+        world.pod(builder.labels({LABEL: group}))
+
+
+Kind = Native | Labelled
+both_kinds = pytest.mark.parametrize("kind", [Native(), Labelled()], ids=["native", "labelled"])
+
+
+@contextmanager
+def scheduling(world: World, start: Start, kind: Kind) -> Iterator[None]:
+    kind.prepare(world)
+    with start():
+        yield
+
+
+def members(
+    world: World, kind: Kind, group: str, count: int, *, first: int = 0, together: bool = False
+) -> list[str]:
+    """Pods of one core each; together they want to be in one zone, and rather on fast nodes."""
+    names = [f"{group}-{number}" for number in range(first, first + count)]
+    for name in names:
+        pod = make_pod(name).labels(app=group).requests(cpu="1")
+        if together:
+            pod = pod.affinity_to(app=group, topology=ZONE).prefers_nodes(weight=100, fast="yes")
+        kind.member(world, group, pod)
+    return names
+
+
+@both_kinds
+def test_a_group_that_fits_starts(world: World, start: Start, kind: Kind) -> None:
+    """All members get a node."""
+    world.nodes(*(make_node(name).capacity(cpu="2") for name in ("n1", "n2")))
+    with scheduling(world, start, kind):
+        kind.group(world, "train", 3)
+        names = members(world, kind, "train", 3)
+
+        assert set(world.placed(*names)) == set(names)
+
+
+@both_kinds
+def test_a_group_waits_for_its_members(world: World, start: Start, kind: Kind) -> None:
+    """Two of three are no group, however much room there is."""
+    world.nodes(make_node("n1"))
+    with scheduling(world, start, kind):
+        kind.group(world, "train", 3)
+        early = members(world, kind, "train", 2)
+        world.passed_over(*early)
+        late = members(world, kind, "train", 1, first=2)
+
+        assert set(world.placed(*early, *late).values()) == {"n1"}
+
+
+@both_kinds
+def test_a_group_that_cannot_fit_holds_nothing(world: World, start: Start, kind: Kind) -> None:
+    """Not one member is placed, others use the room, and the group starts when there is enough."""
+    world.nodes(make_node("n1").capacity(cpu="2"))
+    with scheduling(world, start, kind):
+        kind.group(world, "train", 3)
+        names = members(world, kind, "train", 3)
+        world.passed_over(*names)
+        world.pod(make_pod("single").requests(cpu="2"))
+        assert world.bound("single") == "n1"
+        world.nodes(make_node("n2").capacity(cpu="2"))
+        world.passed_over(*names)
+        world.nodes(make_node("n3").capacity(cpu="2"))
+
+        assert sorted(world.placed(*names).values()) in (["n2", "n2", "n3"], ["n2", "n3", "n3"])
+
+
+@both_kinds
+def test_two_groups_do_not_block_each_other(world: World, start: Start, kind: Kind) -> None:
+    """There is room for one of them: one starts, the other waits as a whole and follows."""
+    world.nodes(make_node("n1").capacity(cpu="3"))
+    with scheduling(world, start, kind):
+        kind.group(world, "red", 2)
+        kind.group(world, "blue", 2)
+        for number in range(2):
+            members(world, kind, "red", 1, first=number)
+            members(world, kind, "blue", 1, first=number)
+        groups = {group: [f"{group}-0", f"{group}-1"] for group in ("red", "blue")}
+
+        def started() -> list[str]:
+            return [group for group, names in groups.items() if all(map(world.node_of, names))]
+
+        (first,) = world.until(started, "one group has started")
+        (second,) = groups.keys() - {first}
+        world.passed_over(*groups[second])
+        for name in groups[first]:
+            world.delete_pod(name)
+
+        assert set(world.placed(*groups[second]).values()) == {"n1"}
+
+
+@both_kinds
+def test_a_group_that_keeps_to_itself_starts_in_one_zone(world: World, start: Start, kind: Kind) -> None:
+    """The first member must not choose a zone in which the others find no room."""
+    world.nodes(zoned("n1", "a").capacity(cpu="2").labels(fast="yes"), zoned("n2", "b").capacity(cpu="3"))
+    with scheduling(world, start, kind):
+        kind.group(world, "train", 3)
+        names = members(world, kind, "train", 3, together=True)
+
+        assert set(world.placed(*names).values()) == {"n2"}
+
+
+def test_groups_may_be_introduced_later(world: World, start: Start) -> None:
+    """The custom resource need not be there when the scheduler starts."""
+    kind = Labelled()
+    world.nodes(make_node("n1").capacity(cpu="2"))
+    with start():
+        world.settled()
+        kind.prepare(world)
+        kind.group(world, "train", 3)
+        names = members(world, kind, "train", 3)
+        world.passed_over(*names)
+        world.nodes(make_node("n2").capacity(cpu="1"))
+
+        assert sorted(world.placed(*names).values()) == ["n1", "n1", "n2"]
