@@ -27,8 +27,9 @@ from bench.workloads import HOSTNAME, ZONE, make_node, pod_manifest
 from berth.eviction import AffinityEviction, Decision, EvictionSettings
 from berth.eviction.decisions import BROKEN, WOULD_EVICT
 from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.api_resources import NODES, PODS, Resource
 from berth.machines.cache import Cache
-from berth.machines.contract import ADDED, MODIFIED, NODES, PODS, Event, Resource
+from berth.machines.contract import ADDED, MODIFIED, Event
 from berth.machines.views import Node, Pod
 
 COUNT, RUNNING, RELABELLED = 1_000, 10_000, 100

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from berth.controllers.disruption import DisruptionController
+from berth.kube.api_resources import BUDGETS, PODS, REPLICA_SETS
 from berth.kube.times import stamp
-from berth.machines.contract import BUDGETS, PODS, REPLICA_SETS
 from tests.support.controller_script import Script, workload
 
 

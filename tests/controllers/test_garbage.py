@@ -6,8 +6,9 @@ from typing import Any
 
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.namespaces import NamespaceController
+from berth.kube.api_resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
 from berth.machines.cache import Cache
-from berth.machines.contract import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS, Get
+from berth.machines.contract import Get
 from tests.support.controller_script import Script
 
 RESOURCES = (PODS, REPLICA_SETS, DEPLOYMENTS)

@@ -10,8 +10,9 @@ from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
+from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.gates import FeatureGates
-from berth.machines.contract import LEASES, NODES, PODS, Delete, Update
+from berth.machines.contract import Delete, Update
 from tests.support.controller_script import Script, verbs
 
 REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"

@@ -6,8 +6,8 @@ from typing import Any
 
 from berth.controllers.node_lifecycle import NodeLifecycle
 from berth.controllers.taint_eviction import TaintEviction
+from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.times import micro_stamp
-from berth.machines.contract import LEASES, NODES, PODS
 from tests.support.controller_script import Script
 
 UNREACHABLE = "node.kubernetes.io/unreachable"

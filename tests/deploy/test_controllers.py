@@ -10,7 +10,7 @@ import pytest
 import berth
 from berth.cli.commands.controllers import LEASE, PORT, command
 from berth.eviction import AffinityEviction
-from berth.machines.contract import LEASES
+from berth.kube.api_resources import LEASES
 from berth.server.resources import BUILTIN
 from tests.deploy.rendered import (
     BASE,

@@ -10,7 +10,7 @@ import pytest
 import berth
 from berth.cli.fleet.command import LEASE, PORT, command
 from berth.fleet.scheduler import FleetScheduler
-from berth.machines.contract import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
+from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
 from berth.server.resources import BUILTIN
 from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
 from tests.deploy.test_manifests import granted

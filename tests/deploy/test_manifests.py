@@ -12,7 +12,7 @@ import yaml
 import berth
 from berth.cli.commands.scheduler import command
 from berth.kube import scheduler_configuration
-from berth.machines.contract import LEASES, PODS
+from berth.kube.api_resources import LEASES, PODS
 from berth.scheduler.machine import Scheduler
 from berth.server.resources import BUILTIN
 from tests.deploy import rendered

@@ -14,8 +14,8 @@ from berth.engine.offline.audit import Audit, audit
 from berth.engine.offline.snapshot import Snapshot
 from berth.eviction import EvictionSettings
 from berth.eviction.decisions import INVALID, WOULD_EVICT
+from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import KubeObject, Namespace, Node, Pod
-from berth.machines.contract import NAMESPACES, NODES, PODS
 from tests.eviction.world import HOSTNAME, World, apart_from, near, needs_label
 from tests.support.builders import ZONE
 from tests.support.controller_script import Raw

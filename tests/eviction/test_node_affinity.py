@@ -11,8 +11,9 @@ from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
 from berth.eviction.decisions import BROKEN, EVICTED, HEALED, INVALID, WOULD_EVICT
+from berth.kube.api_resources import BUDGETS, NODES, PODS
 from berth.kube.gates import FeatureGates
-from berth.machines.contract import BUDGETS, NODES, PODS, Action, Create, Evict, Get, Outcome, Patch
+from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
 from tests.eviction.world import LASTING, World, interfere_once, needs_label
 from tests.support.controller_script import Raw
 
@@ -338,7 +339,7 @@ def test_a_condition_that_could_not_be_taken_back_is_taken_back_later(code: int)
     made = world()
     refused(made)
     away = Outcome(at=made.now, code=code, reason="Conflict" if code == 409 else "")
-    made.refuse = lambda action: away if isinstance(action, Patch) and action.resource is PODS else None
+    made.refuse = lambda action: away if isinstance(action, Patch) and action.resource == PODS else None
     made.relabel("n1", userB="allow")
     made.settle()
     assert made.condition("b")[0] == "True"

@@ -6,7 +6,8 @@ import pytest
 
 from berth.eviction import EvictionSettings, Rate
 from berth.eviction.decisions import BACKED_OFF
-from berth.machines.contract import PODS, REPLICA_SETS, Action, Evict, Get, Outcome
+from berth.kube.api_resources import PODS, REPLICA_SETS
+from berth.machines.contract import Action, Evict, Get, Outcome
 from tests.eviction.world import World, needs_label
 
 RULE = needs_label("user", "b")

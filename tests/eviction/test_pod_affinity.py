@@ -6,8 +6,9 @@ import pytest
 
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings, Rate
+from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS
 from berth.kube.gates import FeatureGates
-from berth.machines.contract import BUDGETS, NAMESPACES, NODES, PODS, Evict, Patch
+from berth.machines.contract import Evict, Patch
 from tests.eviction.world import HOSTNAME, ZONE, World, apart_from, interfere_once, near
 from tests.support.controller_script import Raw
 
@@ -293,7 +294,7 @@ def test_a_restart_takes_nothing_back_from_those_who_go_for_others() -> None:
     statuses = [
         action.body["status"]["conditions"][0]["status"]
         for action in world.done
-        if isinstance(action, Patch) and isinstance(action.body, dict) and action.resource is PODS
+        if isinstance(action, Patch) and isinstance(action.body, dict) and action.resource == PODS
     ]
     assert set(statuses) == {"True"}
 

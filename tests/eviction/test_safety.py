@@ -7,7 +7,8 @@ import pytest
 from berth.engine.execution.eviction_ceiling import CLUSTER
 from berth.eviction import EvictionSettings, Rate
 from berth.eviction.decisions import HALTED, RESUMED
-from berth.machines.contract import NAMESPACES, Get
+from berth.kube.api_resources import NAMESPACES
+from berth.machines.contract import Get
 from tests.eviction.world import ZONE, World, interfere_once, needs_label
 
 RULE = needs_label("user", "b")

@@ -8,24 +8,10 @@ from typing import Any
 import msgspec
 
 from berth.eviction import AffinityEviction, Decision, EvictionSettings, Metrics
+from berth.kube.api_resources import BUDGETS, EVENTS, NAMESPACES, NODES, PODS, REPLICA_SETS
 from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    ADDED,
-    BUDGETS,
-    EVENTS,
-    MODIFIED,
-    NAMESPACES,
-    NODES,
-    PODS,
-    REPLICA_SETS,
-    Action,
-    Create,
-    Event,
-    Evict,
-    Outcome,
-    Patch,
-)
+from berth.machines.contract import ADDED, MODIFIED, Action, Create, Event, Evict, Outcome, Patch
 from berth.machines.views import Budget
 from tests.support.controller_script import Raw, Script
 
@@ -205,7 +191,7 @@ class World(Script):
         return [
             action.body
             for action in self.done
-            if isinstance(action, Create) and action.resource is EVENTS and action.body["reason"] == reason
+            if isinstance(action, Create) and action.resource == EVENTS and action.body["reason"] == reason
         ]
 
     def condition(self, name: str) -> tuple[str, str]:
@@ -224,7 +210,7 @@ class World(Script):
         return [action for action in self.done if isinstance(action, Create | Patch | Evict)]
 
     def events_only(self) -> list[Action]:
-        return [action for action in self.writes() if action.resource is EVENTS]
+        return [action for action in self.writes() if action.resource == EVENTS]
 
     def due_later(self) -> float | None:
         """When the controller wants to look again though nothing happens."""
@@ -237,7 +223,7 @@ def interfere_once(world: World, step: type[Action], change: Callable[[], None])
 
     def refuse(action: Action) -> Outcome | None:
         nonlocal done
-        if isinstance(action, step) and action.resource is not EVENTS and not done:
+        if isinstance(action, step) and action.resource != EVENTS and not done:
             done = True
             change()
         return before(action)

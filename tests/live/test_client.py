@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from berth.kube.api_resources import NODES, PODS
 from berth.live.client import Client
 from berth.live.connection import ConnectionSettingsError, connect
 from berth.live.errors import (
@@ -25,7 +26,6 @@ from berth.live.errors import (
     Unreachable,
     from_answer,
 )
-from berth.machines.contract import NODES, PODS
 from berth.machines.views import Bare, Pod
 from tests.support.fake_api import FakeApi, Fault, serving
 

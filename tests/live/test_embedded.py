@@ -16,11 +16,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from berth.kube.api_resources import Resource
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError, Expired
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Resource
 from berth.machines.views import Bare
 from berth.server import ServerSettings, prepare
 from tests.live.test_informer import Heard

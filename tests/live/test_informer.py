@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from berth.kube.api_resources import NODES
 from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.contract import NODES, Event
+from berth.machines.contract import Event
 from berth.machines.views import Bare
 from tests.support.fake_api import FakeApi, Fault, serving
 from tests.support.waiting import running, until

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from berth.kube.api_resources import NODES
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.contract import NODES
 from berth.machines.views import Bare
 from tests.support.fake_api import serving
 from tests.support.faulty_api import Ending, FaultyApi

@@ -10,12 +10,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from berth.kube.api_resources import NODES
 from berth.kube.objects import ObjectMeta
 from berth.live.client import Frame, Page
 from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.contract import NODES
 from berth.machines.views import Bare
 from tests.support.listening import Listener
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from berth.kube.api_resources import PODS
 from berth.live.performing import perform
 from berth.live.ratelimit import Limiter
-from berth.machines.contract import PODS, Evict
+from berth.machines.contract import Evict
 from tests.support.fake_api import FakeApi, serving
 
 POST = ("POST", "/api/v1/namespaces/default/pods/p/eviction")

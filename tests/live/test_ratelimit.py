@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.live.ratelimit import Limiter, Urgency
-from berth.machines.contract import EVENTS, NODES, PODS
 from berth.machines.views import Bare
 from tests.support.fake_api import FakeApi, serving
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.kube.objects import Node, ObjectMeta, Pod
-from berth.machines.contract import EVENTS, NODES, PODS, Action, Create, Outcome, Patch
+from berth.machines.contract import Action, Create, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 NOW = 1_800_000_000.0

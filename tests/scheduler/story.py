@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from berth.engine.state.options import Options
-from berth.machines.contract import EVENTS, NODES, PODS, Bind, Resource
+from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
+from berth.machines.contract import Bind
 from berth.machines.views import Bare
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler

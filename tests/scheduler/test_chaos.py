@@ -13,8 +13,9 @@ from berth.engine.offline.violations import violations
 from berth.engine.placement.plan import plan_for
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
+from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.kube.objects import Pod
-from berth.machines.contract import EVENTS, NODES, PODS, Action, Bind, Get, Outcome
+from berth.machines.contract import Action, Bind, Get, Outcome
 from tests.scheduler.story import ZONE, Story, anti, near
 
 KINDS: list[dict[str, Any]] = [

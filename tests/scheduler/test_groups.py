@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.machines.contract import (
-    LABELLED_POD_GROUPS,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    VOLUMES,
-    Action,
-    Bind,
-    Outcome,
-)
+from berth.kube.api_resources import LABELLED_POD_GROUPS, NODES, POD_GROUPS, PODS, VOLUMES
+from berth.machines.contract import Action, Bind, Outcome
 from tests.scheduler.story import ZONE, Story, anti, near
 from tests.scheduler.test_volumes import claim, mounts, storage_class, volume
 

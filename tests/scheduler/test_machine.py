@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from berth.engine.state.options import Options
-from berth.machines.contract import NODES, PODS, Action, Bind, Get, Outcome, Patch
+from berth.kube.api_resources import NODES, PODS
+from berth.machines.contract import Action, Bind, Get, Outcome, Patch
 from berth.scheduler.placing import Choice, Placer, Refusal
 from berth.scheduler.waiting import Waiting
 from tests.scheduler.story import ZONE, Story, anti, near

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.engine.state.options import Options
-from berth.machines.contract import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
+from berth.kube.api_resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
 from tests.scheduler.story import HOST, Story
 
 SELECTED = "volume.kubernetes.io/selected-node"

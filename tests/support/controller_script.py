@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 
+from berth.kube.api_resources import NODES, PODS, Resource
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import (
     ADDED,
     DELETED,
     MODIFIED,
-    NODES,
-    PODS,
     Action,
     Bind,
     Controller,
@@ -31,7 +30,6 @@ from berth.machines.contract import (
     Get,
     Outcome,
     Patch,
-    Resource,
     Update,
 )
 from berth.machines.views import VIEWS, Bare
@@ -89,7 +87,7 @@ class Script:
     ) -> None:
         key = (resource, namespace if resource.namespaced else "", name)
         item = self.objects[key]
-        bound = resource is PODS and item.get("spec", {}).get("nodeName") and grace != 0
+        bound = resource == PODS and item.get("spec", {}).get("nodeName") and grace != 0
         if bound or item["metadata"].get("finalizers"):
             metadata = {**item["metadata"], "deletionTimestamp": stamp(self.now + 30)}
             metadata["deletionGracePeriodSeconds"] = 30 if bound else 0

@@ -26,9 +26,10 @@ from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionSettings, Metrics, Tell
 from berth.eviction.decisions import silent
+from berth.kube.api_resources import EVENTS, POLICIES, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.machines.cache import Cache
-from berth.machines.contract import EVENTS, POLICIES, Controller, RawObject, Resource
+from berth.machines.contract import Controller, RawObject
 from berth.machines.views import VIEWS, Bare
 
 
@@ -73,7 +74,7 @@ def assemble(
         tell: Who hears what is decided about them.
     """
     cache = Cache()
-    known = list(map(canonical, resources))
+    known = list(resources)
     kept = [resource for resource in known if resource.plural != EVENTS.plural]
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
@@ -101,14 +102,6 @@ def assemble(
         propagation = PropagationController(cache, kept)
         controllers += [propagation, UnmatchedPolicies(cache, propagation.kinds), ClusterEviction(cache)]
     return ControlPlane(cache, controllers, garbage, namespaces, registration, propagation)
-
-
-_CANONICAL = {resource: resource for resource in (*VIEWS, EVENTS)}
-
-
-def canonical(resource: Resource) -> Resource:
-    """The constant for a resource that has one: machines compare by identity."""
-    return _CANONICAL.get(resource, resource)
 
 
 def view_of(resource: Resource) -> type[Any]:

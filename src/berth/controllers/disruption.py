@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.selectors import parse_label_selector
 from berth.kube.shares import resolved
 from berth.kube.times import seconds
 from berth.machines.cache import controller_of, key_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
-from berth.machines.contract import (
-    BUDGETS,
-    DEPLOYMENTS,
-    PODS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    Action,
-    Event,
-    Key,
-    RawObject,
-)
+from berth.machines.contract import Action, Event, Key, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import is_finished, is_ready, is_terminating
@@ -37,9 +28,9 @@ class DisruptionController(Machine):
     watches = (BUDGETS, PODS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 
     def handle(self, event: Event) -> None:
-        if event.resource is BUDGETS:
+        if event.resource == BUDGETS:
             self.queue.add(event.key)
-        elif event.resource is PODS:
+        elif event.resource == PODS:
             for seen in (event.object, event.old):
                 if seen is not None:
                     self._concern(seen.metadata)

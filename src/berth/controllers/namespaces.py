@@ -8,20 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from berth.kube.api_resources import EVENTS, NAMESPACES, Resource
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    ADDED,
-    DELETED,
-    EVENTS,
-    NAMESPACES,
-    Action,
-    DeleteAll,
-    Event,
-    Key,
-    Outcome,
-    Resource,
-    Update,
-)
+from berth.machines.contract import ADDED, DELETED, Action, DeleteAll, Event, Key, Outcome, Update
 from berth.machines.controller import Machine
 from berth.machines.views import Namespace
 
@@ -48,7 +37,7 @@ class NamespaceController(Machine):
             self.resources[resource] = None
 
     def handle(self, event: Event) -> None:
-        if event.resource is NAMESPACES:
+        if event.resource == NAMESPACES:
             if event.change == DELETED:
                 self._emptied.pop(event.object.metadata.uid or "", None)
             elif event.object.metadata.deletion_timestamp:

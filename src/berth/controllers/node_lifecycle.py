@@ -7,21 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.times import stamp
 from berth.machines.cache import Cache
 from berth.machines.conditions import raw
-from berth.machines.contract import (
-    DELETED,
-    LEASES,
-    NODES,
-    PODS,
-    STRATEGIC,
-    Action,
-    Event,
-    Key,
-    Patch,
-    RawObject,
-)
+from berth.machines.contract import DELETED, STRATEGIC, Action, Event, Key, Patch, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import patch
 from berth.machines.pods import condition, is_ready
@@ -65,10 +55,10 @@ class NodeLifecycle(Machine):
         return self._read + 1.0 if due is None else min(due, self._read + 1.0)
 
     def handle(self, event: Event) -> None:
-        if event.resource is LEASES:
+        if event.resource == LEASES:
             if event.key[0] == LEASE_NAMESPACE and event.change != DELETED:
                 self._lease(event)
-        elif event.resource is NODES:
+        elif event.resource == NODES:
             if event.change == DELETED:
                 self._heard.pop(event.key[1], None)
                 self.queue.forget(event.key)

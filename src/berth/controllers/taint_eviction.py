@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.engine.rules.taint_toleration import tolerates
+from berth.kube.api_resources import NODES, PODS
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    DELETED,
-    NODES,
-    PODS,
-    STRATEGIC,
-    Action,
-    Delete,
-    Event,
-    Key,
-    Patch,
-)
+from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Patch
 from berth.machines.controller import Machine
 from berth.machines.pods import is_finished, is_terminating, pod_condition
 from berth.machines.recorder import NORMAL
@@ -40,7 +31,7 @@ class TaintEviction(Machine):
         self._lost: dict[Key, float] = {}  # since when pods have been without their node
 
     def handle(self, event: Event) -> None:
-        if event.resource is PODS:
+        if event.resource == PODS:
             if event.change == DELETED:
                 self.queue.forget(event.key)
                 self._lost.pop(event.key, None)

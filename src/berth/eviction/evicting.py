@@ -36,8 +36,9 @@ from berth.eviction.signals import (
     reasons_of,
     refusal,
 )
+from berth.kube.api_resources import NODES, PODS
 from berth.kube.selectors import parse_label_selector
-from berth.machines.contract import NODES, PODS, Action, Evict, Get, Outcome
+from berth.machines.contract import Action, Evict, Get, Outcome
 from berth.machines.views import Bare, Budget, Node, Pod
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -356,7 +357,7 @@ class Evicting:
             else:
                 self._return_tokens(attempt)  # another pod has its name now
             return
-        if outcome.missing and action.resource is PODS:
+        if outcome.missing and action.resource == PODS:
             self._return_tokens(attempt)
             attempt.phase, attempt.not_before = Phase.GONE, outcome.at + _SEEN
         elif attempt.phase is Phase.CHECKING:

@@ -30,8 +30,9 @@ from berth.eviction.ledger import Ledger, rule_of
 from berth.eviction.settings import EvictionSettings
 from berth.kube import objects
 from berth.kube.annotations import without_annotation
+from berth.kube.api_resources import PODS
 from berth.kube.validation.annotation import fault_of
-from berth.machines.contract import DELETED, PODS, Event, Key
+from berth.machines.contract import DELETED, Event, Key
 from berth.machines.mirror import Mirror
 from berth.machines.pods import is_finished, is_terminating
 from berth.machines.views import Pod
@@ -100,7 +101,7 @@ class Finding:
     # --- keeping up ---------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        if event.resource is PODS:
+        if event.resource == PODS:
             self._pod(event)
         else:
             self.mirror.handle(event)

@@ -23,18 +23,9 @@ from berth.eviction.metrics import Metrics, StateCollector
 from berth.eviction.planning import Planned, nodes_of
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.signals import COMPONENT, is_marked_by_us, kind_of
+from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    BUDGETS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    Action,
-    Event,
-    Key,
-    Outcome,
-    Resource,
-)
+from berth.machines.contract import Action, Event, Key, Outcome
 from berth.machines.mirror import Mirror
 from berth.machines.recorder import Recorder
 from berth.machines.story import Story
@@ -86,16 +77,16 @@ class AffinityEviction:
     # --- keeping up ---------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        if event.resource is BUDGETS:
+        if event.resource == BUDGETS:
             self._look |= self.evicting.budget_changed(event.old, event.object)
             return
         self.finding.handle(event)
-        if event.resource is PODS:
+        if event.resource == PODS:
             name = f"{event.key[0]}/{event.key[1]}"
             self._look |= self._pacing.concerns(event.object) or self.evicting.awaits(name)
-        elif event.resource is NODES:
+        elif event.resource == NODES:
             self.planning.handle(event)
-        elif event.resource is NAMESPACES and event.key[1] == HOME_NAMESPACE:
+        elif event.resource == NAMESPACES and event.key[1] == HOME_NAMESPACE:
             self._released(event.object)
         elif event.resource in Mirror.watches:
             self._look |= bool(self.evicting.attempts)  # an owner may have fewer replicas now

@@ -12,14 +12,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from berth.eviction.settings import EvictionSettings
+from berth.kube.api_resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
 from berth.machines.cache import Cache, controller_of
-from berth.machines.contract import (
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    STATEFUL_SETS,
-    Resource,
-)
 from berth.machines.pods import is_finished, is_ready, is_terminating
 from berth.machines.views import Owner, Pod, ReplicationController, Workload
 
@@ -145,7 +139,7 @@ class Pacing:
             return None
         key = (namespace, owner.name or "")
         found: Workload | ReplicationController | None
-        if resource is REPLICATION_CONTROLLERS:
+        if resource == REPLICATION_CONTROLLERS:
             found = self._cache.get(resource, key, ReplicationController)
         else:
             found = self._cache.get(resource, key, Workload)

@@ -17,8 +17,9 @@ from berth.engine.execution.violations import Breach
 from berth.eviction.finding import Finding
 from berth.eviction.safety import Brake
 from berth.eviction.settings import EvictionSettings
+from berth.kube.api_resources import NODES
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, NODES, Event
+from berth.machines.contract import DELETED, Event
 from berth.machines.pods import created_at
 from berth.machines.views import Node
 

@@ -14,8 +14,9 @@ from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.execution.violations import NODE, Breach
 from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.eviction.pacing import Returns, owner_id
+from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.times import stamp
-from berth.machines.contract import NAMESPACES, NODES, PODS, STRATEGIC, Outcome, Patch
+from berth.machines.contract import STRATEGIC, Outcome, Patch
 from berth.machines.pods import pod_condition
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.machines.views import Namespace, Node, Pod

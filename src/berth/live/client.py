@@ -18,9 +18,10 @@ from typing import Any, Generic, Self, TypeVar
 import aiohttp
 import msgspec
 
+from berth.kube.api_resources import EVENTS, PODS, Resource
 from berth.live.errors import ApiError, Silent, Status, Unreachable, from_answer, from_status
 from berth.live.ratelimit import Limiter, Urgency
-from berth.machines.contract import EVENTS, MERGE, PODS, RawObject, Resource
+from berth.machines.contract import MERGE, RawObject
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
@@ -424,7 +425,7 @@ def _why(error: Exception) -> str:
 
 
 def _urgency(resource: Resource) -> Urgency:
-    return Urgency.BACKGROUND if resource is EVENTS else Urgency.URGENT
+    return Urgency.BACKGROUND if resource == EVENTS else Urgency.URGENT
 
 
 def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:

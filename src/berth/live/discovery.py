@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
+from berth.kube.api_resources import Resource
 from berth.live.client import Client
 from berth.live.errors import NotFound
-from berth.machines.contract import Resource
 
 _NEEDED = frozenset({"list", "watch", "delete"})
 _WATCHED = frozenset({"list", "watch"})

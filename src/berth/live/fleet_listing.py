@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from berth.kube.manifests import Manifest, listed
-from berth.live.discovery import find
-from berth.live.errors import ApiError
-from berth.live.listing import Lister, Listing, ListingError
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     CLUSTERS,
@@ -18,11 +14,15 @@ from berth.machines.contract import (
     POLICIES,
     RESOURCE_BINDINGS,
 )
+from berth.kube.manifests import Manifest, listed
+from berth.live.discovery import find
+from berth.live.errors import ApiError
+from berth.live.listing import Lister, Listing, ListingError
 
 if TYPE_CHECKING:
+    from berth.kube.api_resources import Resource
     from berth.live.client import Client
     from berth.live.listing import Progress
-    from berth.machines.contract import Resource
 
 REQUIRED = (CLUSTERS, RESOURCE_BINDINGS)
 _OTHERS = (CLUSTER_BINDINGS, POLICIES, CLUSTER_POLICIES, NAMESPACES)

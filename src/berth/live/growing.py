@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from berth.kube.api_resources import CUSTOM_RESOURCES, Resource
 from berth.kube.objects import ObjectMeta, RawObject, Struct
 from berth.live.client import Client
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.live.informer import Informer
 from berth.live.runner import Runner
-from berth.machines.contract import CUSTOM_RESOURCES, Controller, Event, Resource
+from berth.machines.contract import Controller, Event
 
 _log = logging.getLogger(__name__)
 _SETTLE = 0.5  # seconds between a definition and its resource being served

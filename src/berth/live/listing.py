@@ -8,18 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from berth.kube.manifests import Manifest, listed
-from berth.live.client import PAGE, Client
-from berth.live.errors import (
-    ApiError,
-    Expired,
-    Forbidden,
-    NotFound,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
     CRON_JOBS,
@@ -37,6 +26,17 @@ from berth.machines.contract import (
     STORAGE_CLASSES,
     VOLUMES,
     Resource,
+)
+from berth.kube.manifests import Manifest, listed
+from berth.live.client import PAGE, Client
+from berth.live.errors import (
+    ApiError,
+    Expired,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
 )
 
 Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
@@ -87,7 +87,7 @@ async def list_cluster(
     manifests: list[Manifest] = []
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, client.url)
-        manifests += sorted(views, key=_created) if resource is PODS else views
+        manifests += sorted(views, key=_created) if resource == PODS else views
     return Listing(manifests, lister.notes, whole)
 
 

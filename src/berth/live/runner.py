@@ -16,10 +16,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from berth.kube.api_resources import Resource
 from berth.live.client import EVERYTHING, Client, Selection
 from berth.live.informer import Informer
 from berth.live.performing import perform
-from berth.machines.contract import Action, Controller, Event, Evict, Outcome, Resource
+from berth.machines.contract import Action, Controller, Event, Evict, Outcome
 
 _log = logging.getLogger(__name__)
 

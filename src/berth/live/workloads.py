@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS
 from berth.live.client import Selection
 from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
 from berth.live.growing import Bare
 from berth.live.logs import say
-from berth.machines.contract import CLUSTER_BINDINGS, DELETED, RESOURCE_BINDINGS, Controller, Event
+from berth.machines.contract import DELETED, Controller, Event
 
 if TYPE_CHECKING:
+    from berth.kube.api_resources import Resource
     from berth.live.client import Client
     from berth.live.informer import Informer
     from berth.live.runner import Runner
-    from berth.machines.contract import Resource
 
 Kind = tuple[str, str]  # apiVersion and kind
 

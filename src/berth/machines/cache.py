@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, TypeVar
 
-from berth.machines.contract import DELETED, PODS, Event, Key, Resource
+from berth.kube.api_resources import PODS, Resource
+from berth.machines.contract import DELETED, Event, Key
 from berth.machines.indexes import take
 from berth.machines.views import VIEWS, Meta, Owner, Pod
 
@@ -55,7 +56,7 @@ class Cache:
 
     def _index(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
         self._shelf(resource, item.metadata).setdefault(key, item)
-        if resource is PODS:
+        if resource == PODS:
             self._pods_in.setdefault(key[0], {})[key] = item
             if item.spec.node_name:
                 self._on_node.setdefault(item.spec.node_name, {})[key] = item
@@ -63,7 +64,7 @@ class Cache:
     def _unindex(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
         shelves, name = self._shelf_of(resource, item.metadata)
         take(shelves, name, key)
-        if resource is PODS:
+        if resource == PODS:
             take(self._pods_in, key[0], key)
             if item.spec.node_name:
                 take(self._on_node, item.spec.node_name, key)

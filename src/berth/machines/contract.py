@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from berth.kube.api_resources import Resource
+
 RawObject = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" for what lives in none) and name
 
@@ -24,73 +26,6 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
 )
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """Where objects of one kind are served."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool = True
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def name(self) -> str:
-        """As messages and discovery name it: ``deployments.apps``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        middle = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
-        tail = "".join(f"/{part}" for part in (name, subresource) if part)
-        return f"{root}{middle}/{self.plural}{tail}"
-
-
-PODS = Resource("", "v1", "pods", "Pod")
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-SERVICES = Resource("", "v1", "services", "Service")
-EVENTS = Resource("", "v1", "events", "Event")
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
-DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
-REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
-JOBS = Resource("batch", "v1", "jobs", "Job")
-CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
-POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
-# The custom resource of the same purpose that came before, and is still in wide use.
-LABELLED_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-CUSTOM_RESOURCES = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
-# Karmada's.
-CLUSTERS = Resource("cluster.karmada.io", "v1alpha1", "clusters", "Cluster", namespaced=False)
-POLICIES = Resource("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy")
-CLUSTER_POLICIES = Resource(
-    "policy.karmada.io",
-    "v1alpha1",
-    "clusterpropagationpolicies",
-    "ClusterPropagationPolicy",
-    namespaced=False,
-)
-RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
-CLUSTER_BINDINGS = Resource(
-    "work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False
-)
 
 
 # --- what happened ----------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from berth.kube.api_resources import Resource
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Event, Key, Outcome, Resource
+from berth.machines.contract import Action, Create, Delete, Event, Key, Outcome
 from berth.machines.expectations import Expectations
 from berth.machines.queue import Queue
 from berth.machines.recorder import Recorder

@@ -20,10 +20,8 @@ from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass, resizing
 from berth.engine.state.pods import NOWHERE
 from berth.kube.annotations import AnnotationError, without_annotation
-from berth.kube.objects import ObjectMeta, Pod
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLAIMS,
-    DELETED,
     NAMESPACES,
     NODES,
     REPLICA_SETS,
@@ -32,10 +30,10 @@ from berth.machines.contract import (
     STATEFUL_SETS,
     STORAGE_CLASSES,
     VOLUMES,
-    Event,
-    Key,
     Resource,
 )
+from berth.kube.objects import ObjectMeta, Pod
+from berth.machines.contract import DELETED, Event, Key
 
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
@@ -61,9 +59,9 @@ class Mirror:
 
     def handle(self, event: Event) -> None:
         resource = event.resource
-        if resource is NODES:
+        if resource == NODES:
             self._node(event)
-        elif resource is NAMESPACES:
+        elif resource == NAMESPACES:
             self._namespace(event)
         elif resource in OWNERS:
             self._owner(event)
@@ -178,9 +176,9 @@ class Mirror:
             self.storage.pop((event.resource, event.key), None)
         else:
             self.storage[event.resource, event.key] = event.object.metadata
-        if event.resource is CLAIMS:
+        if event.resource == CLAIMS:
             changed = index.remove_claim(namespace, name) if gone else index.set_claim(event.object)
-        elif event.resource is VOLUMES:
+        elif event.resource == VOLUMES:
             changed = index.remove_volume(name) if gone else index.set_volume(event.object)
         else:
             changed = index.remove_class(name) if gone else index.set_class(event.object)

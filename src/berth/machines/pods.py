@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from berth.kube.api_resources import Resource
 from berth.kube.times import seconds
-from berth.machines.contract import RawObject, Resource
+from berth.machines.contract import RawObject
 from berth.machines.views import Condition, Meta, Owner, Pod
 
 FINISHED = ("Succeeded", "Failed")

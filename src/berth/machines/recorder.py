@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.times import stamp
-from berth.machines.contract import EVENTS, Action, Create, Outcome, Patch, RawObject, Resource
+from berth.machines.contract import Action, Create, Outcome, Patch, RawObject
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from berth.kube import karmada, objects
-from berth.kube.objects import IntOrString, LabelSelector, Struct
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
     CLUSTER_BINDINGS,
@@ -35,9 +34,10 @@ from berth.machines.contract import (
     STATEFUL_SETS,
     STORAGE_CLASSES,
     VOLUMES,
-    RawObject,
     Resource,
 )
+from berth.kube.objects import IntOrString, LabelSelector, Struct
+from berth.machines.contract import RawObject
 
 
 class Owner(objects.OwnerReference, frozen=True):

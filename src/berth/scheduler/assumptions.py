@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from berth.engine.state.pod_class import PodClass
-from berth.machines.contract import PODS, Bind, Get, Key, Outcome
+from berth.kube.api_resources import PODS
+from berth.machines.contract import Bind, Get, Key, Outcome
 from berth.scheduler.waiting import Waiting
 
 # So often the same binding is repeated before another node is tried.

@@ -13,19 +13,17 @@ from collections.abc import Callable, Iterable
 from berth.engine.placement.queueing_hints import can_help
 from berth.engine.state.cluster_events import ClusterEvent, PodDeleted
 from berth.engine.state.pod_class import PodClass
-from berth.machines.clock import steady
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
     LABELLED_POD_GROUPS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
-    Action,
-    Event,
-    Outcome,
     Resource,
 )
+from berth.machines.clock import steady
+from berth.machines.contract import Action, Event, Outcome
 from berth.machines.mirror import Mirror
 from berth.scheduler.arrivals import Arrivals
 from berth.scheduler.assumptions import Phase
@@ -90,17 +88,17 @@ class Scheduler:
 
     def _take_note(self, event: Event) -> None:
         resource = event.resource
-        if resource is PODS:
+        if resource == PODS:
             self._arrivals.pod(event)
-        elif resource is BUDGETS:
+        elif resource == BUDGETS:
             self._deciding.preempting.handle(event)
-        elif resource is PRIORITY_CLASSES:
+        elif resource == PRIORITY_CLASSES:
             self._arrivals.priority(event)
         elif resource in (POD_GROUPS, LABELLED_POD_GROUPS):
             self._arrivals.group_changed(self.desk.groups.handle(event), anew=True)
         else:
             self.desk.mirror.handle(event)
-            if resource is CLAIMS:
+            if resource == CLAIMS:
                 self._claims_changed()
 
     def _wake(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from berth.kube.api_resources import EVENTS
 from berth.kube.objects import Pod
-from berth.machines.contract import EVENTS, Action, Bind, Get, Outcome, Patch
+from berth.machines.contract import Action, Bind, Get, Outcome, Patch
 from berth.scheduler.assumptions import REPEATS, Assumed, Phase, is_uncertain
 from berth.scheduler.desk import Desk
 from berth.scheduler.preempting import PREEMPTION, removal
@@ -24,7 +25,7 @@ class Outcomes:
             self._binding_done(action.key, action, outcome)
         elif isinstance(action, Get):
             self._asked(action.key, outcome)
-        elif action.resource is EVENTS:
+        elif action.resource == EVENTS:
             desk.reports.recorder.done(action, outcome)
         elif action.cause == STATEMENT:
             desk.statements.done(action, outcome)

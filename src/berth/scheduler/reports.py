@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from berth.kube.api_resources import PODS
 from berth.kube.objects import Pod
 from berth.kube.times import stamp
-from berth.machines.contract import PODS, STRATEGIC, Action, Key, Outcome, Patch
+from berth.machines.contract import STRATEGIC, Action, Key, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.scheduler.waiting import Waiting
 

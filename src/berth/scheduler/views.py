@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from berth.kube.objects import (
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    PriorityClass,
-    ReplicationController,
-    Service,
-    StorageClass,
-    Workload,
-)
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
     LABELLED_POD_GROUPS,
@@ -35,6 +21,20 @@ from berth.machines.contract import (
     STORAGE_CLASSES,
     VOLUMES,
     Resource,
+)
+from berth.kube.objects import (
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    ReplicationController,
+    Service,
+    StorageClass,
+    Workload,
 )
 
 VIEWS: Mapping[Resource, type[Any]] = {

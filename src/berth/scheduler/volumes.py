@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
-from berth.machines.contract import CLAIMS, VOLUMES, Action, Key, Patch, Resource
+from berth.kube.api_resources import CLAIMS, VOLUMES, Resource
+from berth.machines.contract import Action, Key, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.placing import Choice
 from berth.scheduler.waiting import Waiting

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.engine.state.pod_class import PodClass
+from berth.kube.api_resources import Resource
 from berth.kube.objects import Pod
-from berth.machines.contract import Key, Resource
+from berth.machines.contract import Key
 from berth.machines.indexes import take
 
 GroupKey = tuple[Resource, str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     DEPLOYMENTS,
     JOBS,
@@ -12,8 +12,8 @@ from berth.machines.contract import (
     POLICIES,
     PRIORITY_CLASSES,
     RESOURCE_BINDINGS,
-    Create,
 )
+from berth.machines.contract import Create
 from tests.controllers.propagation.world import FLINK, World, select
 from tests.support.controller_script import verbs
 
@@ -406,5 +406,5 @@ def test_creation_is_tried_once() -> None:
     world = World()
     world.deploy()
     world.policy("p")
-    created = [a for a in world.done if isinstance(a, Create) and a.resource is RESOURCE_BINDINGS]
+    created = [a for a in world.done if isinstance(a, Create) and a.resource == RESOURCE_BINDINGS]
     assert len(created) == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from berth.kube.api_resources import CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.times import stamp
-from berth.machines.contract import CLUSTERS, RESOURCE_BINDINGS
 from tests.controllers.propagation.world import World
 from tests.support.controller_script import Raw
 

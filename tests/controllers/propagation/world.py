@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from berth.controllers.propagation import ClusterEviction, PropagationController, UnmatchedPolicies
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     DEPLOYMENTS,

@@ -9,8 +9,9 @@ import pytest
 
 from berth.controllers.workloads.cron_job import CronJobController
 from berth.controllers.workloads.cron_schedule import ScheduleError, parse
+from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.times import seconds, stamp
-from berth.machines.contract import CRON_JOBS, JOBS, Patch
+from berth.machines.contract import Patch
 from tests.support.controller_script import Script
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berth.controllers.workloads.daemon_set import DaemonSetController
-from berth.machines.contract import DAEMON_SETS, NODES, PODS
+from berth.kube.api_resources import DAEMON_SETS, NODES, PODS
 from tests.support.controller_script import Script, image_of, new_image, verbs, workload
 
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"

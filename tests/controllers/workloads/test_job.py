@@ -8,7 +8,7 @@ import pytest
 
 from berth.controllers.workloads.job import JobController
 from berth.controllers.workloads.job_pods import read_indexes, spelled_indexes
-from berth.machines.contract import JOBS, PODS
+from berth.kube.api_resources import JOBS, PODS
 from tests.support.controller_script import Script
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from berth.controllers.workloads.replica_set import ReplicaSetController
-from berth.machines.contract import EVENTS, PODS, REPLICA_SETS, Action, Create, Outcome
+from berth.kube.api_resources import EVENTS, PODS, REPLICA_SETS
+from berth.machines.contract import Action, Create, Outcome
 from tests.support.controller_script import START, Script, verbs, workload
 
 
@@ -100,7 +101,7 @@ def test_failing_creations_slow_down_and_are_told() -> None:
     world = Script(ReplicaSetController)
 
     def quota(action: Action) -> Outcome | None:
-        if isinstance(action, Create) and action.resource is PODS:
+        if isinstance(action, Create) and action.resource == PODS:
             return Outcome(at=world.now, code=403, reason="Forbidden", message="exceeded quota")
         return None
 

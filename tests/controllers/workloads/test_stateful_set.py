@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.controllers.workloads.stateful_set import StatefulSetController
-from berth.machines.contract import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
+from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from tests.support.controller_script import Script, image_of, new_image, workload
 
 

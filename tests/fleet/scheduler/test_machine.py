@@ -10,17 +10,9 @@ import pytest
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler.triggers import APPLIED_PLACEMENT
+from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, LEASES, POLICIES, RESOURCE_BINDINGS
 from berth.kube.karmada import DEFAULT_SCHEDULER
-from berth.machines.contract import (
-    CLUSTER_BINDINGS,
-    CLUSTERS,
-    LEASES,
-    POLICIES,
-    RESOURCE_BINDINGS,
-    Action,
-    Outcome,
-    Patch,
-)
+from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster
 from tests.fleet.scheduler.world import OURS, World
 from tests.support.controller_script import verbs
@@ -269,7 +261,7 @@ class TestThatFitsNowhere:
         world = World(clusters=1)
         world.bind(make_binding("web").spread("cluster", 2, 2))
         world.advance(120)
-        writes = [a for a in world.done if isinstance(a, Patch) and a.resource is RESOURCE_BINDINGS]
+        writes = [a for a in world.done if isinstance(a, Patch) and a.resource == RESOURCE_BINDINGS]
         assert len(writes) == 1
 
 
@@ -438,7 +430,7 @@ class TestTwoSchedulers:
         world = World()
         world.refuse = lambda action: (
             Outcome(at=world.now, code=403, reason="Forbidden", message="leases is forbidden")
-            if action.resource is LEASES
+            if action.resource == LEASES
             else None
         )
         world.bind(single("a").group(GROUP))
@@ -464,7 +456,7 @@ class TestWritesThatFail:
         left = [1]
 
         def refuse(action: Action) -> Outcome | None:
-            spec = isinstance(action, Patch) and action.resource is RESOURCE_BINDINGS
+            spec = isinstance(action, Patch) and action.resource == RESOURCE_BINDINGS
             if spec and not getattr(action, "subresource", "") and left:
                 left.pop()
                 if done:
@@ -500,7 +492,7 @@ class TestWritesThatFail:
             Outcome(
                 at=world.now, code=403, reason="QuotaExceeded", message="FederatedResourceQuota: too much"
             )
-            if isinstance(action, Patch) and not action.subresource and action.resource is RESOURCE_BINDINGS
+            if isinstance(action, Patch) and not action.subresource and action.resource == RESOURCE_BINDINGS
             else None
         )
         world.bind(make_binding("web"))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from berth.fleet.scheduler import FleetSettings
+from berth.kube.api_resources import CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
-from berth.machines.contract import CLUSTERS, RESOURCE_BINDINGS, Action, Outcome, Patch
+from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import make_cluster
 from tests.fleet.scheduler.world import OURS, World
 from tests.fleet.test_index import bindings
@@ -62,7 +63,7 @@ class Watched(World):
         self.refuse = self.look
 
     def look(self, action: Action) -> Outcome | None:
-        if not isinstance(action, Patch) or action.resource is not RESOURCE_BINDINGS or action.subresource:
+        if not isinstance(action, Patch) or action.resource != RESOURCE_BINDINGS or action.subresource:
             return None
         if (RESOURCE_BINDINGS, action.namespace, action.name) not in self.objects:
             return None  # it is gone, and the watch did not show it yet
@@ -130,7 +131,7 @@ class Watched(World):
         self.change(RESOURCE_BINDINGS, name, {"spec": change}, namespace)
 
     def do(self, what: str, with_: Any) -> None:
-        known = sorted(key for key in self.objects if key[0] is RESOURCE_BINDINGS)[:10]
+        known = sorted(key for key in self.objects if key[0] == RESOURCE_BINDINGS)[:10]
         if what in TO_ONE and known:
             _, namespace, name = known[with_ % len(known)]
             self.disturb(what, namespace, name)

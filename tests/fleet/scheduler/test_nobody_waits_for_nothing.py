@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from berth.fleet.scheduler import FleetSettings
-from berth.machines.contract import (
-    CLUSTERS,
-    LEASES,
-    NAMESPACES,
-    RESOURCE_BINDINGS,
-    Action,
-    Create,
-    Outcome,
-    Patch,
-)
+from berth.kube.api_resources import CLUSTERS, LEASES, NAMESPACES, RESOURCE_BINDINGS
+from berth.machines.contract import Action, Create, Outcome, Patch
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.fleet.scheduler.world import OURS, World
 
@@ -62,7 +54,7 @@ class TestClaimsThatAreOver:
         world = World(clusters=2)
 
         def break_m1(action: Action) -> Outcome | None:
-            if action.resource is not LEASES or not isinstance(action, Create):
+            if action.resource != LEASES or not isinstance(action, Create):
                 return None
             world.refuse = lambda _: None
             world.cluster(make_cluster("m1").taint("broken"))
@@ -95,7 +87,7 @@ class TestClaimsThatAreOver:
     )
     def test_or_be_none_of_ours_meanwhile(self, change: dict[str, Any]) -> None:
         world = World(clusters=2)
-        world.refuse = lambda action: Outcome(at=world.now, code=503) if action.resource is LEASES else None
+        world.refuse = lambda action: Outcome(at=world.now, code=503) if action.resource == LEASES else None
         world.bind(single("a").group(GROUP), single("b").group(GROUP))
         world.advance(1)
         world.edit("a", change)
@@ -197,7 +189,7 @@ class TestAnswersThatOvertakeTheWatch:
         answers = [(403, "Forbidden"), (409, "Conflict")]
 
         def refuse(action: Action) -> Outcome | None:
-            if not answers or action.resource is not RESOURCE_BINDINGS:
+            if not answers or action.resource != RESOURCE_BINDINGS:
                 return None
             code, reason = answers.pop(0)
             return Outcome(at=world.now, code=code, reason=reason, message="no")

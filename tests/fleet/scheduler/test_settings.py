@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from berth.fleet.options import Options
-from berth.machines.contract import CLUSTERS, LEASES, RESOURCE_BINDINGS
+from berth.kube.api_resources import CLUSTERS, LEASES, RESOURCE_BINDINGS
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.fleet.scheduler.world import OURS, World
 

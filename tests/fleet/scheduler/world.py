@@ -8,7 +8,7 @@ import msgspec
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler.views import VIEWS
-from berth.machines.contract import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
+from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
 from berth.machines.views import VIEWS as OTHERS
 from berth.machines.views import Bare
 from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_cluster

@@ -12,11 +12,12 @@ import itertools
 import logging
 from collections import deque
 
+from berth.kube.api_resources import EVENTS
 from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.live.logs import say
 from berth.live.performing import perform
-from berth.machines.contract import EVENTS, Action, Bind, Event, Get, Outcome
+from berth.machines.contract import Action, Bind, Event, Get, Outcome
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.reports import STATEMENT
 from berth.scheduler.views import OPTIONAL, VIEWS
@@ -138,7 +139,7 @@ class Shell:
     # --- acting -------------------------------------------------------------------------------------
 
     def _dispatch(self, action: Action) -> None:
-        if action.resource is not EVENTS:
+        if action.resource != EVENTS:
             self._urgent.put_nowait((_rank(action), next(self._numbers), action))
             return
         self._background.append(action)
@@ -191,7 +192,7 @@ class Shell:
                 )
         elif not outcome.ok and not outcome.missing:
             what = f"{type(action).__name__} {action.resource.name}"
-            level = logging.DEBUG if action.resource is EVENTS else logging.WARNING
+            level = logging.DEBUG if action.resource == EVENTS else logging.WARNING
             say(_log, level, "Request failed", what=what, object=pod, code=outcome.code, err=outcome.message)
 
 

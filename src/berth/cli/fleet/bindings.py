@@ -12,10 +12,11 @@ from berth.fleet.options import Options
 from berth.fleet.scheduler.keeping import policy_of
 from berth.fleet.simulation import Workload
 from berth.fleet.strategy import DYNAMIC_WEIGHT, strategy_of
+from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
 from berth.kube.decoding import convert, without_nulls
 from berth.kube.karmada import AGGREGATED, Binding, Cluster, Placement
 from berth.kube.manifests import ManifestError, title
-from berth.machines.contract import CLUSTER_POLICIES, POLICIES, Key
+from berth.machines.contract import Key
 from berth.machines.views import Policy
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")

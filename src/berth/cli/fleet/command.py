@@ -25,13 +25,13 @@ from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetScheduler, FleetSettings, Metrics
 from berth.fleet.scheduler.views import VIEWS
+from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component import ComponentSettings, StartError, Work, run_component
 from berth.live.errors import ApiError, NotFound
 from berth.live.runner import Runner
 from berth.live.workloads import Workloads
-from berth.machines.contract import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 
 LEASE, PORT = "berth-fleet", 10261
 

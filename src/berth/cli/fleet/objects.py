@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from berth.kube import kinds, quantity
+from berth.kube.api_resources import CLUSTER_BINDINGS, Resource
 from berth.kube.decoding import DecodeError, convert, without_nulls
 from berth.kube.karmada import Binding, Cluster, PropagationPolicy
 from berth.kube.manifests import DEFAULT_NAMESPACE, Manifest, ManifestError
@@ -19,7 +20,7 @@ from berth.kube.objects import Namespace, PriorityClass
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
-from berth.machines.contract import CLUSTER_BINDINGS, Key, RawObject, Resource
+from berth.machines.contract import Key, RawObject
 from berth.machines.views import VIEWS, Bare, Policy
 from berth.server import wire_defaults
 from berth.server.karmada.admission import cluster_problems, prepare_cluster, prepare_policy

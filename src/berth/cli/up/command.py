@@ -22,13 +22,14 @@ from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.plane import Plane, make_plane
 from berth.cli.up.server_process import ServerProcess, StartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
+from berth.kube.api_resources import NODES
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests import ManifestError, load
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.errors import ApiError
 from berth.live.serving import ServingError, ServingSettings
-from berth.machines.contract import NODES, RawObject
+from berth.machines.contract import RawObject
 from berth.machines.views import Node
 from berth.server import Prepared, ServerSettings, prepare
 

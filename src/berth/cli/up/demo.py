@@ -7,19 +7,19 @@ import contextlib
 from collections.abc import Iterable
 from importlib.resources import as_file, files
 
-from berth.kube.manifests import Manifest, load
-from berth.live.client import Client
-from berth.live.errors import AlreadyExists
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     BUDGETS,
     DEPLOYMENTS,
     NODES,
     PODS,
     PRIORITY_CLASSES,
     STATEFUL_SETS,
-    RawObject,
     Resource,
 )
+from berth.kube.manifests import Manifest, load
+from berth.live.client import Client
+from berth.live.errors import AlreadyExists
+from berth.machines.contract import RawObject
 from berth.machines.views import Workload
 
 _WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS)

@@ -10,11 +10,12 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler_shell import Shell
 from berth.cli.output.decision_log import PlacingLog, log_decision
-from berth.controllers.assembly import ControlPlane, assemble, canonical, view_of
+from berth.controllers.assembly import ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler import Metrics as FleetMetrics
 from berth.fleet.scheduler.views import VIEWS as FLEET_VIEWS
+from berth.kube.api_resources import Resource
 from berth.kube.gates import FeatureGates
 from berth.kube.karmada import DEFAULT_SCHEDULER
 from berth.live.client import Client
@@ -22,7 +23,7 @@ from berth.live.discovery import discover
 from berth.live.growing import Growing
 from berth.live.runner import Runner
 from berth.live.serving import ServingSettings, serve
-from berth.machines.contract import Controller, RawObject, Resource
+from berth.machines.contract import Controller, RawObject
 from berth.machines.views import Bare
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
@@ -55,7 +56,7 @@ class Plane:
         scheduler: bool = True,
         fleet: bool = True,
     ) -> None:
-        known = list(map(canonical, resources))
+        known = list(resources)
         self._client = client
         self.registry = CollectorRegistry()
         self.plane: ControlPlane = assemble(

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
+from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.times import seconds
 from berth.machines.cache import Cache, key_of
 from berth.machines.contract import (
     DELETED,
-    NAMESPACES,
-    NODES,
-    PODS,
     STRATEGIC,
     Action,
     Delete,
@@ -70,13 +68,13 @@ class Kubelets(Machine):
         self._addresses: dict[str, dict[str, str]] = {}
 
     def handle(self, event: Event) -> None:
-        if event.resource is NODES:
+        if event.resource == NODES:
             was = is_hollow(event.old)
             if event.change != DELETED and is_hollow(event.object) and not was:
                 for there in self.cache.pods_on(event.key[1]):
                     self.queue.add(key_of(there.metadata))
             return
-        if event.resource is NAMESPACES:
+        if event.resource == NAMESPACES:
             return  # their labels are looked up when a pod is admitted
         pod: Pod = event.object
         if not pod.spec.node_name:

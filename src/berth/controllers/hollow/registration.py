@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.manifests import ready_conditions, registered
+from berth.kube.api_resources import NODES
 from berth.machines.cache import Cache
 from berth.machines.contract import (
     DELETED,
-    NODES,
     STRATEGIC,
     Action,
     Create,

@@ -14,18 +14,17 @@ import msgspec
 
 from berth.controllers.propagation.replicas import replicas_of
 from berth.kube.annotations import AnnotationError
-from berth.kube.decoding import DecodeError, convert
-from berth.kube.karmada import Placement, binding_name
-from berth.kube.workload_annotations import annotated_affinity, effective_placement
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     POLICIES,
     RESOURCE_BINDINGS,
-    Key,
-    RawObject,
     Resource,
 )
+from berth.kube.decoding import DecodeError, convert
+from berth.kube.karmada import Placement, binding_name
+from berth.kube.workload_annotations import annotated_affinity, effective_placement
+from berth.machines.contract import Key, RawObject
 from berth.machines.views import Binding, Meta, Policy
 
 POLICY_ID = "propagationpolicy.karmada.io/permanent-id"

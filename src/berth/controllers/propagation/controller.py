@@ -21,21 +21,16 @@ from berth.controllers.propagation.matching import (
     policy_fit,
     preempts,
 )
-from berth.machines.cache import Cache, controller_of
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
-    DELETED,
-    MODIFIED,
     POLICIES,
     PRIORITY_CLASSES,
     RESOURCE_BINDINGS,
-    Action,
-    Create,
-    Event,
-    Key,
     Resource,
 )
+from berth.machines.cache import Cache, controller_of
+from berth.machines.contract import DELETED, MODIFIED, Action, Create, Event, Key
 from berth.machines.controller import Machine
 from berth.machines.patches import patch
 from berth.machines.recorder import NORMAL, WARNING
@@ -81,9 +76,9 @@ class PropagationController(Machine):
 
     def handle(self, event: Event) -> None:
         resource = event.resource
-        if resource is POLICIES or resource is CLUSTER_POLICIES:
+        if resource in (POLICIES, CLUSTER_POLICIES):
             self._take_policy(event)
-        elif resource is RESOURCE_BINDINGS or resource is CLUSTER_BINDINGS:
+        elif resource in (RESOURCE_BINDINGS, CLUSTER_BINDINGS):
             self._take_binding(event)
         elif self._selected and (resource.api_version, resource.kind) in self._selected:
             self._take_template(event)

@@ -13,20 +13,12 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from berth.engine.rules.taint_toleration import NO_EXECUTE, tolerates
+from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import Placement
 from berth.kube.objects import Toleration
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    CLUSTER_BINDINGS,
-    CLUSTERS,
-    DELETED,
-    RESOURCE_BINDINGS,
-    Action,
-    Event,
-    Key,
-    RawObject,
-)
+from berth.machines.contract import DELETED, Action, Event, Key, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import patch
 from berth.machines.pods import condition
@@ -49,7 +41,7 @@ class ClusterEviction(Machine):
         self._on: dict[str, dict[Key, None]] = {}  # bindings by the clusters they are on
 
     def handle(self, event: Event) -> None:
-        if event.resource is CLUSTERS:
+        if event.resource == CLUSTERS:
             if event.change != DELETED and _expelling(event.object):
                 for key in self._on.get(event.key[1], ()):
                     self.queue.add(key)

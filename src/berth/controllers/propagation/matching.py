@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from berth.kube.api_resources import Resource
 from berth.kube.karmada import ResourceSelector
 from berth.kube.selectors import parse_label_selector
-from berth.machines.contract import Resource
 from berth.machines.views import Meta, Policy
 
 # How closely a selector fits, from not at all to by name.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.kube.api_resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from berth.kube.decoding import DecodeError, convert
 from berth.kube.objects import PodSpec, RawObject, ResourceList, ResourceRequirements
 from berth.kube.pod_resources import aggregate
 from berth.kube.quantity import QuantityError, read
-from berth.machines.contract import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from berth.machines.views import Job, Pod, Workload
 
 _SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)

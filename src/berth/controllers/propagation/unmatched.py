@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.controllers.propagation.matching import fit, is_reserved
+from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES, Resource
 from berth.kube.karmada import ResourceSelector
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    CLUSTER_POLICIES,
-    DELETED,
-    POLICIES,
-    Action,
-    Event,
-    Key,
-    Resource,
-)
+from berth.machines.contract import DELETED, Action, Event, Key
 from berth.machines.controller import Machine
 from berth.machines.recorder import WARNING
 from berth.machines.views import Policy

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from berth.kube.api_resources import Resource
 from berth.kube.objects import LabelSelector
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.machines.cache import Cache, key_of
-from berth.machines.contract import Action, Key, Patch, RawObject, Resource
+from berth.machines.contract import Action, Key, Patch, RawObject
 from berth.machines.pods import owner_reference, raw_owner
 from berth.machines.views import Meta, Workload
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from berth.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse
 from berth.controllers.workloads.job import finished_at
+from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
-from berth.machines.contract import CRON_JOBS, JOBS, Action, Create, Delete, Event, Key, RawObject
+from berth.machines.contract import Action, Create, Delete, Event, Key, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, created_at, owner_reference
@@ -28,7 +29,7 @@ class CronJobController(Machine):
     watches = (CRON_JOBS, JOBS)
 
     def handle(self, event: Event) -> None:
-        if event.resource is CRON_JOBS:
+        if event.resource == CRON_JOBS:
             self.queue.add(event.key)
             return
         owner = controller_of(event.object.metadata)

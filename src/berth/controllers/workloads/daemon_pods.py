@@ -10,9 +10,10 @@ import msgspec
 from berth.controllers.node_matching import matches_lastingly, matches_once
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.engine.rules.taint_toleration import first_untolerated
+from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Toleration
-from berth.machines.contract import DAEMON_SETS, RawObject
+from berth.machines.contract import RawObject
 from berth.machines.pods import owner_reference, phase, pod_from
 from berth.machines.views import Meta, Node, Pod, PodSpec, Workload
 

@@ -25,22 +25,11 @@ from berth.controllers.workloads.daemon_pods import (
 )
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.controllers.workloads.templates import REVISION_HASH
+from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.shares import resolved
 from berth.machines.cache import Cache, controller_of, key_of
-from berth.machines.contract import (
-    DAEMON_SETS,
-    DELETED,
-    NODES,
-    PODS,
-    REVISIONS,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-)
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import (
@@ -80,18 +69,18 @@ class DaemonSetController(Machine):
     # --- events -------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        if event.resource is DAEMON_SETS:
+        if event.resource == DAEMON_SETS:
             if event.change == DELETED:
                 uid = event.object.metadata.uid or ""
                 self.expectations.forget(uid)
                 self._restraint.forget(uid)
                 self._eligibility.pop(uid, None)
             self.queue.add(event.key)
-        elif event.resource is NODES:
+        elif event.resource == NODES:
             if event.old is None or event.change == DELETED or _matters(event.old, event.object):
                 for daemon_set in self.cache.all(DAEMON_SETS, Workload):
                     self.queue.add(key_of(daemon_set.metadata))
-        elif event.resource is REVISIONS:
+        elif event.resource == REVISIONS:
             self._concern(event)
         else:
             self._settle(event)
@@ -102,7 +91,7 @@ class DaemonSetController(Machine):
         owner = controller_of(metadata)
         if owner is not None and owner.kind == DAEMON_SETS.kind:
             self.queue.add((metadata.namespace or "", owner.name or ""))
-        elif owner is None and event.resource is PODS and event.change != DELETED:
+        elif owner is None and event.resource == PODS and event.change != DELETED:
             for key in selecting(self.cache, DAEMON_SETS, metadata.namespace, metadata.labels):
                 self.queue.add(key)
 
@@ -269,7 +258,7 @@ class DaemonSetController(Machine):
             self.queue.add(key)
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Create) and action.resource is PODS and outcome.ok:
+        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
             daemon_set = self.cache.get(DAEMON_SETS, action.key, Workload)
             if daemon_set is not None:
                 message = f"Created pod: {outcome.decode(Pod).metadata.name}"
@@ -278,7 +267,7 @@ class DaemonSetController(Machine):
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         daemon_set = self.cache.get(DAEMON_SETS, action.key, Workload)
-        if daemon_set is None or action.resource is not PODS:
+        if daemon_set is None or action.resource != PODS:
             return
         uid = daemon_set.metadata.uid or ""
         if isinstance(action, Create):

@@ -12,19 +12,9 @@ from berth.controllers.workloads.adoption import Claim, selecting
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
 from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.templates import TEMPLATE_HASH, digest, plain
+from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.machines.cache import controller_of
-from berth.machines.contract import (
-    DELETED,
-    DEPLOYMENTS,
-    PODS,
-    REPLICA_SETS,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    RawObject,
-)
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import patch, status_patch
 from berth.machines.pods import is_finished, owner_reference
@@ -39,9 +29,9 @@ class DeploymentController(Machine):
     watches = (DEPLOYMENTS, REPLICA_SETS, PODS)
 
     def handle(self, event: Event) -> None:
-        if event.resource is DEPLOYMENTS:
+        if event.resource == DEPLOYMENTS:
             self.queue.add(event.key)
-        elif event.resource is REPLICA_SETS:
+        elif event.resource == REPLICA_SETS:
             self._concern(event)
         elif event.change == DELETED:
             # A Recreate deployment waits for the last old pod to go.

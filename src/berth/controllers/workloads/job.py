@@ -17,22 +17,11 @@ from berth.controllers.workloads.job_pods import (
     spelled_indexes,
     tally,
 )
+from berth.kube.api_resources import JOBS, PODS
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
-from berth.machines.contract import (
-    DELETED,
-    JOBS,
-    PODS,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, Patch, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts
@@ -51,7 +40,7 @@ class JobController(Machine):
     watches = (JOBS, PODS)
 
     def handle(self, event: Event) -> None:
-        if event.resource is JOBS:
+        if event.resource == JOBS:
             if event.change == DELETED:
                 self.expectations.forget(event.object.metadata.uid or "")
             self.queue.add(event.key)
@@ -252,7 +241,7 @@ class JobController(Machine):
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         job = self.cache.get(JOBS, action.key, Job)
-        if job is None or action.resource is not PODS:
+        if job is None or action.resource != PODS:
             return
         if isinstance(action, Create):
             self.expectations.created(job.metadata.uid or "")
@@ -262,7 +251,7 @@ class JobController(Machine):
             self.expectations.deleted(job.metadata.uid or "", action.uid or "")
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Create) and action.resource is PODS and outcome.ok:
+        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
             job = self.cache.get(JOBS, action.key, Job)
             if job is not None:
                 message = f"Created pod: {outcome.decode(Pod).metadata.name}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from berth.machines.contract import JOBS, RawObject
+from berth.kube.api_resources import JOBS
+from berth.machines.contract import RawObject
 from berth.machines.pods import is_active, is_terminating, owner_reference, phase, pod_from
 from berth.machines.views import Job, Pod
 

@@ -9,20 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from berth.controllers.workloads.adoption import Claim, selecting
+from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.machines.cache import Cache, controller_of
 from berth.machines.conditions import TRUE, Conditions
-from berth.machines.contract import (
-    DELETED,
-    PODS,
-    REPLICA_SETS,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-    RawObject,
-)
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import (
@@ -49,7 +39,7 @@ class ReplicaSetController(Machine):
         self._failure: dict[Key, str] = {}  # why the last creation failed, until there are enough pods
 
     def handle(self, event: Event) -> None:
-        if event.resource is REPLICA_SETS:
+        if event.resource == REPLICA_SETS:
             if event.change == DELETED:
                 self.expectations.forget(event.object.metadata.uid or "")
             self.queue.add(event.key)
@@ -139,7 +129,7 @@ class ReplicaSetController(Machine):
         return nodes
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Create) and action.resource is PODS and outcome.ok:
+        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
             replica_set = self.cache.get(REPLICA_SETS, action.key, Workload)
             if replica_set is not None:
                 name = outcome.decode(Pod).metadata.name
@@ -151,7 +141,7 @@ class ReplicaSetController(Machine):
     def failed(self, action: Action, outcome: Outcome) -> None:
         key: Key = action.key
         replica_set = self.cache.get(REPLICA_SETS, key, Workload)
-        if replica_set is None or action.resource is not PODS:
+        if replica_set is None or action.resource != PODS:
             return
         uid = replica_set.metadata.uid or ""
         if isinstance(action, Create):

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.controllers.workloads.templates import REVISION_HASH, digest, plain
+from berth.kube.api_resources import REVISIONS, Resource
 from berth.machines.cache import Cache, key_of
-from berth.machines.contract import REVISIONS, Action, Create, Delete, Patch, RawObject, Resource
+from berth.machines.contract import Action, Create, Delete, Patch, RawObject
 from berth.machines.pods import owner_reference
 from berth.machines.views import Revision, Workload
 

@@ -9,8 +9,9 @@ import copy
 from collections.abc import Iterator
 
 from berth.controllers.workloads.templates import REVISION_HASH
+from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
 from berth.machines.cache import key_of
-from berth.machines.contract import CLAIMS, STATEFUL_SETS, Action, Create, RawObject
+from berth.machines.contract import Action, Create, RawObject
 from berth.machines.pods import owner_reference, pod_from
 from berth.machines.views import Pod, Workload
 

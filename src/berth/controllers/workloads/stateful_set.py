@@ -21,20 +21,9 @@ from berth.controllers.workloads.stateful_pods import (
     wanted,
 )
 from berth.controllers.workloads.templates import REVISION_HASH
+from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.machines.cache import controller_of
-from berth.machines.contract import (
-    CLAIMS,
-    DELETED,
-    PODS,
-    REVISIONS,
-    STATEFUL_SETS,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-)
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import (
@@ -90,7 +79,7 @@ class StatefulSetController(Machine):
     watches = (STATEFUL_SETS, PODS, REVISIONS, CLAIMS)
 
     def handle(self, event: Event) -> None:
-        if event.resource is STATEFUL_SETS:
+        if event.resource == STATEFUL_SETS:
             if event.change == DELETED:
                 self.expectations.forget(event.object.metadata.uid or "")
             self.queue.add(event.key)
@@ -98,13 +87,13 @@ class StatefulSetController(Machine):
         metadata = event.object.metadata
         owner = controller_of(metadata)
         if owner is not None and owner.kind == STATEFUL_SETS.kind:
-            if event.resource is PODS:
+            if event.resource == PODS:
                 if event.old is None:
                     self.expectations.created(owner.uid or "")
                 if event.change == DELETED or metadata.deletion_timestamp:
                     self.expectations.deleted(owner.uid or "", metadata.uid or "")
             self.queue.add((metadata.namespace or "", owner.name or ""))
-        elif owner is None and event.resource is PODS and event.change != DELETED:
+        elif owner is None and event.resource == PODS and event.change != DELETED:
             for key in selecting(self.cache, STATEFUL_SETS, metadata.namespace, metadata.labels):
                 self.queue.add(key)
 
@@ -215,7 +204,7 @@ class StatefulSetController(Machine):
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         item = self.cache.get(STATEFUL_SETS, action.key, Workload)
-        if item is None or action.resource is not PODS:
+        if item is None or action.resource != PODS:
             return
         uid = item.metadata.uid or ""
         if isinstance(action, Create):

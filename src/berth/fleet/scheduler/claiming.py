@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import claims, writing
+from berth.kube.api_resources import LEASES
 from berth.kube.karmada import Binding
-from berth.machines.contract import LEASES, Action, Get, Key, Outcome, Patch
+from berth.machines.contract import Action, Get, Key, Outcome, Patch
 from berth.machines.views import Lease
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Claiming:
         """Learn what became of a request; False if it was none of ours."""
         claim = self._claims.get(key)
         if claim is None:
-            return action.resource is LEASES or isinstance(action, Get) or _is_fence(key, action)
+            return action.resource == LEASES or isinstance(action, Get) or _is_fence(key, action)
         claim.problem = _problem(outcome)
         match claim.step:
             case "create" | "take":

@@ -13,8 +13,9 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler.writing import resource_of
+from berth.kube.api_resources import LEASES
 from berth.kube.times import micro_stamp, seconds
-from berth.machines.contract import LEASES, Create, Get, Patch, RawObject, Update
+from berth.machines.contract import Create, Get, Patch, RawObject, Update
 
 if TYPE_CHECKING:
     from berth.fleet.terms import WorkloadRule

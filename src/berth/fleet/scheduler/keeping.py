@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from berth.fleet.fleet import Fleet
-from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     CLUSTERS,
-    DELETED,
     NAMESPACES,
     POLICIES,
     RESOURCE_BINDINGS,
-    Event,
-    Key,
 )
+from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
+from berth.machines.contract import DELETED, Event, Key
 from berth.machines.indexes import take
 
 if TYPE_CHECKING:
@@ -63,13 +61,13 @@ class Keeping:
     def handle(self, event: Event) -> set[Key]:
         """Take note; the bindings of which more is known now, besides the one that changed itself."""
         resource, gone = event.resource, event.change == DELETED
-        if resource is CLUSTERS:
+        if resource == CLUSTERS:
             if gone:
                 self.fleet.remove_cluster(event.key[1])
             else:
                 self.fleet.set_cluster(event.object)
             return set()
-        if resource is NAMESPACES:
+        if resource == NAMESPACES:
             labels = None if gone else event.object.metadata.labels or {}
             self.fleet.set_namespace(event.key[1], labels)
             return set()

@@ -23,21 +23,9 @@ from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.triggers import RECONCILE, is_ours, reason_to_schedule
 from berth.fleet.scheduler.waiting import NO_ROOM, Waiting
 from berth.fleet.scheduler.writing import Verdict
+from berth.kube.api_resources import CLUSTER_POLICIES, CLUSTERS, NAMESPACES, POLICIES, Resource
 from berth.kube.karmada import Binding, Placement
-from berth.machines.contract import (
-    CLUSTER_POLICIES,
-    CLUSTERS,
-    DELETED,
-    NAMESPACES,
-    POLICIES,
-    Action,
-    Event,
-    Get,
-    Key,
-    Outcome,
-    Patch,
-    Resource,
-)
+from berth.machines.contract import DELETED, Action, Event, Get, Key, Outcome, Patch
 from berth.machines.queue import Queue
 from berth.machines.recorder import Recorder
 from berth.machines.story import Story
@@ -122,9 +110,9 @@ class FleetScheduler:
     def handle(self, event: Event) -> None:
         if event.resource in BINDINGS:
             self._binding_changed(event)
-        elif event.resource is CLUSTERS:
+        elif event.resource == CLUSTERS:
             self._cluster_changed(event)
-        elif event.resource is NAMESPACES:
+        elif event.resource == NAMESPACES:
             self._namespace_changed(event)
         else:
             for key in self.keeping.handle(event):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import writing
+from berth.kube.api_resources import Resource
 from berth.kube.objects import ObjectMeta, Struct
-from berth.machines.contract import Key, Resource
+from berth.machines.contract import Key
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 if TYPE_CHECKING:

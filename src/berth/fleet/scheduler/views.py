@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.kube.karmada import Binding, Cluster
-from berth.machines.contract import (
+from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     CLUSTERS,
@@ -14,6 +13,7 @@ from berth.machines.contract import (
     RESOURCE_BINDINGS,
     Resource,
 )
+from berth.kube.karmada import Binding, Cluster
 from berth.machines.views import Bare, Namespace
 
 VIEWS: dict[Resource, type[Any]] = {

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from berth.fleet.scheduler.triggers import APPLIED_PLACEMENT, applied_placement
+from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.times import stamp
-from berth.machines.contract import CLUSTER_BINDINGS, RESOURCE_BINDINGS, RawObject, Resource
+from berth.machines.contract import RawObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
