@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.kube.api_resources import Resource
-from berth.machines.contract import DELETED, Action, Delete, Event, Get, Key, Outcome, Patch, RawObject
+from berth.machines.contract import (
+    DELETED,
+    Action,
+    Delete,
+    Event,
+    Get,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+)
 from berth.machines.controller import describe
 from berth.machines.pods import raw_owner
 from berth.machines.queue import Queue

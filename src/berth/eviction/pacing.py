@@ -12,7 +12,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from berth.eviction.settings import EvictionSettings
-from berth.kube.api_resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Resource
+from berth.kube.api_resources import (
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Resource,
+)
 from berth.machines.cache import Cache, controller_of
 from berth.machines.pods import is_finished, is_ready, is_terminating
 from berth.machines.views import Owner, Pod, ReplicationController, Workload

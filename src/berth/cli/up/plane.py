@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler_shell import Shell
 from berth.cli.output.decision_log import PlacingLog, log_decision
-from berth.controllers.assembly import ControlPlane, assemble, view_of
+from berth.cli.up.control_plane import ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler import Metrics as FleetMetrics

@@ -21,7 +21,17 @@ from berth.kube.api_resources import JOBS, PODS
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, Patch, RawObject
+from berth.machines.contract import (
+    DELETED,
+    Action,
+    Create,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+)
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts

@@ -1,4 +1,4 @@
-"""All the controllers of a control plane, put together in one place."""
+"""The machines of `berth up` except the schedulers, and the cache they share: put together in one place."""
 
 from __future__ import annotations
 
