@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.engine.rules.taint_toleration import tolerates
+from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache

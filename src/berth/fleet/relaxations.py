@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.taint_toleration import describe, untolerated
+from berth.engine.rules.taint_toleration.taints import describe, untolerated
 from berth.fleet.errors import UNSCHEDULABLE
 from berth.fleet.terms import CLUSTER, topology_of
 from berth.kube.karmada import Binding, Placement, WorkloadAffinity, WorkloadAntiAffinity

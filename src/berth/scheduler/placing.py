@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.summary import NO_NODES, refusal
-from berth.engine.rules.spread_constraints import HARD
+from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.rules.volume_binding import VolumeBinding
 from berth.engine.state.arrays import BLOCKED, Int32Array
 from berth.engine.state.cluster import Cluster, pod_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from berth.cli.output.simulation_report import spread_table
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
-from berth.engine.rules.spread_constraints import HARD
+from berth.engine.rules.pod_topology_spread.constraints import HARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
 from berth.engine.offline.changes import short
 from berth.engine.offline.simulation import Placement, Simulation, Unplaced
-from berth.engine.rules.spread_constraints import HARD
+from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.state.options import ZONE
 
 if TYPE_CHECKING:

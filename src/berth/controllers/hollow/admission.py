@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.controllers.node_matching import matches_node
-from berth.engine.rules import node_affinity, node_ports, taint_toleration
+from berth.engine.rules.node_affinity import rule as node_affinity
+from berth.engine.rules.node_ports import rule as node_ports
+from berth.engine.rules.taint_toleration import rule as taint_toleration
+from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.state.nodes import ANY_IP, HostPort
 from berth.engine.state.requests import PODS, pod_requests, units_of
 from berth.kube.gates import FeatureGates
@@ -37,7 +40,7 @@ def _rejections(pod: Pod, node: Node, others: list[Pod], gates: FeatureGates) ->
     if _ports_taken(pod, others):
         yield failed("NodePorts", node_ports.REASON)
     taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == "NoExecute"]
-    if taint_toleration.first_untolerated(pod.spec.tolerations, taints) is not None:
+    if first_untolerated(pod.spec.tolerations, taints) is not None:
         yield failed("TaintToleration", taint_toleration.REASON)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from berth.controllers.hollow.admission import Rejected, failed
 from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, breaches_among, is_in_the_way
-from berth.engine.rules import inter_pod_affinity
+from berth.engine.rules.inter_pod_affinity import rule as inter_pod_affinity
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import HOSTNAME, Options
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from berth.engine.rules.taint_toleration import NO_EXECUTE, tolerates
+from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import Placement
 from berth.kube.objects import Toleration

@@ -9,7 +9,7 @@ import msgspec
 
 from berth.controllers.node_matching import matches_lastingly, matches_once
 from berth.controllers.workloads.templates import REVISION_HASH
-from berth.engine.rules.taint_toleration import first_untolerated
+from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Toleration

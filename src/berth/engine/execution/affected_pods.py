@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from berth.engine.rules.lasting_affinity import ExecutionAffinity, owners
+from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, owners
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (

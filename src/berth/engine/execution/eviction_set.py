@@ -32,7 +32,7 @@ import numpy as np
 
 from berth.engine.execution.vertex_cover import bits, least_cover
 from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, Breach
-from berth.engine.rules.lasting_affinity import ExecutionAffinity, Standing
+from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, Standing
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE

@@ -22,9 +22,9 @@ from heapq import nsmallest
 
 import numpy as np
 
-from berth.engine.rules.inter_pod_affinity import name_pods, no_peer
-from berth.engine.rules.lasting_affinity import ExecutionAffinity, Standing
-from berth.engine.rules.node_affinity import match_terms, why_unmet
+from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, Standing
+from berth.engine.rules.inter_pod_affinity.terms import name_pods, no_peer
+from berth.engine.rules.node_affinity.matching import match_terms, why_unmet
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass, RequiredNodes

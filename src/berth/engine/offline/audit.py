@@ -31,7 +31,7 @@ from berth.engine.offline.budgets import DisruptionBudget, Ledger, budgets_of
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import RULE_ORDER, filtering_rules
 from berth.engine.rules.base import Finding, NodeRule, Rule, TopologyRule
-from berth.engine.rules.spread_constraints import HARD
+from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.state.cluster import is_terminating
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.objects import Namespace

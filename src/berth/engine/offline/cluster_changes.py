@@ -18,9 +18,9 @@ from berth.engine.offline.changes import (
 )
 from berth.engine.offline.pod_changes import UNSCHEDULABLE_TAINT, without_term
 from berth.engine.offline.variants import Peers, Variant, WhatIf, with_effective_affinity
+from berth.engine.rules.node_resources_fit.rule import TOO_MANY_PODS
 from berth.engine.rules.node_unschedulable import NodeUnschedulable
-from berth.engine.rules.resources import TOO_MANY_PODS
-from berth.engine.rules.spread_constraints import HARD
+from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.state.cluster import is_terminating
 from berth.engine.state.nodes import PODS_ROW
 from berth.kube.objects import Node, NodeSpec, NodeStatus, Pod

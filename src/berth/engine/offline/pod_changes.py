@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from berth.engine.offline.changes import MOST, REQUIRED, Change, on_pod, short, without
-from berth.engine.rules.spread_constraints import HARD
-from berth.engine.rules.taint_toleration import HARD_EFFECTS, describe, tolerates
+from berth.engine.rules.pod_topology_spread.constraints import HARD
+from berth.engine.rules.taint_toleration.taints import HARD_EFFECTS, describe, tolerates
 from berth.kube.annotations import IN_ANNOTATION, IN_SPEC
 from berth.kube.objects import (
     Affinity,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from berth.engine.offline.changes import Change, on_pod
-from berth.engine.rules.resources import insufficient
+from berth.engine.rules.node_resources_fit.rule import insufficient
 from berth.engine.state.amounts import rounded_down, spelled
 from berth.kube.objects import Container, PodSpec, RawQuantity, ResourceRequirements
 

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
-from berth.engine.rules.node_affinity import match_required
-from berth.engine.rules.taint_toleration import first_untolerated
+from berth.engine.rules.node_affinity.matching import match_required
+from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.state.cluster import Cluster, is_finished, is_terminating, pod_name
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import Options

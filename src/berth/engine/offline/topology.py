@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.pod_topology_spread import PodTopologySpread
-from berth.engine.rules.spread_constraints import HARD, SOFT, Constraint
+from berth.engine.rules.pod_topology_spread.constraints import HARD, SOFT, Constraint
 from berth.engine.state.options import ZONE
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
 from berth.engine.rules.base import SKIP, SUCCESS, NodeRule
 from berth.engine.rules.node_ports import NodePorts
-from berth.engine.rules.resources import NodeResourcesFit
+from berth.engine.rules.node_resources_fit import NodeResourcesFit
 from berth.engine.state.cluster_events import (
     OF_NODES,
     OF_PODS,

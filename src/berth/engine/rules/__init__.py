@@ -1,4 +1,4 @@
-"""The rules, one module each, in the order kube-scheduler runs them."""
+"""The rules, one folder each, in the order kube-scheduler runs them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from berth.engine.rules.inter_pod_affinity import InterPodAffinity
 from berth.engine.rules.node_affinity import NodeAffinity
 from berth.engine.rules.node_name import NodeName
 from berth.engine.rules.node_ports import NodePorts
+from berth.engine.rules.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from berth.engine.rules.node_resources_fit import NodeResourcesFit
 from berth.engine.rules.node_unschedulable import NodeUnschedulable
 from berth.engine.rules.pod_topology_spread import PodTopologySpread
-from berth.engine.rules.resources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from berth.engine.rules.taint_toleration import TaintToleration
 from berth.engine.rules.volume_binding import VolumeBinding
 from berth.engine.rules.volume_restrictions import VolumeRestrictions

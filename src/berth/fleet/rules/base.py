@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from berth.engine.rules.taint_toleration import NO_EXECUTE, tolerates
+from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 
 if TYPE_CHECKING:
     from berth.engine.state.arrays import BoolArray, Int64Array

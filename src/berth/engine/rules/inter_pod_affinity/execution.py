@@ -1,7 +1,7 @@
 """The execution-time terms of inter-pod affinity, asked about pods that run.
 
 What a term selects, who is spared and when a pod may be the first of its group is as
-`berth.engine.rules.inter_pod_affinity` has it; only the terms that hold at scheduling time alone are
+`berth.engine.rules.inter_pod_affinity.rule` has it; only the terms that hold at scheduling time alone are
 left out.  All pods of a class are judged together, each as if it were not counted itself.
 """
 
@@ -13,7 +13,7 @@ from itertools import chain
 
 import numpy as np
 
-from berth.engine.rules.inter_pod_affinity import (
+from berth.engine.rules.inter_pod_affinity.terms import (
     as_incoming,
     avoided_by,
     reads_everywhere,

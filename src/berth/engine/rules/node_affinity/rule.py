@@ -22,17 +22,21 @@ from berth.engine.rules.base import (
     Status,
     scale_to_max,
 )
+from berth.engine.rules.node_affinity.matching import (
+    found_label,
+    has_required,
+    match_required,
+    match_term,
+    match_terms,
+)
 from berth.engine.state.arrays import BoolArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.pod_class import PodClass
 from berth.kube import objects
 from berth.kube.selectors import (
-    NodeTerm,
     NodeTerms,
     Requirement,
-    Selector,
     aggregate,
     parse_node_selector,
     parse_preferred_terms,
@@ -42,63 +46,6 @@ REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
-
-
-def match_selector(nodes: NodeTable, selector: Selector, slots: Slots) -> BoolArray:
-    matches = nodes.alive[slots].copy()
-    for requirement in selector.requirements:
-        column = nodes.column(requirement.key)
-        matches &= column.table(requirement)[column.ids[slots]]
-    return matches
-
-
-def match_term(nodes: NodeTable, term: NodeTerm, slots: Slots) -> BoolArray:
-    matches = nodes.alive[slots].copy()
-    if term.errors:
-        matches[:] = False
-        return matches
-    for requirement in term.labels:
-        column = nodes.column(requirement.key)
-        matches &= column.table(requirement)[column.ids[slots]]
-    for requirement in term.fields:
-        named = np.zeros(nodes.capacity, dtype=np.bool_)
-        named[[nodes.slot_of[name] for name in requirement.values if name in nodes.slot_of]] = True
-        matches &= named[slots] if requirement.operator == "In" else ~named[slots]
-    return matches
-
-
-def match_terms(nodes: NodeTable, terms: NodeTerms, slots: Slots) -> BoolArray:
-    matches = np.zeros_like(nodes.alive[slots])
-    for term in terms.terms:
-        matches |= match_term(nodes, term, slots)
-    return matches
-
-
-def match_required(nodes: NodeTable, pod_class: PodClass, slots: Slots) -> BoolArray:
-    """Whether nodes satisfy what the pod itself requires of them (not `addedAffinity`)."""
-    matches = nodes.alive[slots].copy()
-    if pod_class.node_selector is not None:
-        matches &= match_selector(nodes, pod_class.node_selector, slots)
-    for required in pod_class.required_nodes:
-        matches &= match_terms(nodes, required.selector, slots)
-    return matches
-
-
-def has_required(pod_class: PodClass, labels: Mapping[str, str], name: str) -> bool:
-    """`match_required` of one node, given by its labels and name."""
-    selector = pod_class.node_selector
-    return (selector is None or selector.matches(labels)) and all(
-        required.selector.matches(labels, name) for required in pod_class.required_nodes
-    )
-
-
-def why_unmet(selector: NodeTerms, labels: Mapping[str, str]) -> str:
-    """What a node that has these labels lacks, label by label."""
-    if len(selector.terms) == 1 and (unmet := [r for r in selector.terms[0].labels if not r.matches(labels)]):
-        return "; ".join(f"{r}, the node has {_found(labels, r.key)}" for r in unmet)
-    keys = dict.fromkeys(r.key for term in selector.terms for r in term.labels)
-    found = ", ".join(_found(labels, key) for key in keys)
-    return f"{selector}, the node has {found}" if found else str(selector)
 
 
 class NodeAffinity(NodeRule):
@@ -196,13 +143,14 @@ class NodeAffinity(NodeRule):
             for requirement in sorted(selector.requirements, key=str):
                 if not requirement.matches(labels):
                     key = requirement.key
-                    cause = f"nodeSelector wants {requirement}, the node has {_found(labels, key)}"
+                    cause = f"nodeSelector wants {requirement}, the node has {found_label(labels, key)}"
                     yield Finding(self.name, REASON_POD, cause, f"spec.nodeSelector[{key}]")
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
             wanted = [
-                f"{r}, the node has {_found(labels, r.key)}" for r in _first_unmet(required.selector, labels)
+                f"{r}, the node has {found_label(labels, r.key)}"
+                for r in _first_unmet(required.selector, labels)
             ]
             detail = wanted[0] if len(wanted) == 1 else str(required.selector)
             cause = f"{required.path.rpartition('.')[2]} wants {detail}"
@@ -213,10 +161,6 @@ def _first_unmet(selector: NodeTerms, labels: dict[str, str]) -> list[Requiremen
     """The requirement to name when there is just one candidate, so that the sentence can be precise."""
     unmet = [r for term in selector.terms for r in term.labels if not r.matches(labels)]
     return unmet if len(selector.terms) == 1 else []
-
-
-def _found(labels: Mapping[str, str], key: str) -> str:
-    return f"{key}={labels[key]}" if key in labels else f"no label {key}"
 
 
 def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.engine.rules.node_affinity import has_required, match_required
-from berth.engine.rules.taint_toleration import first_untolerated
+from berth.engine.rules.node_affinity.matching import has_required, match_required
+from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
 from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
 from berth.engine.state.cluster import Cluster

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Refusal, Rejection, Status
-from berth.engine.rules.node_affinity import match_terms
+from berth.engine.rules.node_affinity.matching import match_terms
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged

@@ -8,7 +8,7 @@ pod costs the same however many run.  See the pod-affinity design document.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from weakref import WeakSet
 
 import numpy as np
@@ -24,6 +24,14 @@ from berth.engine.rules.base import (
     Rejection,
     Status,
     TopologyRule,
+)
+from berth.engine.rules.inter_pod_affinity.terms import (
+    PEERS_SHOWN,
+    as_incoming,
+    avoided_by,
+    name_pods,
+    no_peer,
+    wanted_by,
 )
 from berth.engine.rules.vectors import (
     FeasibleDomains,
@@ -47,39 +55,17 @@ from berth.engine.state.cluster_events import (
 )
 from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.matching import Term
 from berth.engine.state.nodes import PODS_ROW
-from berth.engine.state.options import Options
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_PEERS_SHOWN = 3
 # Up to so many different scores, looking the result up is faster than computing it for every node.
 _LOOKED_UP = 4096
 _Counters = dict[str, Counter]
-
-
-def reads_everywhere(owned: OwnedTerm, options: Options) -> bool:
-    """Whether upstream lets a term of the pod it judges cover all namespaces; see `Options`."""
-    selector = owned.term.namespace_selector
-    return not options.exact_namespace_selectors and selector is not None and selector.matches({})
-
-
-def as_incoming(index: MatchIndex, owned: OwnedTerm, options: Options) -> Term:
-    """A term as upstream reads it for the pod it judges."""
-    return index.term(owned.term.selector, None) if reads_everywhere(owned, options) else owned.term
-
-
-def wanted_by(required: Collection[tuple[Term, OwnedTerm]], theirs: LabelSet) -> bool:
-    """Whether such pods are peers: one pod must match all terms."""
-    return bool(required) and all(theirs in term.selected for term, _ in required)
-
-
-def avoided_by(term: Term, theirs: LabelSet, options: Options) -> bool:
-    return theirs in term.selected and theirs.namespace not in options.daemon_namespaces
 
 
 class InterPodAffinity(TopologyRule):
@@ -452,22 +438,7 @@ class InterPodAffinity(TopologyRule):
         return f"{peers} in {key}={column.values[domain]} has anti-affinity to this pod" if peers else None
 
     def _name_peers(self, classes: list[PodClass], key: str, domain: int) -> str:
-        return name_pods(self.cluster.pods_in_domain(classes, key, domain, limit=_PEERS_SHOWN + 1))
-
-
-def no_peer(required: Collection[tuple[Term, OwnedTerm]], key: str, value: str | None) -> str:
-    """Why the required terms do not hold in a domain; the domain None is that of nodes without the label."""
-    if value is None:
-        return f"the node has no label {key}"
-    terms = " and ".join(dict.fromkeys(str(owned.term.selector) for _, owned in required))
-    return f"no {'pod' if len(required) == 1 else 'single pod'} matching {terms} in {key}={value}"
-
-
-def name_pods(found: Sequence[str]) -> str:
-    """The first of these pods."""
-    shown = ", ".join(found[:_PEERS_SHOWN])
-    more = " and others" if len(found) > _PEERS_SHOWN else ""
-    return f"pod {shown}{more}" if found else ""
+        return name_pods(self.cluster.pods_in_domain(classes, key, domain, limit=PEERS_SHOWN + 1))
 
 
 def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:

@@ -14,43 +14,19 @@ from berth.engine.rules.base import (
     Rejection,
     scale_to_max,
 )
+from berth.engine.rules.taint_toleration.taints import (
+    NO_EXECUTE,
+    SOFT_EFFECT,
+    describe,
+    first_untolerated,
+    tolerates,
+    untolerated,
+)
 from berth.engine.state.arrays import BoolArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
-from berth.kube.objects import Taint, Toleration
+from berth.kube.objects import Taint
 
 REASON = "node(s) had untolerated taint(s)"
-NO_EXECUTE = "NoExecute"
-HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
-SOFT_EFFECT = "PreferNoSchedule"
-
-
-def tolerates(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:
-    return any(_tolerates_one(t, taint) for t in tolerations or ())
-
-
-def _tolerates_one(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != (taint.effect or ""):
-        return False
-    if toleration.key and toleration.key != (taint.key or ""):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    # Lt and Gt belong to a feature that is off in v1.36: such a toleration matches nothing.
-    return toleration.operator in (None, "", "Equal") and (toleration.value or "") == (taint.value or "")
-
-
-def first_untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Taint | None:
-    """The first taint that keeps the pod away."""
-    return next(iter(untolerated(tolerations, taints)), None)
-
-
-def untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Iterable[Taint]:
-    return (t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t))
-
-
-def describe(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 class TaintToleration(NodeRule):

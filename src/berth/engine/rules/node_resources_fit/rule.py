@@ -6,11 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.rules.allocation import BalanceScore, FitScore, is_ignored
 from berth.engine.rules.base import (
     MAX_SCORE,
     PROCEED,
-    SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
     Finding,
@@ -18,18 +16,18 @@ from berth.engine.rules.base import (
     Refusal,
     Rejection,
 )
+from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.state.amounts import spelled
-from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int64Array, IntArray, Slots
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.requests import CPU, MEMORY, units_of
+from berth.engine.state.requests import units_of
 
 TOO_MANY_PODS = "Too many pods"
 _REQUESTS = "spec.containers[*].resources.requests"
-_LOAD_ROWS = [CPU_ROW, MEMORY_ROW]
 
 
 def insufficient(resource: str) -> str:
@@ -163,71 +161,3 @@ class NodeResourcesFit(NodeRule):
             reasons = [TOO_MANY_PODS if row == PODS_ROW else insufficient(self._names[row]) for row in rows]
             code = UNRESOLVABLE if bits & 1 else UNSCHEDULABLE
             yield Refusal(slots[short == bits], code, tuple(reasons))
-
-
-class NodeResourcesBalancedAllocation(NodeRule):
-    """Prefers nodes on which the pod evens out the shares of cpu and memory in use."""
-
-    name = "NodeResourcesBalancedAllocation"
-    static = False
-    filters = False
-
-    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
-        super().__init__(cluster, pod_class)
-        plain, options = pod_class.requests.plain, pod_class.options
-        wanted = (plain.get(CPU, 0), plain.get(MEMORY, 0))
-        self._score = None if options.balances_by_default else BalanceScore(self.nodes, pod_class)
-        self.scores = any(plain.get(name, 0) for name in options.balanced_resources)
-        self.prescore = PROCEED if self.scores else SKIPPED
-        # Without and with the pod, so that both balances come from one pass.
-        self._load = np.array(((0, 0), wanted), dtype=np.int64)[:, :, None]
-        self._loads = wanted
-
-    def raw(self, slots: Slots) -> IntArray:
-        if self._score is not None:
-            return self._score.of(slots)
-        capacity = self.nodes.allocatable[CPU_ROW : MEMORY_ROW + 1, slots]
-        used = self.nodes.requested[CPU_ROW : MEMORY_ROW + 1, slots]
-        without, with_pod = _balance(used + self._load, capacity)
-        # Go divides toward zero; the dividend is never negative here, since each balance is 50 to 100.
-        scores: Int64Array = MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
-        return scores
-
-    def raw_at(self, slot: int) -> int:
-        if self._score is not None:
-            return self._score.at(slot)
-        allocatable, requested = self.nodes.allocatable.item, self.nodes.requested.item
-        cpus, memory = allocatable(CPU_ROW, slot), allocatable(MEMORY_ROW, slot)
-        cpu_used, memory_used = requested(CPU_ROW, slot), requested(MEMORY_ROW, slot)
-        cpu_load, memory_load = self._loads
-        without = _balance_of(cpu_used, cpus, memory_used, memory)
-        with_pod = _balance_of(cpu_used + cpu_load, cpus, memory_used + memory_load, memory)
-        return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
-
-    def reject(self, slot: int) -> Rejection | None:
-        del slot
-        return None
-
-
-def _balance(used: Int64Array, capacity: Int64Array) -> Int64Array:
-    """Alternative x node: 100 if cpu and memory are used in equal shares, 50 if one is full, one empty."""
-    offered = bool(capacity.all())
-    # A resource the node does not offer is left out, and one share alone is balanced.
-    shares: FloatArray = used / (capacity if offered else np.maximum(capacity, 1))
-    np.minimum(shares, 1.0, out=shares)
-    deviation = shares[:, 0] - shares[:, 1]
-    deviation /= 2
-    np.abs(deviation, out=deviation)
-    if not offered:
-        deviation[:, (capacity == 0).any(axis=0)] = 0.0
-    np.subtract(1.0, deviation, out=deviation)
-    deviation *= MAX_SCORE
-    return deviation.astype(np.int64)
-
-
-def _balance_of(cpu_used: int, cpus: int, memory_used: int, memory: int) -> int:
-    """`_balance` of one node."""
-    if not cpus or not memory:
-        return MAX_SCORE
-    deviation = abs((min(cpu_used / cpus, 1.0) - min(memory_used / memory, 1.0)) / 2)
-    return int((1 - deviation) * MAX_SCORE)

@@ -22,7 +22,7 @@ from berth.engine.rules.base import (
     Rejection,
     TopologyRule,
 )
-from berth.engine.rules.spread_constraints import (
+from berth.engine.rules.pod_topology_spread.constraints import (
     HARD,
     SOFT,
     Constraint,

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
-from berth.engine.rules.taint_toleration import tolerates
+from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.kube.objects import Taint

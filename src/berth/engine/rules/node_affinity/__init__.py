@@ -1,0 +1,3 @@
+from berth.engine.rules.node_affinity.rule import NodeAffinity
+
+__all__ = ["NodeAffinity"]

@@ -1,0 +1,112 @@
+"""Scores of a node's allocation for any choice of resources, as a profile may ask for.
+
+`rule.py` computes the default, cpu and memory by LeastAllocated, by itself.
+Integers are upstream's (noderesources/resource_allocation.go and the scorers beside it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from berth.engine.rules.base import MAX_SCORE
+from berth.engine.rules.node_resources_fit.scored_resources import ScoredResource, counts
+from berth.engine.state.arrays import Int64Array, Slots
+from berth.engine.state.nodes import NodeTable
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.requests import CPU, MEMORY
+from berth.kube.resource_names import is_extended
+
+_POINT_SCALE = MAX_SCORE // 10  # points of a shape score from 0 to 10
+_FULL = 100
+
+
+def is_ignored(resource: str, options: Options) -> bool:
+    """Whether the profile lets pods with this request onto nodes that do not have it."""
+    if not options.ignored_resources and not options.ignored_resource_groups:
+        return False
+    group = resource.partition("/")[0]
+    ignored = resource in options.ignored_resources or group in options.ignored_resource_groups
+    return ignored and is_extended(resource)
+
+
+class FitScore:
+    """The score of NodeResourcesFit: the weighted mean over the resources that the node has."""
+
+    def __init__(self, nodes: NodeTable, pod_class: PodClass) -> None:
+        options, requests = pod_class.options, pod_class.requests
+        cpu, memory = requests.scored
+        wanted = {**requests.plain, **requests.scored_otherwise, CPU: cpu, MEMORY: memory}
+        self._nodes = nodes
+        self._resources = [
+            ScoredResource(nodes.row(name), wanted.get(name, 0), weight, {CPU: 0, MEMORY: 1}.get(name))
+            for name, weight in options.fit_resources.items()
+            if counts(name, wanted.get(name, 0))
+        ]
+        self._most = options.fit_strategy == "MostAllocated"
+        ratio = options.fit_strategy == "RequestedToCapacityRatio"
+        self._table = shape_table(options.fit_shape) if ratio else None
+        self._scores = None if self._table is None else np.array(self._table, dtype=np.int64)
+
+    def of(self, slots: Slots) -> Int64Array:
+        total = weights = np.zeros(1, dtype=np.int64)
+        for resource in self._resources:
+            capacity = self._nodes.allocatable[resource.row, slots]
+            used = resource.used(self._nodes, slots) + resource.wanted
+            score = self._share(used, np.maximum(capacity, 1))
+            counts = capacity > 0
+            if self._scores is not None:
+                counts &= score > 0
+            total = total + np.where(counts, score * resource.weight, 0)
+            weights = weights + np.where(counts, resource.weight, 0)
+        mean = self._mean(total, np.maximum(weights, 1))
+        return np.broadcast_to(mean, self._nodes.alive[slots].shape)
+
+    def _share(self, used: Int64Array, capacity: Int64Array) -> Int64Array:
+        if self._scores is not None:
+            percent: Int64Array = np.minimum(used, capacity) * _FULL // capacity
+            table: Int64Array = self._scores[percent]
+            return table
+        counted = np.minimum(used, capacity) if self._most else np.maximum(capacity - used, 0)
+        share: Int64Array = counted * MAX_SCORE // capacity
+        return share
+
+    def _mean(self, total: Int64Array, weights: Int64Array) -> Int64Array:
+        if self._scores is None:
+            return total // weights
+        return (2 * total + weights) // (2 * weights)  # to the nearest integer, halves up
+
+    def at(self, slot: int) -> int:
+        total = weights = 0
+        for resource in self._resources:
+            capacity = self._nodes.allocatable.item(resource.row, slot)
+            if not capacity:
+                continue
+            score = self._share_at(resource.used_at(self._nodes, slot) + resource.wanted, capacity)
+            if self._table is None or score:
+                total += score * resource.weight
+                weights += resource.weight
+        if not weights:
+            return 0
+        return total // weights if self._table is None else (2 * total + weights) // (2 * weights)
+
+    def _share_at(self, used: int, capacity: int) -> int:
+        if self._table is not None:
+            return self._table[min(used, capacity) * _FULL // capacity]
+        return (min(used, capacity) if self._most else max(capacity - used, 0)) * MAX_SCORE // capacity
+
+
+def shape_table(shape: Sequence[tuple[int, int]]) -> list[int]:
+    """Percentage in use -> score, linear between the points of `shape` and level beyond them."""
+    first, last = shape[0], shape[-1]
+    table = [first[1] * _POINT_SCALE] * (first[0] + 1)
+    for (start, low), (end, high) in pairwise(shape):
+        rise = (high - low) * _POINT_SCALE
+        for percent in range(start + 1, end + 1):
+            # Go divides toward zero.
+            step = abs(rise) * (percent - start) // (end - start)
+            table.append(low * _POINT_SCALE + (step if rise > 0 else -step))
+    return table + [last[1] * _POINT_SCALE] * (_FULL - last[0])
