@@ -11,7 +11,7 @@ import berth
 from berth.cli.commands.controllers import LEASE, PORT, command
 from berth.eviction import AffinityEviction
 from berth.kube.api_resources import LEASES
-from berth.server.resources import BUILTIN
+from berth.server.registry.resources import BUILTIN
 from tests.deploy.rendered import (
     BASE,
     CHART,

@@ -14,7 +14,7 @@ from berth.cli.commands.scheduler import command
 from berth.kube import scheduler_configuration
 from berth.kube.api_resources import LEASES, PODS
 from berth.scheduler.machine import Scheduler
-from berth.server.resources import BUILTIN
+from berth.server.registry.resources import BUILTIN
 from tests.deploy import rendered
 from tests.deploy.rendered import BASE, CHART, HELM, NAMESPACE, ONLY, Object, one, role
 from tests.server.harness import Client, namespace, running

@@ -1,8 +1,8 @@
 """The embedded API server: store, REST, watch, schemas, patches, admission, eviction, tables."""
 
-from berth.server.journal import DataDirInUseError
 from berth.server.serving import PortInUseError, serve
 from berth.server.settings import Prepared, ServerSettings
+from berth.server.storage.journal import DataDirInUseError
 from berth.server.tls import prepare
 
 __all__ = ["DataDirInUseError", "PortInUseError", "Prepared", "ServerSettings", "prepare", "serve"]

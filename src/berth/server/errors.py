@@ -14,7 +14,7 @@ from berth.kube.validation import FieldError
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """A request that is refused; `status()` is the body of the answer."""
 
     def __init__(
@@ -68,39 +68,37 @@ def _details(name: str, group: str, kind: str, **more: Any) -> RawObject:  # noq
     return details
 
 
-def not_found(plural: str, group: str, name: str) -> ApiError:
+def not_found(plural: str, group: str, name: str) -> StatusError:
     message = f'{qualified(plural, group)} "{name}" not found'
-    return ApiError(404, "NotFound", message, details=_details(name, group, plural))
+    return StatusError(404, "NotFound", message, details=_details(name, group, plural))
 
 
-def unknown_path() -> ApiError:
+def unknown_path() -> StatusError:
     message = "the server could not find the requested resource"
-    return ApiError(404, "NotFound", message, details={})
+    return StatusError(404, "NotFound", message, details={})
 
 
-def already_exists(plural: str, group: str, name: str) -> ApiError:
+def already_exists(plural: str, group: str, name: str) -> StatusError:
     message = f'{qualified(plural, group)} "{name}" already exists'
-    return ApiError(409, "AlreadyExists", message, details=_details(name, group, plural))
+    return StatusError(409, "AlreadyExists", message, details=_details(name, group, plural))
 
 
-def generate_name_conflict(plural: str, group: str, name: str) -> ApiError:
+def generate_name_conflict(plural: str, group: str, name: str) -> StatusError:
     message = (
         f'{qualified(plural, group)} "{name}" already exists, the server was not able to generate a unique '
         "name for the object"
     )
-    return ApiError(409, "AlreadyExists", message, details=_details(name, group, plural, retryAfterSeconds=1))
+    return StatusError(
+        409, "AlreadyExists", message, details=_details(name, group, plural, retryAfterSeconds=1)
+    )
 
 
-def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> ApiError:
+def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> StatusError:
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
-    return ApiError(409, "Conflict", message, details=_details(name, group, plural))
+    return StatusError(409, "Conflict", message, details=_details(name, group, plural))
 
 
-def apply_conflict(message: str, causes: list[RawObject]) -> ApiError:
-    return ApiError(409, "Conflict", message, details={"causes": causes})
-
-
-def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> ApiError:
+def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """422 with one cause a field."""
     errors = list(errors)
     causes = [_cause(error) for error in errors]
@@ -109,7 +107,7 @@ def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> A
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
     if not errors:
         message = f'{qualified(kind, group)} "{name}" is invalid'
-    return ApiError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))
+    return StatusError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))
 
 
 def _cause(error: FieldError) -> RawObject:
@@ -120,77 +118,68 @@ def _cause(error: FieldError) -> RawObject:
     }
 
 
-def bad_request(message: str) -> ApiError:
-    return ApiError(400, "BadRequest", message)
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
 
 
 def forbidden(
     plural: str, group: str, name: str, why: str, causes: list[RawObject] | None = None
-) -> ApiError:
+) -> StatusError:
     named = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
     message = f"{named} is forbidden: {why}" if plural else f"forbidden: {why}"
     details = _details(name, group, plural)
     if causes:
         details["causes"] = causes
-    return ApiError(403, "Forbidden", message, details=details)
+    return StatusError(403, "Forbidden", message, details=details)
 
 
-def unauthorized() -> ApiError:
-    return ApiError(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed() -> ApiError:
+def method_not_allowed() -> StatusError:
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message, details={})
+    return StatusError(405, "MethodNotAllowed", message, details={})
 
 
-def method_not_supported(verb: str, plural: str, group: str) -> ApiError:
-    message = f"{verb} is not supported on resources of kind {qualified(plural, group)!r}".replace("'", '"')
-    return ApiError(405, "MethodNotAllowed", message, details=_details("", group, plural))
+def expired(message: str, metadata: RawObject | None = None) -> StatusError:
+    return StatusError(410, "Expired", message, metadata=metadata)
 
 
-def expired(message: str, metadata: RawObject | None = None) -> ApiError:
-    return ApiError(410, "Expired", message, metadata=metadata)
-
-
-def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
+def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
-    return ApiError(415, "UnsupportedMediaType", message)
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
-def not_acceptable(*more: str) -> ApiError:
+def not_acceptable(*more: str) -> StatusError:
     listed = ", ".join(("application/json", "application/yaml", *more))
     message = f"only the following media types are accepted: {listed}"
-    return ApiError(406, "NotAcceptable", message)
+    return StatusError(406, "NotAcceptable", message)
 
 
-def too_large(limit: int) -> ApiError:
-    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+def too_large(limit: int) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
-def too_many_requests(message: str, retry_after: int, causes: list[RawObject]) -> ApiError:
+def too_many_requests(message: str, retry_after: int, causes: list[RawObject]) -> StatusError:
     details: RawObject = {"causes": causes}
     headers = {}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
         headers["Retry-After"] = str(retry_after)
-    return ApiError(429, "TooManyRequests", message, details=details, headers=headers)
+    return StatusError(429, "TooManyRequests", message, details=details, headers=headers)
 
 
-def too_large_version(given: int, current: int) -> ApiError:
+def too_large_version(given: int, current: int) -> StatusError:
     message = f"Timeout: Too large resource version: {given}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    return ApiError(504, "Timeout", message, details={"causes": causes, "retryAfterSeconds": 1})
+    return StatusError(504, "Timeout", message, details={"causes": causes, "retryAfterSeconds": 1})
 
 
-def internal(message: str) -> ApiError:
+def internal(message: str) -> StatusError:
     details = {"causes": [{"message": message}]}
-    return ApiError(500, "InternalError", f"Internal error occurred: {message}", details=details)
-
-
-def unavailable(message: str) -> ApiError:
-    return ApiError(503, "ServiceUnavailable", message)
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details=details)
 
 
 def deleted_status(name: str, group: str, plural: str, uid: str) -> RawObject:

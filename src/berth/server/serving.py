@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import uvicorn
 
-from berth.server.app import build
-from berth.server.core import Core, make_core, open_store
+from berth.server.http.app import build
+from berth.server.registry.core import Core, make_core, open_store
 from berth.server.settings import Prepared, ServerSettings
 from berth.server.tls import prepare
 

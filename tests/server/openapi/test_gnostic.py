@@ -10,7 +10,7 @@ import pytest
 
 from berth.server.openapi import OpenApi, gnostic
 from berth.server.openapi.swagger import to_swagger
-from berth.server.resources import BUILTIN, from_crd
+from berth.server.registry.resources import BUILTIN, from_crd
 from berth.server.schema import SchemaRegistry
 from tests.server.harness import Client
 from tests.server.openapi.reading import read

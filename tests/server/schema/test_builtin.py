@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from berth.server.schema import NO_DEFAULT, Node, SchemaRegistry, Struct, builtin
+from berth.server.schema import NO_DEFAULT, SchemaNode, SchemaRegistry, SchemaStruct, builtin
 from berth.server.schema.builtin import FILES, object_node, package, parse, struct
 
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 
 
-def node_at(kind: str, path: str) -> Node:
+def node_at(kind: str, path: str) -> SchemaNode:
     node = object_node(kind)
     for name in path.split("."):
         node = node.element().child(name) if node.items is not None else node.child(name)
     return node
 
 
-def all_structs() -> list[Struct]:
+def all_structs() -> list[SchemaStruct]:
     return [struct(f"{name}.{each}") for name in FILES for each in package(name).types]
 
 
 @pytest.mark.parametrize("held", all_structs(), ids=lambda held: held.name)
-def test_every_expression_can_be_read(held: Struct) -> None:
+def test_every_expression_can_be_read(held: SchemaStruct) -> None:
     """Fields parse, references lead somewhere, list keys are fields of the elements."""
     for node in held.fields.values():
         inner = node

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.server.resources import Resource
+from berth.server.registry.resources import ServedResource
 from berth.server.tables import render_table
 from berth.server.tables.custom import find
 
@@ -15,7 +15,7 @@ OBJ: dict[str, Any] = {
     "spec": {"n": 3, "f": 1.5, "on": True, "list": [{"x": 1}, {"x": 2}], "map": {"k": "v"}},
     "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]},
 }
-WIDGETS = Resource("example.com", "v1", "widgets", "widget", "Widget", namespaced=True)
+WIDGETS = ServedResource("example.com", "v1", "widgets", "widget", "Widget", namespaced=True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.server.resources import BUILTIN, Resource
+from berth.server.registry.resources import BUILTIN, ServedResource
 from berth.server.tables import render_table
 from tests.server.objects import PROPERTY
 
@@ -16,7 +16,7 @@ NOW = 600.0
 CREATED = "1970-01-01T00:00:00Z"
 
 
-def resource(kind: str) -> Resource:
+def resource(kind: str) -> ServedResource:
     return next(each for each in BUILTIN if each.kind == kind)
 
 
@@ -223,6 +223,6 @@ _anything = st.recursive(
 
 @PROPERTY
 @given(st.sampled_from(BUILTIN), st.dictionaries(st.sampled_from(_NAMES), _anything))
-def test_no_object_breaks_a_table(kind: Resource, obj: dict[str, Any]) -> None:
+def test_no_object_breaks_a_table(kind: ServedResource, obj: dict[str, Any]) -> None:
     """Cells are made from whatever is there; nonsense makes odd cells, never an error."""
     assert len(render_table(kind, [obj, {}], NOW)["rows"]) == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from berth.server.resources import BUILTIN
+from berth.server.registry.resources import BUILTIN
 from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
 from tests.support.builders import HOSTNAME, NodeBuilder, make_node, make_pod
 from tests.support.control_plane import free_port

@@ -6,7 +6,7 @@ import copy
 
 import yaml
 
-from berth.server.karmada.definitions import AUTOUPDATE, definitions
+from berth.server.registry.kinds.karmada.definitions import AUTOUPDATE, definitions
 from tests.server.harness import Client, Json
 from tests.support.paths import ROOT
 from tests.system.fleet.world import CLUSTERS, POLICY, WORK

@@ -22,8 +22,12 @@ from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.machines.contract import Key, RawObject
 from berth.machines.views import VIEWS, Bare, Policy
-from berth.server import wire_defaults
-from berth.server.karmada.admission import cluster_problems, prepare_cluster, prepare_policy
+from berth.server.registry import wire_defaults
+from berth.server.registry.kinds.karmada.admission import (
+    cluster_problems,
+    prepare_cluster,
+    prepare_policy,
+)
 
 _T = TypeVar("_T")
 

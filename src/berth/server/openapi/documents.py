@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from berth.server.discovery import VERSION
+from berth.server.http.discovery import VERSION
 from berth.server.openapi import gnostic
 from berth.server.openapi.paths import parameters, paths
 from berth.server.openapi.schemas import Components
@@ -19,7 +19,7 @@ from berth.server.openapi.swagger import to_swagger
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.server.resources import Resource
+    from berth.server.registry.resources import ServedResource
     from berth.server.schema import SchemaRegistry
 
 _INFO = {"title": "Kubernetes", "version": VERSION}
@@ -29,18 +29,18 @@ _SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "h
 class OpenApi:
     """The documents for a set of resources; call :meth:`update` when that set changes."""
 
-    def __init__(self, resources: Iterable[Resource], schemas: SchemaRegistry) -> None:
+    def __init__(self, resources: Iterable[ServedResource], schemas: SchemaRegistry) -> None:
         self._schemas = schemas
-        self._groups: dict[str, list[Resource]] = {}
+        self._groups: dict[str, list[ServedResource]] = {}
         self._hashes: dict[str, str] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
         self._v2: bytes | None = None
         self._v2_protobuf: bytes | None = None
         self.update(resources)
 
-    def update(self, resources: Iterable[Resource]) -> None:
+    def update(self, resources: Iterable[ServedResource]) -> None:
         """Serve these resources from now on; documents nothing changed in are kept."""
-        groups: dict[str, list[Resource]] = {}
+        groups: dict[str, list[ServedResource]] = {}
         for resource in resources:
             groups.setdefault(resource.root.removeprefix("/"), []).append(resource)
         self._groups = groups
@@ -49,7 +49,7 @@ class OpenApi:
         self._documents = {key: held for key, held in self._documents.items() if key in current}
         self._v2 = self._v2_protobuf = None
 
-    def _digest(self, resources: list[Resource]) -> str:
+    def _digest(self, resources: list[ServedResource]) -> str:
         digest = hashlib.sha512(VERSION.encode())
         for resource in resources:
             digest.update(repr((resource, sorted(resource.subresources))).encode())
@@ -66,10 +66,6 @@ class OpenApi:
                 for path, digest in sorted(self._hashes.items())
             }
         }
-
-    def hash_of(self, path: str) -> str | None:
-        """The hash in the index for a path such as ``apis/apps/v1``; it serves as entity tag, too."""
-        return self._hashes.get(path)
 
     def document(self, path: str) -> bytes | None:
         """The v3 document for a path such as ``apis/apps/v1``, as JSON; None if there is none."""
@@ -93,7 +89,7 @@ class OpenApi:
             self._v2_protobuf = gnostic.encode(msgspec.json.decode(self.v2()))
         return self._v2_protobuf
 
-    def _write(self, resources: list[Resource]) -> dict[str, Any]:
+    def _write(self, resources: list[ServedResource]) -> dict[str, Any]:
         components = Components()
         written = paths(resources, self._schemas, components)
         return {

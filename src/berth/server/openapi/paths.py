@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth.server.discovery import SUBRESOURCES
+from berth.server.http.discovery import SUBRESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.server.openapi.schemas import Components
-    from berth.server.resources import Resource
+    from berth.server.registry.resources import ServedResource
     from berth.server.schema import Schema, SchemaRegistry
 
 _JSON = "application/json"
@@ -67,7 +67,7 @@ _Place = dict[str, Any]
 class _Target(NamedTuple):
     """What the operations of one path are about."""
 
-    resource: Resource
+    resource: ServedResource
     gvk: tuple[str, str, str]
     body: dict[str, Any]
     listing: dict[str, Any]
@@ -83,7 +83,7 @@ def parameters() -> dict[str, Any]:
 
 
 def paths(
-    resources: Iterable[Resource], schemas: SchemaRegistry, components: Components
+    resources: Iterable[ServedResource], schemas: SchemaRegistry, components: Components
 ) -> dict[str, _Place]:
     written: dict[str, _Place] = {}
     for resource in resources:
@@ -93,7 +93,7 @@ def paths(
     return dict(sorted(written.items()))
 
 
-def _of_resource(resource: Resource, schema: Schema, components: Components) -> dict[str, _Place]:
+def _of_resource(resource: ServedResource, schema: Schema, components: Components) -> dict[str, _Place]:
     body = components.kind(resource, schema)
     listing = components.list_kind(resource, schema) if "list" in resource.verbs else body
     scope = "Namespaced" if resource.namespaced else ""
@@ -228,7 +228,7 @@ def _operation(  # noqa: PLR0913 -- what differs between the operations of a pat
     return operation
 
 
-def _where(resource: Resource) -> tuple[str, ...]:
+def _where(resource: ServedResource) -> tuple[str, ...]:
     return ("namespace",) if resource.namespaced else ()
 
 

@@ -14,15 +14,12 @@ from berth.server.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from berth.server.resources import Resource
-    from berth.server.schema import Node, Schema, Struct
+    from berth.server.registry.resources import ServedResource
+    from berth.server.schema import Schema, SchemaNode, SchemaStruct
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PREFIX = "#/components/schemas/"
 
-STATUS = f"{_META}.Status"
-DELETE_OPTIONS = f"{_META}.DeleteOptions"
-LIST_META = f"{_META}.ListMeta"
 PATCH = f"{_META}.Patch"
 
 _NAMED_SCALARS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -68,7 +65,7 @@ class Components:
         self.schemas.setdefault(PATCH, {"type": "object"})
         return ref(PATCH)
 
-    def kind(self, resource: Resource, schema: Schema) -> dict[str, Any]:
+    def kind(self, resource: ServedResource, schema: Schema) -> dict[str, Any]:
         """A reference to the kind of a resource."""
         struct = schema.root.struct
         if struct is None:
@@ -80,7 +77,7 @@ class Components:
         self._mark(struct.name, resource.group, resource.version, resource.kind)
         return ref(struct.name)
 
-    def list_kind(self, resource: Resource, schema: Schema) -> dict[str, Any]:
+    def list_kind(self, resource: ServedResource, schema: Schema) -> dict[str, Any]:
         item = self.kind(resource, schema)
         name = f"{item['$ref'].removeprefix(_PREFIX)}List"
         if name not in self.schemas:
@@ -104,7 +101,7 @@ class Components:
         if mark not in marks:
             marks.append(mark)
 
-    def _struct(self, struct: Struct) -> dict[str, Any]:
+    def _struct(self, struct: SchemaStruct) -> dict[str, Any]:
         if struct.name not in self.schemas:
             written: dict[str, Any] = {"type": "object"}
             self.schemas[struct.name] = written
@@ -120,7 +117,7 @@ class Components:
                 written["x-kubernetes-map-type"] = "atomic"
         return ref(struct.name)
 
-    def _field(self, struct: Struct, name: str, node: Node) -> dict[str, Any]:
+    def _field(self, struct: SchemaStruct, name: str, node: SchemaNode) -> dict[str, Any]:
         extra = _merge_attributes(node)
         text = _descriptions().get(f"{struct.name}.{name}")
         if text is None and {"apiVersion", "metadata"} <= struct.fields.keys():
@@ -134,7 +131,7 @@ class Components:
             return {"allOf": [written], **extra} if extra else written
         return {**written, **extra}
 
-    def _node(self, node: Node) -> dict[str, Any]:
+    def _node(self, node: SchemaNode) -> dict[str, Any]:
         if node.format in _NAMED_SCALARS:
             name, written = _NAMED_SCALARS[node.format]
             self.schemas.setdefault(name, dict(written))
@@ -165,7 +162,7 @@ class Components:
         return {**written, "type": "object", "properties": dict(sorted(properties.items()))}
 
 
-def _merge_attributes(node: Node) -> dict[str, Any]:
+def _merge_attributes(node: SchemaNode) -> dict[str, Any]:
     extra: dict[str, Any] = {}
     if node.type == "array":
         extra["x-kubernetes-list-type"] = node.list_type

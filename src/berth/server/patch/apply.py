@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.server.patch import fieldset, managers
 from berth.server.patch.errors import CONFLICT, Cause, PatchError, bad_request, refuse_depth
-from berth.server.patch.managers import Entry, Manager, Managers
+from berth.server.patch.managers import ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     claimed = _owned(fields_of(config, schema.root), reset)
 
     merged = merge(_without_managed_fields(before), config, schema.root)
-    owners[who] = Entry(api_version, now, claimed)
+    owners[who] = ManagedEntry(api_version, now, claimed)
     if last is not None:
         merged = _give_up(merged, schema, last.fields, owners)
     difference = compare(before, merged, schema.root)
@@ -111,7 +111,9 @@ def track_update(
         return _kept(new, held)
     last = owners.get(who)
     if changed:
-        owners[who] = Entry(api_version, now, changed | (last.fields if last is not None else frozenset()))
+        owners[who] = ManagedEntry(
+            api_version, now, changed | (last.fields if last is not None else frozenset())
+        )
     return _with_managed_fields(new, managers.capped(owners))
 
 
@@ -120,7 +122,7 @@ def _owners(before: dict[str, Any], api_version: str, schema: Schema, now: str) 
     if before and not owners:
         everything = _owned(fields_of(before, schema.root), ())
         first = Manager.updating(BEFORE_FIRST_APPLY, str(before.get("apiVersion", api_version)), "")
-        owners[first] = Entry(first.api_version, now, everything)
+        owners[first] = ManagedEntry(first.api_version, now, everything)
     return owners
 
 

@@ -44,7 +44,7 @@ class Manager(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagedEntry:
     """What one manager owns."""
 
     api_version: str
@@ -52,7 +52,7 @@ class Entry:
     fields: FieldSet
 
 
-Managers = dict[Manager, Entry]
+Managers = dict[Manager, ManagedEntry]
 
 
 def decode(entries: object) -> Managers:
@@ -70,7 +70,7 @@ def decode(entries: object) -> Managers:
         fields = fieldset.decode(raw.get("fieldsV1"))
         if manager in found:
             fields |= found[manager].fields
-        found[manager] = Entry(api_version, str(raw.get("time", "")), fields)
+        found[manager] = ManagedEntry(api_version, str(raw.get("time", "")), fields)
     return found
 
 
@@ -112,14 +112,14 @@ def _order(raw: dict[str, Any]) -> tuple[str, ...]:
     return tuple(raw.get(name, "") for name in ("operation", "time", "manager", "apiVersion", "subresource"))
 
 
-def encode(managers: Mapping[Manager, Entry]) -> list[dict[str, Any]]:
+def encode(managers: Mapping[Manager, ManagedEntry]) -> list[dict[str, Any]]:
     """The entries; managers that own nothing are left out."""
     return sorted(
         (_encode(manager, entry) for manager, entry in managers.items() if entry.fields), key=_order
     )
 
 
-def _encode(manager: Manager, entry: Entry) -> dict[str, Any]:
+def _encode(manager: Manager, entry: ManagedEntry) -> dict[str, Any]:
     raw: dict[str, Any] = {
         "apiVersion": entry.api_version,
         "fieldsType": "FieldsV1",

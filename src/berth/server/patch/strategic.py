@@ -16,7 +16,7 @@ from berth.server.patch.errors import PatchError, bad_request, refuse_depth, unp
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from berth.server.schema import Node, Schema
+    from berth.server.schema import Schema, SchemaNode
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -31,7 +31,7 @@ def strategic_merge_patch(obj: dict[str, Any], patch: object, schema: Schema) ->
     return _merge_map(obj, patch, schema.root)
 
 
-def _merge_map(original: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[str, Any]:
+def _merge_map(original: dict[str, Any], patch: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
     directive = patch.get(_PATCH)
     if directive == "replace":
         taken: dict[str, Any] = _settled(patch)
@@ -52,7 +52,7 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], node: Node) -> d
     return merged
 
 
-def _merge_value(held: Any, value: Any, node: Node) -> Any:  # noqa: ANN401 -- any JSON value
+def _merge_value(held: Any, value: Any, node: SchemaNode) -> Any:  # noqa: ANN401 -- any JSON value
     if isinstance(value, dict):
         if node.replace:
             return _settled(value)
@@ -97,7 +97,7 @@ def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
     return merged
 
 
-def _merge_by_key(held: list[Any], patches: list[Any], node: Node) -> list[Any]:
+def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list[Any]:
     key = node.merge_key
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in patches):
         return [
@@ -133,7 +133,9 @@ def _no_merge_key(item: object, key: str) -> PatchError:
     return unprocessable(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
 
 
-def _edit_lists(original: dict[str, Any], merged: dict[str, Any], patch: dict[str, Any], node: Node) -> None:
+def _edit_lists(
+    original: dict[str, Any], merged: dict[str, Any], patch: dict[str, Any], node: SchemaNode
+) -> None:
     """Carry out the directives that stand beside a list rather than inside it."""
     for name, value in patch.items():
         if name.startswith(_DELETE_FROM):
@@ -152,7 +154,7 @@ def _delete_from(merged: dict[str, Any], field: str, values: object) -> None:
         merged[field] = [item for item in held if item not in values]
 
 
-def _reorder(before: object, merged: dict[str, Any], field: str, order: object, node: Node) -> None:
+def _reorder(before: object, merged: dict[str, Any], field: str, order: object, node: SchemaNode) -> None:
     held = merged.get(field)
     if not isinstance(order, list):
         raise bad_request("invalid patch format of setElementOrder list")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.server.patch import fieldset
 from berth.server.patch.errors import bad_request
-from berth.server.schema import NO_DEFAULT, Node
+from berth.server.schema import NO_DEFAULT, SchemaNode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -25,15 +25,15 @@ MISSING: Any = object()
 _MAX_DEPTH = 100
 
 
-def is_granular_map(value: object, node: Node) -> bool:
+def is_granular_map(value: object, node: SchemaNode) -> bool:
     return isinstance(value, dict) and not node.is_atomic and node.type in ("object", "any")
 
 
-def is_granular_list(value: object, node: Node) -> bool:
+def is_granular_list(value: object, node: SchemaNode) -> bool:
     return isinstance(value, list) and node.list_type != "atomic"
 
 
-def element_of(item: object, node: Node) -> str | None:
+def element_of(item: object, node: SchemaNode) -> str | None:
     """The path element of a list element, None if it lacks what identifies it."""
     if node.list_type == "set":
         return fieldset.value(item) if not isinstance(item, dict | list) else None
@@ -51,7 +51,7 @@ def element_of(item: object, node: Node) -> str | None:
     return fieldset.keys(values)
 
 
-def _elements(items: list[Any], node: Node) -> dict[str, Any] | None:
+def _elements(items: list[Any], node: SchemaNode) -> dict[str, Any] | None:
     """Elements by identity; None if some have none or share one, so that the list can only be taken whole."""
     found: dict[str, Any] = {}
     for item in items:
@@ -62,14 +62,14 @@ def _elements(items: list[Any], node: Node) -> dict[str, Any] | None:
     return found
 
 
-def fields_of(value: Any, node: Node) -> set[Path]:  # noqa: ANN401 -- any JSON value
+def fields_of(value: Any, node: SchemaNode) -> set[Path]:  # noqa: ANN401 -- any JSON value
     """The fields an applied configuration lays claim to."""
     found: set[Path] = set()
     _fields(value, node, (), found)
     return found
 
 
-def _fields(value: Any, node: Node, path: Path, found: set[Path]) -> None:  # noqa: ANN401
+def _fields(value: Any, node: SchemaNode, path: Path, found: set[Path]) -> None:  # noqa: ANN401
     if len(path) > _MAX_DEPTH:
         found.add(path)
     elif is_granular_map(value, node):
@@ -105,13 +105,13 @@ class Difference:
         return bool(self.added or self.removed or self.modified)
 
 
-def compare(old: Any, new: Any, node: Node) -> Difference:  # noqa: ANN401
+def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
     difference = Difference()
     _compare(old, new, node, (), difference)
     return difference
 
 
-def _compare(old: Any, new: Any, node: Node, path: Path, out: Difference) -> None:  # noqa: ANN401
+def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) -> None:  # noqa: ANN401
     if old is new:
         return
     if old is MISSING or old is None:
@@ -136,7 +136,7 @@ def _compare(old: Any, new: Any, node: Node, path: Path, out: Difference) -> Non
         out.modified.add(path)
 
 
-def _compare_lists(old: list[Any], new: list[Any], node: Node, path: Path, out: Difference) -> None:
+def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: Path, out: Difference) -> None:
     before, after = _elements(old, node), _elements(new, node)
     if before is None or after is None:
         if old != new:
@@ -149,7 +149,7 @@ def _compare_lists(old: list[Any], new: list[Any], node: Node, path: Path, out: 
             out.added.add(at)
 
 
-def _came(value: Any, node: Node, path: Path, out: set[Path]) -> None:  # noqa: ANN401
+def _came(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401
     """Everything inside a value that came, and the value itself where it may be empty."""
     optional = not node.required
     if len(path) > _MAX_DEPTH:
@@ -175,7 +175,7 @@ def _came(value: Any, node: Node, path: Path, out: set[Path]) -> None:  # noqa: 
     out.discard(())
 
 
-def _went(value: Any, node: Node, path: Path, out: set[Path]) -> None:  # noqa: ANN401
+def _went(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401
     """A value that went and everything inside it: whoever owned any of that owns it no longer."""
     out.add(path)
     if len(path) > _MAX_DEPTH:
@@ -188,7 +188,7 @@ def _went(value: Any, node: Node, path: Path, out: set[Path]) -> None:  # noqa: 
             _went(item, node.element(), (*path, element), out)
 
 
-def merge(live: Any, config: Any, node: Node) -> Any:  # noqa: ANN401
+def merge(live: Any, config: Any, node: SchemaNode) -> Any:  # noqa: ANN401
     """The live value with an applied configuration laid over it."""
     if config is None:
         return live
@@ -203,7 +203,7 @@ def merge(live: Any, config: Any, node: Node) -> Any:  # noqa: ANN401
     return config
 
 
-def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
+def _merge_lists(live: list[Any], config: list[Any], node: SchemaNode) -> list[Any]:
     before, after = _elements(live, node), _elements(config, node)
     if before is None or after is None:
         return config
@@ -231,14 +231,14 @@ class Removal:
     def __init__(self, owned: Collection[Path]) -> None:
         self._owned = owned
 
-    def of(self, value: Any, node: Node, marked: dict[str, Any]) -> Any:  # noqa: ANN401
+    def of(self, value: Any, node: SchemaNode, marked: dict[str, Any]) -> Any:  # noqa: ANN401
         """The value without the places marked in a :func:`fieldset.trie`."""
         return self._of(value, node, marked, (), ())
 
     def _of(
         self,
         value: Any,  # noqa: ANN401
-        node: Node,
+        node: SchemaNode,
         marked: dict[str, Any],
         path: Path,
         keep: tuple[str, ...],
@@ -268,7 +268,7 @@ class Removal:
     def _inside(
         self,
         item: Any,  # noqa: ANN401
-        node: Node,
+        node: SchemaNode,
         mark: dict[str, Any],
         path: Path,
         keep: tuple[str, ...],
@@ -279,13 +279,13 @@ class Removal:
         return MISSING if held in ({}, []) and held != item and path not in self._owned else held
 
 
-def require_schema(value: Any, node: Node) -> None:  # noqa: ANN401
+def require_schema(value: Any, node: SchemaNode) -> None:  # noqa: ANN401
     """Refuse a configuration that the schema cannot make sense of, as server-side apply does."""
     for path, message in _nonsense(value, node, ""):
         raise bad_request(f"failed to create typed patch object: {path}: {message}")
 
 
-def _nonsense(value: Any, node: Node, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+def _nonsense(value: Any, node: SchemaNode, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
     if isinstance(value, dict) and node.type == "object":
         for name, item in value.items():
             at = f"{path}.{name}"
@@ -302,7 +302,7 @@ def _nonsense(value: Any, node: Node, path: str) -> Iterator[tuple[str, str]]:  
         yield from _list_nonsense(value, node, path)
 
 
-def _list_nonsense(value: list[Any], node: Node, path: str) -> Iterator[tuple[str, str]]:
+def _list_nonsense(value: list[Any], node: SchemaNode, path: str) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for index, item in enumerate(value):
         at = f"{path}[{index}]"
@@ -318,7 +318,7 @@ def _list_nonsense(value: list[Any], node: Node, path: str) -> Iterator[tuple[st
         yield from _nonsense(item, node.element(), at)
 
 
-def _omits(index: int, item: object, node: Node) -> str:
+def _omits(index: int, item: object, node: SchemaNode) -> str:
     start = f"element {index}: associative list"
     if not isinstance(item, dict) or node.list_type == "set":
         return f"{start} may not have such an element"

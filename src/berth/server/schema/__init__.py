@@ -1,17 +1,17 @@
 """What the fields of every kind are: names, types, list types and merge keys."""
 
 from berth.server.schema.duplicates import duplicate_fields
-from berth.server.schema.nodes import FREE_FORM, NO_DEFAULT, Node, Struct
+from berth.server.schema.nodes import FREE_FORM, NO_DEFAULT, SchemaNode, SchemaStruct
 from berth.server.schema.registry import Schema, SchemaRegistry
 from berth.server.schema.structural import structural_errors
 
 __all__ = [
     "FREE_FORM",
     "NO_DEFAULT",
-    "Node",
     "Schema",
+    "SchemaNode",
     "SchemaRegistry",
-    "Struct",
+    "SchemaStruct",
     "duplicate_fields",
     "structural_errors",
 ]

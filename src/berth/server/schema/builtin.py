@@ -25,8 +25,8 @@ from berth.server.schema.nodes import (
     MICRO_TIME,
     QUANTITY,
     TIME,
-    Node,
-    Struct,
+    SchemaNode,
+    SchemaStruct,
     Type,
 )
 
@@ -83,27 +83,27 @@ def package_of(group: str, version: str) -> str | None:
 
 
 @cache
-def struct(qualified: str) -> Struct:
+def struct(qualified: str) -> SchemaStruct:
     """The type with a name such as ``core.v1.PodSpec``."""
     home, _, name = qualified.rpartition(".")
     held = package(home)
     expressions = held.types[name]
-    return Struct(
+    return SchemaStruct(
         f"{held.package}.{name}",
         partial(_fields, home, expressions),
         atomic=expressions.get("@") == "atomic",
     )
 
 
-def object_node(qualified: str) -> Node:
-    return Node(type="object", struct=struct(qualified))
+def object_node(qualified: str) -> SchemaNode:
+    return SchemaNode(type="object", struct=struct(qualified))
 
 
-def _fields(home: str, expressions: Mapping[str, str]) -> Mapping[str, Node]:
+def _fields(home: str, expressions: Mapping[str, str]) -> Mapping[str, SchemaNode]:
     return {name: parse(text, home) for name, text in expressions.items() if name != "@"}
 
 
-def parse(expression: str, home: str) -> Node:
+def parse(expression: str, home: str) -> SchemaNode:
     """The node of one field expression, see the head of this module."""
     base, *attributes = expression.split(" ")
     node = _type(base.removesuffix("!"), home)
@@ -114,11 +114,11 @@ def parse(expression: str, home: str) -> Node:
     return node
 
 
-def _type(text: str, home: str) -> Node:
+def _type(text: str, home: str) -> SchemaNode:
     if text.startswith("["):
-        return Node(type="array", items=_type(text[1:-1], home))
+        return SchemaNode(type="array", items=_type(text[1:-1], home))
     if text.startswith("{"):
-        return Node(type="object", values=_type(text[1:-1], home))
+        return SchemaNode(type="object", values=_type(text[1:-1], home))
     scalar = _scalar(text)
     if scalar is not None:
         return scalar
@@ -139,39 +139,39 @@ _SCALARS: dict[str, tuple[Type, str]] = {
 }
 
 
-def _scalar(text: str) -> Node | None:
+def _scalar(text: str) -> SchemaNode | None:
     if text in ("object", "any"):
         # Opaque on purpose: server-side apply owns such a place as a whole.
-        return Node(type="any" if text == "any" else "object", preserve_unknown=True, atomic=True)
+        return SchemaNode(type="any" if text == "any" else "object", preserve_unknown=True, atomic=True)
     known = _SCALARS.get(text)
-    return Node(type=known[0], format=known[1]) if known is not None else None
+    return SchemaNode(type=known[0], format=known[1]) if known is not None else None
 
 
-def _set(node: Node, _: str) -> None:
+def _set(node: SchemaNode, _: str) -> None:
     node.list_type = "set"
 
 
-def _map(node: Node, argument: str) -> None:
+def _map(node: SchemaNode, argument: str) -> None:
     node.list_type, node.list_keys = "map", tuple(argument.split(","))
 
 
-def _atomic(node: Node, _: str) -> None:
+def _atomic(node: SchemaNode, _: str) -> None:
     node.atomic = True
 
 
-def _patch(node: Node, argument: str) -> None:
+def _patch(node: SchemaNode, argument: str) -> None:
     node.merge, node.merge_key = True, argument
 
 
-def _retain(node: Node, _: str) -> None:
+def _retain(node: SchemaNode, _: str) -> None:
     node.retain_keys = True
 
 
-def _replace(node: Node, _: str) -> None:
+def _replace(node: SchemaNode, _: str) -> None:
     node.replace = True
 
 
-def _default(node: Node, argument: str) -> None:
+def _default(node: SchemaNode, argument: str) -> None:
     node.default = msgspec.json.decode(argument)
 
 

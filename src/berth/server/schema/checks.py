@@ -13,17 +13,17 @@ from berth.server.schema.scalars import fits, go_type, json_type, problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from berth.server.schema.nodes import Node
+    from berth.server.schema.nodes import SchemaNode
 
 
-class Finding(NamedTuple):
+class FieldProblem(NamedTuple):
     """One thing wrong with an object: an unknown field if there is no message, else a wrong type."""
 
     path: str
     message: str = ""
 
 
-def conforms(value: Any, node: Node) -> bool:  # noqa: ANN401 -- any JSON value
+def conforms(value: Any, node: SchemaNode) -> bool:  # noqa: ANN401 -- any JSON value
     """Whether there are neither unknown fields nor values of the wrong type."""
     if value is None or node.type == "any":
         return True
@@ -35,7 +35,7 @@ def conforms(value: Any, node: Node) -> bool:  # noqa: ANN401 -- any JSON value
     return fits(value, node)
 
 
-def _object_conforms(value: dict[str, Any], node: Node) -> bool:
+def _object_conforms(value: dict[str, Any], node: SchemaNode) -> bool:
     if node.values is not None:
         inner = node.values
         return all(conforms(item, inner) for item in value.values())
@@ -77,12 +77,12 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def findings(value: Any, node: Node) -> list[Finding]:  # noqa: ANN401
+def problems(value: Any, node: SchemaNode) -> list[FieldProblem]:  # noqa: ANN401
     """Everything :func:`conforms` objects to, in the order of the object."""
     return list(_walk(value, node, _Place()))
 
 
-def _walk(value: Any, node: Node, place: _Place) -> Iterator[Finding]:  # noqa: ANN401
+def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:  # noqa: ANN401
     if value is None or node.type == "any":
         return
     if node.type == "object":
@@ -97,17 +97,17 @@ def _walk(value: Any, node: Node, place: _Place) -> Iterator[Finding]:  # noqa: 
         else:
             yield _wrong(value, node, place)
     elif not fits(value, node):
-        yield Finding(place.path, problem(value, node, place.go))
+        yield FieldProblem(place.path, problem(value, node, place.go))
 
 
-def _wrong(value: object, node: Node, place: _Place) -> Finding:
+def _wrong(value: object, node: SchemaNode, place: _Place) -> FieldProblem:
     target = f"Go struct field {place.go}" if place.fields else "Go value"
-    return Finding(
+    return FieldProblem(
         place.path, f"json: cannot unmarshal {json_type(value)} into {target} of type {go_type(node)}"
     )
 
 
-def _walk_object(value: dict[str, Any], node: Node, place: _Place) -> Iterator[Finding]:
+def _walk_object(value: dict[str, Any], node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:
     if node.values is not None:
         for name, item in value.items():
             yield from _walk(item, node.values, place.entry(name))
@@ -118,10 +118,10 @@ def _walk_object(value: dict[str, Any], node: Node, place: _Place) -> Iterator[F
             if known is not None:
                 yield from _walk(item, known, place.field(name, short))
             elif not node.preserve_unknown:
-                yield Finding(_join(place.path, name))
+                yield FieldProblem(_join(place.path, name))
 
 
-def prune(value: Any, node: Node) -> Any:  # noqa: ANN401
+def prune(value: Any, node: SchemaNode) -> Any:  # noqa: ANN401
     """The value without unknown fields; the same value if there are none."""
     if isinstance(value, dict) and node.type == "object":
         return _prune_object(value, node)
@@ -132,7 +132,7 @@ def prune(value: Any, node: Node) -> Any:  # noqa: ANN401
     return value
 
 
-def _prune_object(value: dict[str, Any], node: Node) -> dict[str, Any]:
+def _prune_object(value: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
     if node.values is None and node.struct is None:
         return value
     kept: dict[str, Any] = {}

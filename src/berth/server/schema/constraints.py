@@ -21,7 +21,7 @@ from berth.server.schema.scalars import fits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from berth.server.schema.nodes import Node
+    from berth.server.schema.nodes import SchemaNode
 
 TYPE_INVALID = "FieldValueTypeInvalid"
 TOO_MANY = "FieldValueTooMany"
@@ -35,11 +35,11 @@ class SchemaError(FieldError, frozen=True):
         return f"{self.field}: {words}: {json.dumps(self.value)}: {self.detail}"
 
 
-def violations(value: Any, node: Node) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
+def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
     return list(_value(value, node, ""))
 
 
-def _value(value: Any, node: Node, path: str) -> Iterator[FieldError]:  # noqa: ANN401
+def _value(value: Any, node: SchemaNode, path: str) -> Iterator[FieldError]:  # noqa: ANN401
     if value is None:
         if not node.nullable:
             yield _wrong_type(value, node, path)
@@ -55,7 +55,7 @@ def _value(value: Any, node: Node, path: str) -> Iterator[FieldError]:  # noqa: 
         yield from _list(value, node, path)
 
 
-def _object(value: dict[str, Any], node: Node, path: str) -> Iterator[FieldError]:
+def _object(value: dict[str, Any], node: SchemaNode, path: str) -> Iterator[FieldError]:
     if node.struct is not None:
         for name in node.struct.required:
             if name not in value:
@@ -69,7 +69,7 @@ def _object(value: dict[str, Any], node: Node, path: str) -> Iterator[FieldError
             yield from _value(item, node.values, f"{path}[{name}]")
 
 
-def _list(value: list[Any], node: Node, path: str) -> Iterator[FieldError]:
+def _list(value: list[Any], node: SchemaNode, path: str) -> Iterator[FieldError]:
     if node.items is not None:
         for index, item in enumerate(value):
             yield from _value(item, node.items, f"{path}[{index}]")
@@ -88,7 +88,7 @@ def _list(value: list[Any], node: Node, path: str) -> Iterator[FieldError]:
         seen.add(identity)
 
 
-def _has_type(value: object, node: Node) -> bool:
+def _has_type(value: object, node: SchemaNode) -> bool:
     match node.type:
         case "object":
             return isinstance(value, dict)
@@ -101,7 +101,7 @@ def _has_type(value: object, node: Node) -> bool:
     return fits(value, node)
 
 
-def _wrong_type(value: object, node: Node, path: str) -> SchemaError:
+def _wrong_type(value: object, node: SchemaNode, path: str) -> SchemaError:
     found = _type_name(value)
     wanted = "integer,string" if node.format == INT_OR_STRING else node.type
     return SchemaError(path, TYPE_INVALID, f'{_body(path)} must be of type {wanted}: "{found}"', found)

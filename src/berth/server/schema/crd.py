@@ -9,7 +9,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from berth.server.schema import builtin
-from berth.server.schema.nodes import INT_OR_STRING, NO_DEFAULT, Node, Struct, Type
+from berth.server.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,32 +26,32 @@ _TYPES: dict[str, Type] = {
 _MAX_DEPTH = 64
 
 
-def root_node(schema: Mapping[str, Any], name: str) -> Node:
+def root_node(schema: Mapping[str, Any], name: str) -> SchemaNode:
     """The node of a whole custom object; `schema` is its ``openAPIV3Schema``."""
     node = _node(schema, name, 0)
     node.type = "object"
     return _with_envelope(node, name)
 
 
-def _with_envelope(node: Node, name: str) -> Node:
+def _with_envelope(node: SchemaNode, name: str) -> SchemaNode:
     """Every whole object has these three, whatever its schema says."""
     fields = {
         **node.fields,
-        "apiVersion": Node(type="string"),
-        "kind": Node(type="string"),
+        "apiVersion": SchemaNode(type="string"),
+        "kind": SchemaNode(type="string"),
         "metadata": builtin.object_node("meta.v1.ObjectMeta"),
     }
-    node.struct = Struct(name, lambda: fields)
+    node.struct = SchemaStruct(name, lambda: fields)
     return node
 
 
-def _node(schema: Mapping[str, Any], name: str, depth: int) -> Node:
+def _node(schema: Mapping[str, Any], name: str, depth: int) -> SchemaNode:
     if depth > _MAX_DEPTH:
-        return Node(type="any", preserve_unknown=True, rules=schema)
+        return SchemaNode(type="any", preserve_unknown=True, rules=schema)
     preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     kind: Type = "string" if int_or_string else _TYPES.get(str(schema.get("type", "")), "any")
-    node = Node(
+    node = SchemaNode(
         type=kind,
         format=INT_OR_STRING if int_or_string else str(schema.get("format", "")),
         nullable=bool(schema.get("nullable")),
@@ -68,7 +68,7 @@ def _node(schema: Mapping[str, Any], name: str, depth: int) -> Node:
     return node
 
 
-def _as_list(node: Node, schema: Mapping[str, Any], name: str, depth: int) -> None:
+def _as_list(node: SchemaNode, schema: Mapping[str, Any], name: str, depth: int) -> None:
     items = schema.get("items")
     node.items = _node(items, f"{name}.items", depth + 1) if isinstance(items, dict) else None
     list_type = schema.get("x-kubernetes-list-type", "atomic")
@@ -77,26 +77,26 @@ def _as_list(node: Node, schema: Mapping[str, Any], name: str, depth: int) -> No
         node.list_type, node.list_keys = list_type, keys if list_type == "map" else ()
 
 
-def _as_object(node: Node, schema: Mapping[str, Any], name: str, depth: int) -> None:
+def _as_object(node: SchemaNode, schema: Mapping[str, Any], name: str, depth: int) -> None:
     extra = schema.get("additionalProperties")
     properties = schema.get("properties") or {}
     if extra and not properties:
         node.values = (
             _node(extra, f"{name}.values", depth + 1)
             if isinstance(extra, dict)
-            else Node(type="any", preserve_unknown=True)
+            else SchemaNode(type="any", preserve_unknown=True)
         )
         return
     required = frozenset(schema.get("required") or ())
     fields = {field: _node(inner, f"{name}.{field}", depth + 1) for field, inner in properties.items()}
     for field, inner in fields.items():
         inner.required = field in required
-    node.struct = Struct(name, lambda: fields)
+    node.struct = SchemaStruct(name, lambda: fields)
     if node.embedded:
         _with_envelope(node, name)
 
 
-def apply_defaults(value: Any, node: Node) -> None:  # noqa: ANN401 -- any JSON value
+def apply_defaults(value: Any, node: SchemaNode) -> None:  # noqa: ANN401 -- any JSON value
     """Fill in what is missing, in place. A null where none is allowed counts as missing."""
     if isinstance(value, dict) and node.type == "object":
         for name, inner in node.struct.defaulted.items() if node.struct is not None else ():

@@ -1,6 +1,6 @@
 """What the server knows about one place in an object: its type and how changes to it merge.
 
-A :class:`Node` describes a use (a field, an element, a map value), a :class:`Struct` the set
+A :class:`SchemaNode` describes a use (a field, an element, a map value), a :class:`SchemaStruct` the set
 of fields behind it. Structs resolve their fields on first use, because types refer to each
 other in circles (a JSON schema holds JSON schemas).
 """
@@ -26,16 +26,18 @@ MICRO_TIME = "micro-time"
 BYTES = "byte"
 
 
-class Struct:
+class SchemaStruct:
     """A named set of fields."""
 
-    def __init__(self, name: str, load: Callable[[], Mapping[str, Node]], *, atomic: bool = False) -> None:
+    def __init__(
+        self, name: str, load: Callable[[], Mapping[str, SchemaNode]], *, atomic: bool = False
+    ) -> None:
         self.name = name
         self.atomic = atomic
         self._load = load
 
     @cached_property
-    def fields(self) -> Mapping[str, Node]:
+    def fields(self) -> Mapping[str, SchemaNode]:
         return self._load()
 
     @cached_property
@@ -43,7 +45,7 @@ class Struct:
         return tuple(name for name, node in self.fields.items() if node.required)
 
     @cached_property
-    def defaulted(self) -> Mapping[str, Node]:
+    def defaulted(self) -> Mapping[str, SchemaNode]:
         return {name: node for name, node in self.fields.items() if node.default is not NO_DEFAULT}
 
     @property
@@ -52,7 +54,7 @@ class Struct:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Node:
+class SchemaNode:
     """One place in an object.
 
     An object node has a struct (known fields), values (a map), or neither (free form).
@@ -60,9 +62,9 @@ class Node:
 
     type: Type
     format: str = ""
-    struct: Struct | None = None
-    values: Node | None = None
-    items: Node | None = None
+    struct: SchemaStruct | None = None
+    values: SchemaNode | None = None
+    items: SchemaNode | None = None
     required: bool = False
     default: Any = NO_DEFAULT
     nullable: bool = True
@@ -84,7 +86,7 @@ class Node:
     rules: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def fields(self) -> Mapping[str, Node]:
+    def fields(self) -> Mapping[str, SchemaNode]:
         return self.struct.fields if self.struct is not None else _NO_FIELDS
 
     @property
@@ -92,22 +94,17 @@ class Node:
         """Whether server-side apply owns this place as a whole, if it holds an object."""
         return self.atomic or (self.struct is not None and self.struct.atomic)
 
-    @property
-    def free_form(self) -> bool:
-        """Whether nothing is known about what is inside."""
-        return self.type == "any" or (self.type == "object" and self.struct is None and self.values is None)
-
-    def child(self, name: str) -> Node:
+    def child(self, name: str) -> SchemaNode:
         """The node of a field or map entry; free form if nothing is known about it."""
         known = self.fields.get(name)
         if known is not None:
             return known
         return self.values if self.values is not None else FREE_FORM
 
-    def element(self) -> Node:
+    def element(self) -> SchemaNode:
         return self.items if self.items is not None else FREE_FORM
 
 
-_NO_FIELDS: Mapping[str, Node] = {}
+_NO_FIELDS: Mapping[str, SchemaNode] = {}
 
-FREE_FORM = Node(type="any", preserve_unknown=True)
+FREE_FORM = SchemaNode(type="any", preserve_unknown=True)

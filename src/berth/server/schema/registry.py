@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from berth.server.schema import builtin
-from berth.server.schema.checks import conforms, findings, prune
+from berth.server.schema.checks import conforms, problems, prune
 from berth.server.schema.constraints import violations
 from berth.server.schema.crd import apply_defaults, root_node
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from berth.kube.validation import FieldError
-    from berth.server.schema.nodes import Node
+    from berth.server.schema.nodes import SchemaNode
 
 Gvk = tuple[str, str, str]
 
@@ -21,7 +21,7 @@ Gvk = tuple[str, str, str]
 class Schema:
     """The schema of one kind."""
 
-    def __init__(self, root: Node, *, custom: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, root: SchemaNode, *, custom: Mapping[str, Any] | None = None) -> None:
         self.root = root
         # The schema of a custom resource as its definition gives it, None for a built-in kind.
         self.custom = custom
@@ -34,7 +34,7 @@ class Schema:
         """The paths of fields the kind does not have, such as ``spec.containers[0].imagee``."""
         if conforms(obj, self.root):
             return []
-        return [found.path for found in findings(obj, self.root) if not found.message]
+        return [found.path for found in problems(obj, self.root) if not found.message]
 
     def type_errors(self, obj: dict[str, Any]) -> list[tuple[str, str]]:
         """Paths and messages of values that could not have been decoded (400 Bad Request).
@@ -45,7 +45,7 @@ class Schema:
             return []
         return [
             (found.path, found.message)
-            for found in findings(obj, self.root)
+            for found in problems(obj, self.root)
             if found.message and (self.custom is None or found.path.partition(".")[0] == "metadata")
         ]
 

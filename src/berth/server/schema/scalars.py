@@ -11,7 +11,7 @@ from berth.kube import quantity
 from berth.server.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
 
 if TYPE_CHECKING:
-    from berth.server.schema.nodes import Node
+    from berth.server.schema.nodes import SchemaNode
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -38,7 +38,7 @@ def json_type(value: object) -> str:
     return "object"
 
 
-def fits(value: object, node: Node) -> bool:
+def fits(value: object, node: SchemaNode) -> bool:
     """Whether a scalar node can hold a value that is not null."""
     match node.type:
         case "boolean":
@@ -54,7 +54,7 @@ def fits(value: object, node: Node) -> bool:
     return True
 
 
-def problem(value: object, node: Node, place: str) -> str:
+def problem(value: object, node: SchemaNode, place: str) -> str:
     """Why :func:`fits` said no; `place` names the Go struct and field."""
     if node.type == "string" and node.format:
         mistake = _mistake(value, node)
@@ -66,7 +66,7 @@ def problem(value: object, node: Node, place: str) -> str:
     return f"json: cannot unmarshal {shown} into Go struct field {place} of type {go_type(node)}"
 
 
-def go_type(node: Node) -> str:
+def go_type(node: SchemaNode) -> str:
     """The Go type behind a node, as error messages spell it."""
     if node.type == "array":
         return f"[]{go_type(node.element())}"
@@ -94,7 +94,7 @@ def _is_int(value: object, form: str) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
 
 
-def _mistake(value: object, node: Node) -> str | None:
+def _mistake(value: object, node: SchemaNode) -> str | None:
     match node.format:
         case "int-or-string":
             return _int_or_string_mistake(value)

@@ -10,7 +10,7 @@ from berth.server.tables.cells import AGE, CREATED_AT, NAME, Column
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from berth.server.resources import Resource
+    from berth.server.registry.resources import ServedResource
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     "ConfigMap": cluster.CONFIG_MAP,
@@ -58,7 +58,9 @@ _DEFAULT = (NAME, CREATED_AT)
 _BUILTIN_SUFFIX = ".k8s.io"
 
 
-def columns_of(resource: Resource, printer_columns: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ...]:
+def columns_of(
+    resource: ServedResource, printer_columns: Sequence[Mapping[str, Any]] | None
+) -> tuple[Column, ...]:
     if printer_columns is not None:
         return custom.columns(printer_columns)
     builtin = "." not in resource.group or resource.group.endswith(_BUILTIN_SUFFIX)
@@ -66,7 +68,7 @@ def columns_of(resource: Resource, printer_columns: Sequence[Mapping[str, Any]] 
 
 
 def render_table(
-    resource: Resource,
+    resource: ServedResource,
     objects: Iterable[dict[str, Any]],
     now: float,
     include_object: str = "Metadata",

@@ -1,0 +1,124 @@
+"""The ASGI application: every request is let in, addressed, answered and counted here."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from berth.server import errors
+from berth.server.errors import StatusError
+from berth.server.http import handlers
+from berth.server.http.auth import Gate
+from berth.server.http.documents import Documents
+from berth.server.http.replies import Reply, of_error, send_reply
+from berth.server.http.requests import (
+    Address,
+    ApiRequest,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    parse_path,
+    parse_query,
+)
+from berth.server.registry import bootstrap, expiry
+from berth.server.storage.journal import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from berth.server.registry.core import Core
+
+_log = logging.getLogger(__name__)
+_NOWHERE = Address("", "", "")
+
+
+class Api:
+    """The whole API as one plain ASGI callable: nothing between a request and its handler."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._gate = Gate(core.settings, core.token)
+        self._documents = Documents(core)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        path = scope["raw_path"].decode("latin-1") if "raw_path" in scope else scope["path"]
+        request = ApiRequest(
+            scope["method"],
+            path,
+            parse_path(path) or _NOWHERE,
+            parse_query(scope["query_string"]),
+            dict(scope["headers"]),
+            receive,
+        )
+        started = time.perf_counter()
+        sent = False
+
+        async def sending(message: Message) -> None:
+            nonlocal sent
+            sent = True
+            await send(message)
+
+        try:
+            reply = await self._answer(request, sending)
+        except Exception as error:
+            reply = _failed(error, request)
+            if sent:
+                raise
+        if reply is not None:
+            await self._reply(request, send, reply)
+        self._count(request, reply, time.perf_counter() - started)
+
+    async def _answer(self, request: ApiRequest, send: Send) -> Reply | None:
+        self._gate.check(request.path, request.headers)
+        address = request.address
+        if address is _NOWHERE:
+            return self._documents.answer(request)
+        endpoint = self._core.catalog.lookup(address.group, address.version, address.plural)
+        if endpoint is None:
+            raise errors.unknown_path()
+        return await handlers.handle(self._core, request, endpoint, send)
+
+    async def _reply(self, request: ApiRequest, send: Send, reply: Reply) -> None:
+        try:
+            await send_reply(request, send, reply)
+        except StatusError as error:
+            await send_reply(request, send, of_error(error))
+
+    def _count(self, request: ApiRequest, reply: Reply | None, seconds: float) -> None:
+        code = reply.status if reply is not None else 200
+        plural = request.address.plural if code != 404 else ""
+        verb = handlers.verb_of(request)
+        self._core.metrics.observe(verb, plural, code, seconds if reply is not None else None)
+
+
+def _failed(error: Exception, request: ApiRequest) -> Reply:
+    if isinstance(error, StatusError):
+        return of_error(error)
+    if isinstance(error, RecursionError):
+        return of_error(errors.bad_request("the object provided is nested too deeply"))
+    if isinstance(error, JournalError):
+        return of_error(errors.internal(str(error)))
+    _log.error("request failed method=%s path=%s", request.method, request.path, exc_info=error)
+    return of_error(errors.internal(f"{type(error).__name__}: {error}"))
+
+
+def build(core: Core) -> Starlette:
+    """The application that serves `core`, with its beginning and end."""
+    api = Api(core)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with expiry.running(core):
+            await bootstrap.fill(core)
+            core.ready = True
+            yield
+
+    return Starlette(routes=[Mount("/", app=api)], lifespan=lifespan)

@@ -1,0 +1,54 @@
+"""Who may talk to the server: the bearer of its token, by a name that means this server."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from functools import lru_cache
+
+from berth.certificates import LOOPBACK, WILDCARDS
+from berth.server import errors
+from berth.server.settings import ServerSettings
+from berth.server.tls import SERVICE_NAMES
+
+_OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+
+
+class Gate:
+    """Checks every request before anything else looks at it."""
+
+    def __init__(self, settings: ServerSettings, token: str) -> None:
+        self._header = f"bearer {token}".encode()
+        self._names = {*SERVICE_NAMES, *LOOPBACK, *settings.allowed_hosts, settings.host} - WILDCARDS
+        self._any_address = settings.host in WILDCARDS
+        self._known_host = lru_cache(maxsize=256)(self._is_known)
+
+    def check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        """
+        Raises:
+            StatusError: the host is not one of ours (403), or the token is missing or wrong (401).
+        """
+        host = headers.get(b"host", b"")
+        if not self._known_host(host):
+            why = f"host {host.decode('latin-1')!r} is not served here"
+            raise errors.StatusError(403, "Forbidden", why)
+        given = headers.get(b"authorization", b"")
+        given = given[:7].lower() + given[7:]
+        if hmac.compare_digest(given, self._header):
+            return
+        if path in _OPEN or path.startswith(("/livez/", "/readyz/", "/healthz/")):
+            return
+        raise errors.unauthorized()
+
+    def _is_known(self, host: bytes) -> bool:
+        name = host.decode("latin-1").lower()
+        name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+        if name in self._names:
+            return True
+        if not self._any_address:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True

@@ -1,0 +1,191 @@
+"""Discovery, OpenAPI, version and health: what clients read before they touch a resource."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from berth.server import errors
+from berth.server.http import discovery
+from berth.server.http.replies import Reply, of_object
+from berth.server.http.requests import ApiRequest
+from berth.server.openapi import OpenApi, gnostic
+from berth.server.registry.core import Core
+from berth.server.storage.store import encode
+
+_JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
+_CHECKS = ("ping", "log", "store")
+
+
+class Documents:
+    """The documents, made again when a custom resource comes or goes."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._openapi = OpenApi(core.catalog.resources(), core.catalog.schemas)
+        self._version = -1
+        self._made: dict[tuple[str, str], tuple[bytes, str]] = {}
+
+    def answer(self, request: ApiRequest) -> Reply:
+        path = request.path.rstrip("/") or "/"
+        if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
+            return self._health(request, path)
+        if request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed()
+        if path == "/version":
+            return of_object(discovery.version_info())
+        if path == "/metrics":
+            return Reply(200, self._core.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
+        if path == "/":
+            return of_object({"paths": self._paths()})
+        self._refresh()
+        if path.startswith("/openapi/"):
+            return self._openapi_document(request, path)
+        return self._discovery(request, path)
+
+    def _refresh(self) -> None:
+        catalog = self._core.catalog
+        if self._version != catalog.version:
+            self._version = catalog.version
+            self._made.clear()
+            self._openapi.update(catalog.resources())
+
+    def _paths(self) -> list[str]:
+        versions = sorted({resource.root for resource in self._core.catalog.resources()})
+        return [
+            "/api",
+            *versions,
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+
+    # --- health
+
+    def _health(self, request: ApiRequest, path: str) -> Reply:
+        ready = self._core.ready and not self._core.stopping
+        kind = path.split("/")[1]
+        well = ready or kind == "livez"
+        if path.count("/") > 1 and path.split("/")[2] not in _CHECKS:
+            raise errors.unknown_path()
+        if "verbose" in request.query:
+            mark = "[+]" if well else "[-]"
+            lines = [f"{mark}{name} ok" for name in _CHECKS]
+            lines.append(f"{kind} check {'passed' if well else 'failed'}")
+            text = "\n".join(lines) + "\n"
+        else:
+            text = "ok" if well else f"{kind} check failed"
+        return Reply(200 if well else 500, text.encode(), b"text/plain; charset=utf-8")
+
+    # --- discovery
+
+    def _discovery(self, request: ApiRequest, path: str) -> Reply:
+        accept = request.headers.get(b"accept", b"").decode("latin-1").replace(" ", "")
+        aggregated = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
+        form = _asked_version(accept) if aggregated else ""
+        key = (path, form)
+        if key not in self._made:
+            body = encode(self._document(path, form))
+            self._made[key] = (body, discovery.etag(body))
+        body, tag = self._made[key]
+        headers = {"ETag": tag, "Vary": "Accept"} if aggregated else {}
+        if aggregated and _is_held(request, tag):
+            return Reply(304, b"", b"application/json", headers)
+        content_type = b"application/json"
+        if aggregated:
+            content_type = (
+                f"application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList".encode()
+            )
+        return Reply(200, body, content_type, headers)
+
+    def _document(self, path: str, form: str) -> object:
+        resources = self._core.catalog.resources()
+        if form:
+            return discovery.aggregated(resources, core=path == "/api", version=form)
+        parts = path.split("/")[1:]
+        found: object | None = None
+        if path == "/api":
+            found = discovery.api_versions()
+        elif path == "/apis":
+            found = discovery.api_group_list(resources)
+        elif parts[0] == "api" and len(parts) == 2:
+            found = discovery.api_resource_list(resources, "", parts[1])
+        elif parts[0] == "apis" and len(parts) == 2:
+            found = discovery.api_group(resources, parts[1])
+        elif parts[0] == "apis" and len(parts) == 3:
+            found = discovery.api_resource_list(resources, parts[1], parts[2])
+        if found is None:
+            raise errors.unknown_path()
+        return found
+
+    # --- OpenAPI
+
+    def _openapi_document(self, request: ApiRequest, path: str) -> Reply:
+        if path == "/openapi/v3":
+            return of_object(self._openapi.index())
+        if path == "/openapi/v2":
+            return self._openapi_v2(request)
+        name = path.removeprefix("/openapi/v3/")
+        document = self._openapi.document(name)
+        if not path.startswith("/openapi/v3/") or document is None:
+            raise errors.unknown_path()
+        return Reply(200, document)
+
+    def _openapi_v2(self, request: ApiRequest) -> Reply:
+        form = _openapi_form(request.headers.get(b"accept", b"").decode("latin-1"))
+        key = ("/openapi/v2", form)
+        if key not in self._made:
+            body = self._openapi.v2_protobuf() if form else self._openapi.v2()
+            self._made[key] = (body, discovery.etag(body))
+        body, tag = self._made[key]
+        headers = {"ETag": tag, "Vary": "Accept"}
+        if _is_held(request, tag):
+            return Reply(304, b"", headers=headers)
+        return Reply(200, body, form.encode(), headers) if form else Reply(200, body, headers=headers)
+
+
+def _asked_version(accept: str) -> str:
+    for clause in accept.split(","):
+        options = parse_qs(clause.replace(";", "&"))
+        if (
+            options.get("as") == ["APIGroupDiscoveryList"]
+            and options.get("v", [""])[0] in discovery.AGGREGATED_VERSIONS
+        ):
+            return options["v"][0]
+    return "v2"
+
+
+def _is_held(request: ApiRequest, tag: str) -> bool:
+    """Whether the client has the body with this tag already."""
+    given = request.headers.get(b"if-none-match", b"").decode("latin-1").split(",")
+    return any(one.strip().removeprefix("W/") in ("*", tag) for one in given)
+
+
+def _openapi_form(accept: str) -> str:
+    """The protobuf type to answer with, empty for JSON: what an Accept header puts first.
+
+    Raises:
+        StatusError: it asks for neither.
+    """
+    wanted: list[tuple[float, str]] = []
+    for clause in (accept or "*/*").split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        options = dict(part.split("=", 1) for part in parameters if "=" in part)
+        wanted.append((_quality(options.get("q", "1")), media.lower()))
+    for quality, media in sorted(wanted, key=lambda one: -one[0]):
+        if quality > 0 and media in gnostic.MEDIA_TYPES:
+            return gnostic.MEDIA_TYPE
+        if quality > 0 and media in _JSON_TYPES:
+            return ""
+    raise errors.not_acceptable(gnostic.MEDIA_TYPE)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

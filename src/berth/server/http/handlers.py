@@ -1,0 +1,268 @@
+"""Verbs: which function answers a request for a resource or one of its subresources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from berth.kube.objects import RawObject
+from berth.server import errors, protobuf
+from berth.server.http import field_validation, lists, patching, presentation, watching
+from berth.server.http.replies import Reply, of_object
+from berth.server.http.requests import APPLY_PATCH, ApiRequest, Send, decode_body, read_body
+from berth.server.registry import deletion, metadata, scale, writes
+from berth.server.registry.catalog import Endpoint
+from berth.server.registry.core import Core
+from berth.server.registry.decoding import without_nulls_like_go
+from berth.server.registry.kinds import bindings, evictions, reviews
+from berth.server.registry.writes import Intent, Write
+from berth.server.storage.store import encode
+
+Handler = Callable[[Core, ApiRequest, Endpoint], Awaitable[Reply]]
+
+_BODY_TYPES = frozenset(
+    {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
+)
+# Deleting these answers with the object as it was, deleting others with a Status.
+_RETURNS_OBJECT = frozenset(
+    {"pods", "services", "serviceaccounts", "persistentvolumes", "persistentvolumeclaims", "podtemplates"}
+)
+_STEP = 100  # objects deleted between two looks at other requests
+_BINDING, _EVICTION = ("", "v1", "Binding"), ("policy", "v1", "Eviction")
+_NO_LOG = b"hollow nodes run no containers, so there is no log\n"
+
+
+def verb_of(request: ApiRequest) -> str:
+    """The verb as metrics and authorization name it."""
+    method, named = request.method, bool(request.address.name)
+    if method in ("GET", "HEAD"):
+        if request.address.watch or request.query.get("watch") in ("true", "1"):
+            return "watch"
+        return "get" if named else "list"
+    if method == "DELETE":
+        return "delete" if named else "deletecollection"
+    return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
+
+
+async def handle(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
+    """Answer a request; None if the answer was streamed."""
+    verb = verb_of(request)
+    address, resource = request.address, endpoint.resource
+    if resource.namespaced and address.name and not address.namespace:
+        raise errors.unknown_path()
+    if address.namespace and not resource.namespaced:
+        raise errors.unknown_path()
+    if address.subresource:
+        handler = _SUBRESOURCES.get((address.subresource, verb))
+        if address.subresource not in resource.subresources:
+            raise errors.unknown_path()
+        if handler is None:
+            raise errors.method_not_allowed()
+        return await handler(core, request, endpoint)
+    if verb == "create" and not resource.stored:
+        return await _review(core, request, endpoint)
+    if verb not in resource.verbs:
+        raise errors.method_not_allowed()
+    if verb == "watch":
+        await watching.watch(core, request, endpoint, send)
+        return None
+    if resource.namespaced and not address.namespace and verb == "create":
+        raise errors.method_not_allowed()
+    if (verb == "create" and address.name) or (verb in ("update", "patch") and not address.name):
+        raise errors.method_not_allowed()
+    return await _VERBS[verb](core, request, endpoint)
+
+
+async def _get(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    return lists.get(core, request, endpoint)
+
+
+async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
+    if request.content_type not in _BODY_TYPES:
+        raise errors.unsupported_media_type(("application/json", "application/yaml"))
+    body = await read_body(request)
+    obj = decode_body(body, request.content_type)
+    return without_nulls_like_go(obj) if b"null" in body and endpoint.crd is None else obj
+
+
+async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
+    if write.done is not None:
+        await write.done
+    return presentation.one(request, endpoint, write.record, write.status)
+
+
+async def _create(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = await _object_in(request, endpoint)
+    metadata.check_envelope(endpoint, obj, core.catalog.kinds)
+    obj = field_validation.check(request, endpoint, obj)
+    intent = Intent(request.manager, request.dry_run)
+    return await _finish(
+        request, endpoint, writes.create(core, endpoint, obj, request.address.namespace, intent)
+    )
+
+
+async def _review(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = await _object_in(request, endpoint)
+    metadata.check_envelope(endpoint, obj, core.catalog.kinds)
+    obj = field_validation.check(request, endpoint, obj)
+    if endpoint.resource.kind == "Binding":
+        return await _bound(core, request, core.catalog.core("pods"), obj)
+    return of_object(reviews.answer(core, endpoint.resource, obj), 201)
+
+
+async def _update(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = await _object_in(request, endpoint)
+    metadata.check_envelope(endpoint, obj, core.catalog.kinds)
+    obj = field_validation.check(request, endpoint, obj)
+    address = request.address
+    meta = metadata.own_metadata(obj)
+    if meta.setdefault("name", address.name) != address.name:
+        raise errors.bad_request(
+            f"the name of the object ({meta['name']}) does not match the name on the URL ({address.name})"
+        )
+    metadata.settle_namespace(endpoint, meta, address.namespace)
+    key = (address.namespace, address.name)
+    intent = Intent(request.manager, request.dry_run, address.subresource)
+    if endpoint.resource.kind == "Lease" and endpoint.bucket.newest(key) is None:
+        write = writes.create(core, endpoint, obj, address.namespace, intent)
+    else:
+        write = writes.update(core, endpoint, writes.current(endpoint, key), obj, intent)
+    return await _finish(request, endpoint, write)
+
+
+async def _patch(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    kind = patching.check_type(request, endpoint)
+    body = await read_body(request)
+    address = request.address
+    if kind == APPLY_PATCH:
+        write = patching.server_side_apply(core, request, endpoint, body)
+    else:
+        change = patching.change_of(kind, body, endpoint)
+        write = patching.apply_change(core, request, endpoint, (address.namespace, address.name), change)
+    return await _finish(request, endpoint, write)
+
+
+async def _delete_options(request: ApiRequest) -> RawObject:
+    body = await read_body(request)
+    given = decode_body(body, request.content_type) if body.strip() else None
+    return deletion.options_of(given, request.query)
+
+
+async def _delete(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    options = await _delete_options(request)
+    address, resource = request.address, endpoint.resource
+    record = writes.current(endpoint, (address.namespace, address.name))
+    write = deletion.delete(core, endpoint, record, options)
+    if write.done is not None:
+        await write.done
+    gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
+    if gone and resource.plural not in _RETURNS_OBJECT:
+        return of_object(errors.deleted_status(address.name, resource.group, resource.plural, record.uid))
+    return presentation.one(request, endpoint, write.record)
+
+
+async def _delete_collection(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    options = await _delete_options(request)
+    match = lists.match_of(request, endpoint)
+    deleted, waiting = [], None
+    matching = [
+        record.key for record in endpoint.bucket.newest_in(request.address.namespace) if match.matches(record)
+    ]
+    for count, key in enumerate(matching, 1):
+        record = endpoint.bucket.newest(key)
+        if record is not None:
+            write = deletion.delete(core, endpoint, record, options)
+            deleted.append(write.record)
+            waiting = write.done or waiting
+        if count % _STEP == 0:
+            await asyncio.sleep(0)
+    if waiting is not None:
+        await waiting
+    resource = endpoint.resource
+    head = {
+        "kind": resource.list_kind,
+        "apiVersion": resource.api_version,
+        "metadata": {"resourceVersion": str(core.store.rv)},
+    }
+    items = b",".join(endpoint.data(record) for record in deleted)
+    return Reply(200, encode(head)[:-1] + b',"items":[' + items + b"]}")
+
+
+# --- subresources -----------------------------------------------------------------------------------
+
+
+async def _get_scale(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    address = request.address
+    record = endpoint.bucket.records.get((address.namespace, address.name))
+    if record is None:
+        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
+    del core
+    return of_object(scale.of(endpoint, record))
+
+
+async def _put_scale(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = await _object_in(request, endpoint)
+    return await _scaled(endpoint, scale.update(core, request, endpoint, obj))
+
+
+async def _patch_scale(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    patching.check_type(request, endpoint)
+    return await _scaled(endpoint, scale.patch(core, request, endpoint, await read_body(request)))
+
+
+async def _scaled(endpoint: Endpoint, write: Write) -> Reply:
+    if write.done is not None:
+        await write.done
+    return of_object(scale.of(endpoint, write.record))
+
+
+async def _bind(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = await _object_in(request, endpoint)
+    obj = field_validation.check_as(request, core.catalog.schemas, _BINDING, obj)
+    return await _bound(core, request, endpoint, obj)
+
+
+async def _bound(core: Core, request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> Reply:
+    write = bindings.bind(core, request, endpoint, obj)
+    if write.done is not None:
+        await write.done
+    return of_object(errors.success(), 201)
+
+
+async def _evict(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = await _object_in(request, endpoint)
+    if obj.get("apiVersion") == "policy/v1beta1":  # the same in its older version
+        obj["apiVersion"] = "policy/v1"
+    obj = field_validation.check_as(request, core.catalog.schemas, _EVICTION, obj)
+    write = evictions.evict(core, request, endpoint, obj)
+    if write is not None and write.done is not None:
+        await write.done
+    return of_object(errors.success(), 201)
+
+
+async def _log(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    lists.get(core, request, endpoint)  # 404 where there is no such pod
+    return Reply(200, _NO_LOG, b"text/plain")
+
+
+_VERBS: dict[str, Handler] = {
+    "get": _get,
+    "list": lists.list_,
+    "create": _create,
+    "update": _update,
+    "patch": _patch,
+    "delete": _delete,
+    "deletecollection": _delete_collection,
+}
+_SUBRESOURCES: dict[tuple[str, str], Handler] = {
+    ("status", "get"): _get,
+    ("status", "update"): _update,
+    ("status", "patch"): _patch,
+    ("finalize", "update"): _update,
+    ("scale", "get"): _get_scale,
+    ("scale", "update"): _put_scale,
+    ("scale", "patch"): _patch_scale,
+    ("binding", "create"): _bind,
+    ("eviction", "create"): _evict,
+    ("log", "get"): _log,
+}

@@ -1,0 +1,207 @@
+"""Reading: one object, or a collection with selectors and pages.
+
+A list is the concatenation of stored bytes.  A page is continued at the version of the first one:
+the change log tells what has changed since, and when it no longer does the answer is 410 Expired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import bisect
+from dataclasses import dataclass
+
+import msgspec
+
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.server import errors
+from berth.server.http import presentation
+from berth.server.http.replies import Reply
+from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
+from berth.server.registry.catalog import Endpoint
+from berth.server.registry.core import Core
+from berth.server.storage import selectors
+from berth.server.storage.history import Key, Record
+from berth.server.storage.selectors import Match
+from berth.server.storage.store import encode
+
+_EXPIRED_CONTINUE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new "
+    "list without the continue parameter, or use the continue token in this response to retrieve the "
+    "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+    "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+    "up in the list."
+)
+_TABLE_STEP = 250  # rows rendered between two looks at other requests
+
+
+class _Token(msgspec.Struct):
+    """Where a page ended; version -1 continues at whatever is there now."""
+
+    rv: int
+    start: tuple[str, str]
+    v: str = "meta.k8s.io/v1"
+    remaining: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    records: list[Record]
+    rv: int
+    token: str = ""
+    remaining: int = 0
+
+
+def get(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    address = request.address
+    record = endpoint.bucket.records.get((address.namespace, address.name))
+    if record is None:
+        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
+    _check_version(core, request)
+    return presentation.one(request, endpoint, record)
+
+
+def match_of(request: ApiRequest, endpoint: Endpoint) -> Match:
+    labels = request.query.get("labelSelector")
+    fields = request.query.get("fieldSelector")
+    name = request.address.name or None
+    if not labels and not fields:
+        return _EVERYTHING if name is None else Match(name=name)
+    return Match(
+        selectors.parse_labels(labels) if labels else None,
+        selectors.parse_fields(fields, endpoint.bucket.fields) if fields else (),
+        name,
+    )
+
+
+_EVERYTHING = Match()
+
+
+async def list_(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    match = match_of(request, endpoint)
+    form = request.accept
+    page = _page(core, request, endpoint, match)
+    metadata: RawObject = {"resourceVersion": str(page.rv)}
+    if page.token:
+        metadata["continue"] = page.token
+        if match.everything:
+            metadata["remainingItemCount"] = page.remaining
+    if form == TABLE:
+        return await _as_table(request, endpoint, page, metadata)
+    resource = endpoint.resource
+    head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
+    items = page.records
+    if form == PARTIAL:
+        head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": presentation.META_V1}
+        encoded = [presentation.partial_data(record) for record in items]
+    elif endpoint.show is None:
+        encoded = [record.data for record in items]
+    else:
+        encoded = [endpoint.data(record) for record in items]
+    parts = [encode(head)[:-1] + b',"items":[']
+    for i, data in enumerate(encoded):
+        if i:
+            parts.append(b",")
+        parts.append(data)
+    parts.append(b"]}\n")
+    return Reply(200, b"".join(parts) if len(encoded) < 64 else parts)
+
+
+async def _as_table(request: ApiRequest, endpoint: Endpoint, page: _Page, metadata: RawObject) -> Reply:
+    include = presentation.include(request)
+    table = presentation.table(endpoint, page.records[:_TABLE_STEP], include)
+    for start in range(_TABLE_STEP, len(page.records), _TABLE_STEP):
+        await asyncio.sleep(0)
+        more = presentation.table(endpoint, page.records[start : start + _TABLE_STEP], include)
+        table["rows"].extend(more["rows"])
+    table["metadata"] = metadata
+    return Reply(200, encode(table))
+
+
+# --- versions and pages ---------------------------------------------------------------------------
+
+
+def parse_version(request: ApiRequest) -> int | None:
+    """The resourceVersion parameter; None if it is not given."""
+    text = request.query.get("resourceVersion", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise errors.bad_request(f'Invalid value: "{text}": invalid resource version')
+    return int(text)
+
+
+def _check_version(core: Core, request: ApiRequest) -> int | None:
+    rv = parse_version(request)
+    if rv is not None and rv > core.store.rv:
+        raise errors.too_large_version(rv, core.store.rv)
+    return rv
+
+
+def _page(core: Core, request: ApiRequest, endpoint: Endpoint, match: Match) -> _Page:
+    bucket, namespace = endpoint.bucket, request.address.namespace
+    limit = request.number("limit") or 0
+    token_text = request.query.get("continue", "")
+    exact = request.query.get("resourceVersionMatch", "")
+    _check_options(request, exact)
+    start: Key | None = None
+    if token_text:
+        token = _read_token(token_text)
+        start = token.start
+        rv = core.store.rv if token.rv < 0 else token.rv
+        records = bucket.in_namespace(namespace) if token.rv < 0 else bucket.at(rv, namespace)
+        if records is None:
+            again = _write_token(-1, start)
+            raise errors.expired(_EXPIRED_CONTINUE, {"continue": again})
+    else:
+        asked = _check_version(core, request)
+        rv = asked if exact == "Exact" and asked is not None else core.store.rv
+        found = bucket.at(rv, namespace) if rv != core.store.rv else bucket.in_namespace(namespace)
+        if found is None:
+            raise errors.expired(f"The provided resource version is too old: {rv} ({bucket.history.trimmed})")
+        records = found
+    if start is not None:
+        records = records[bisect.bisect_right(records, start, key=lambda record: record.key) :]
+    if not match.everything:
+        records = [record for record in records if match.matches(record)]
+    if limit <= 0 or len(records) <= limit:
+        return _Page(records, rv)
+    shown = records[:limit]
+    return _Page(shown, rv, _write_token(rv, shown[-1].key), len(records) - limit)
+
+
+def _check_options(request: ApiRequest, exact: str) -> None:
+    found: list[FieldError] = []
+    rv = request.query.get("resourceVersion", "")
+    if (request.number("limit") or 0) < 0:
+        found.append(FieldError("limit", "FieldValueInvalid", "must be greater than or equal to 0", -1))
+    if exact and not rv:
+        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+    if exact and request.query.get("continue"):
+        detail = "resourceVersionMatch is forbidden when continue is provided"
+        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+    if exact and exact not in ("Exact", "NotOlderThan"):
+        detail = 'supported values: "Exact", "NotOlderThan"'
+        found.append(FieldError("resourceVersionMatch", "FieldValueNotSupported", detail, exact))
+    if exact == "Exact" and rv == "0":
+        detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+    if request.query.get("sendInitialEvents"):
+        detail = "sendInitialEvents is forbidden for list"
+        found.append(FieldError("sendInitialEvents", "FieldValueForbidden", detail))
+    if found:
+        raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
+
+
+def _write_token(rv: int, start: Key) -> str:
+    return base64.urlsafe_b64encode(encode(_Token(rv, start))).rstrip(b"=").decode()
+
+
+def _read_token(text: str) -> _Token:
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Token)
+    except (ValueError, msgspec.DecodeError):
+        raise errors.bad_request("continue key is not valid: unable to decode the token") from None

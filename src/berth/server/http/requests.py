@@ -1,0 +1,231 @@
+"""A request taken apart: which resource it addresses, its options, and the form of the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+import yaml
+
+from berth.kube.objects import RawObject
+from berth.server import errors, protobuf
+from berth.server.settings import BODY_LIMIT
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+JSON, TABLE, PARTIAL, YAML = "json", "table", "partial", "yaml"
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a path points at; `group` is None for paths outside the resource API."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    watch: bool = False  # the old /watch/ prefix
+
+
+@dataclass(slots=True)
+class ApiRequest:
+    method: str
+    path: str
+    address: Address
+    query: dict[str, str]
+    headers: dict[bytes, bytes]
+    receive: Receive
+    started: float = field(default_factory=time.perf_counter)
+    warnings: list[str] = field(default_factory=list)
+
+    def flag(self, name: str) -> bool:
+        text = self.query.get(name, "")
+        if text in _TRUE:
+            return True
+        if text in _FALSE:
+            return False
+        raise errors.bad_request(f'strconv.ParseBool: parsing "{text}": invalid syntax (parameter {name})')
+
+    def number(self, name: str) -> int | None:
+        text = self.query.get(name, "")
+        if not text:
+            return None
+        digits = text.removeprefix("-")
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax (parameter {name})')
+        return int(text)
+
+    @property
+    def accept(self) -> str:
+        return _accepted(self.headers.get(b"accept", b"").decode("latin-1"))
+
+    @property
+    def content_type(self) -> str:
+        given = self.headers.get(b"content-type", b"").decode("latin-1")
+        return given.partition(";")[0].strip().lower()
+
+    @property
+    def manager(self) -> str:
+        """Who is written down as the manager of the fields this request sets."""
+        manager = self.query.get("fieldManager")
+        if manager:
+            return manager
+        agent = self.headers.get(b"user-agent", b"").decode("latin-1")
+        return agent.partition("/")[0][:128] or "unknown"
+
+    @property
+    def dry_run(self) -> bool:
+        given = self.query.get("dryRun")
+        if not given:
+            return False
+        if given != "All":
+            raise errors.bad_request(f'invalid dryRun: Unsupported value: "{given}": supported values: "All"')
+        return True
+
+
+def parse_query(raw: bytes) -> dict[str, str]:
+    if not raw:
+        return {}
+    pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True)
+    return dict(reversed(pairs))  # the first of several counts
+
+
+@lru_cache(maxsize=4096)
+def parse_path(raw: str) -> Address | None:
+    """The resource a path addresses; None if it lies outside ``/api/v1`` and ``/apis/G/V``."""
+    parts = raw.split("/")[1:]
+    if any(part in ("", ".", "..") for part in parts[:-1]):
+        return None
+    if parts[-1] == "":
+        parts.pop()
+    parts = [unquote(part) for part in parts]
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    watch = rest[0] == "watch" and len(rest) > 1
+    rest = rest[1:] if watch else rest
+    if rest[0] == "namespaces" and len(rest) >= 3 and not _of_namespace(rest):
+        namespace, rest = rest[1], rest[2:]
+    else:
+        namespace = ""
+    if len(rest) > 3:
+        return None
+    rest += [""] * (3 - len(rest))
+    return Address(group, version, rest[0], namespace, rest[1], rest[2], watch)
+
+
+def _of_namespace(rest: list[str]) -> bool:
+    """Whether this is a subresource of a namespace rather than a resource in it."""
+    return len(rest) == 3 and rest[2] in ("status", "finalize")
+
+
+@lru_cache(maxsize=512)
+def _accepted(header: str) -> str:
+    """The first form in an Accept header that this server can give."""
+    if not header:
+        return JSON
+    for clause in header.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        options = dict(part.split("=", 1) for part in parameters if "=" in part)
+        form = options.get("as", "")
+        if media in ("application/json", "*/*", "application/*"):
+            if form == "Table":
+                return TABLE
+            if form in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+                return PARTIAL
+            if not form or form.startswith("APIGroup"):
+                return JSON
+        elif media in ("application/yaml", "text/yaml") and not form:
+            return YAML
+    raise errors.not_acceptable()
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+async def read_body(request: ApiRequest) -> bytes:
+    length = request.headers.get(b"content-length")
+    if length is not None and length.isdigit() and int(length) > BODY_LIMIT:
+        raise errors.too_large(BODY_LIMIT)
+    message = await request.receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if len(body) > BODY_LIMIT:
+            raise errors.too_large(BODY_LIMIT)
+        return body
+    chunks, size = [body], len(body)
+    while message.get("more_body"):
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise errors.bad_request("unexpected EOF")
+        body = message.get("body", b"")
+        size += len(body)
+        if size > BODY_LIMIT:
+            raise errors.too_large(BODY_LIMIT)
+        chunks.append(body)
+    return b"".join(chunks)
+
+
+def decode_body(body: bytes, content_type: str) -> RawObject:
+    """The object in a body; YAML or protobuf where the content type says so."""
+    if content_type == protobuf.CONTENT_TYPE:
+        try:
+            return protobuf.decode(body)
+        except protobuf.UnknownKindError:
+            raise errors.unsupported_media_type(("application/json", "application/yaml")) from None
+        except protobuf.ProtobufError as error:
+            raise errors.bad_request(f"error decoding protobuf: {error}") from None
+    value = decode_value(body, yaml_allowed="yaml" in content_type)
+    if not isinstance(value, dict):
+        raise errors.bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{_go_name(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
+        )
+    return value
+
+
+def decode_value(body: bytes, *, yaml_allowed: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not yaml_allowed:
+            detail = str(error).removeprefix("JSON is malformed: ")
+            raise errors.bad_request(
+                f"the object provided is unrecognized (must be of type JSON): {detail}"
+            ) from None
+    try:
+        value = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError, ValueError) as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from None
+
+
+def _go_name(value: object) -> str:
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "null" if value is None else "number"

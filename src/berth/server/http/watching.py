@@ -1,0 +1,286 @@
+"""Watches: changes to clients as they are committed, each encoded once for all of them.
+
+A watcher is offered every change of its bucket and keeps what matches in a buffer; its task sends
+the buffer.  One that does not keep up is cut off, as upstream does: it can resume from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.server import errors
+from berth.server.errors import StatusError
+from berth.server.http import lists, presentation
+from berth.server.http.replies import pieces
+from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
+from berth.server.registry.catalog import Endpoint
+from berth.server.registry.core import Core
+from berth.server.storage.history import ADDED, DELETED, MODIFIED, Record, WatchEvent
+from berth.server.storage.selectors import Match
+from berth.server.storage.store import decode, encode
+from berth.server.tables import partial_metadata
+
+BOOKMARK, ERROR = "BOOKMARK", "ERROR"
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_BUFFER_LIMIT = 20_000  # changes a slow client may be behind
+_INITIAL_STEP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class WatchShape:
+    """The form in which a watcher wants objects. Watchers with equal shapes share encoded bytes."""
+
+    endpoint: Endpoint
+    form: str
+    include: str
+
+
+class ClientWatcher:
+    """Collects what one client is to be sent."""
+
+    def __init__(self, shape: WatchShape, namespace: str, match: Match) -> None:
+        self._shape = shape
+        self._namespace = namespace
+        self._match = None if match.everything else match
+        self._columns_due = shape.form == TABLE
+        self.buffer: list[tuple[str, WatchEvent]] = []
+        self.closed = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    # --- taking in
+
+    def offer(self, event: WatchEvent) -> None:
+        if self._namespace and event.record.key[0] != self._namespace:
+            return
+        kind = event.type if self._match is None else self._seen(event, self._match)
+        if kind is None or self.closed:
+            return
+        if len(self.buffer) >= _BUFFER_LIMIT:
+            self.close()
+            return
+        self.buffer.append((kind, event))
+        self.wake()
+
+    def _seen(self, event: WatchEvent, match: Match) -> str | None:
+        """What the change looks like to someone who sees only matching objects."""
+        if event.type == DELETED:
+            last = event.prev if event.prev is not None else event.record
+            return DELETED if match.matches(last) else None
+        now = match.matches(event.record)
+        # Without a previous version it is new, or nothing a selector sees has changed.
+        before = match.matches(event.prev) if event.prev is not None else now and event.type == MODIFIED
+        if now:
+            return MODIFIED if before else ADDED
+        return DELETED if before else None
+
+    def close(self) -> None:
+        self.closed = True
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is something to send, the watch is closed, or time is up."""
+        if self.buffer or self.closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(max(seconds, 0), self.wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def take(self) -> list[bytes]:
+        taken, self.buffer = self.buffer, []
+        return [self._frame(kind, event) for kind, event in taken]
+
+    # --- encoding
+
+    def _frame(self, kind: str, event: WatchEvent) -> bytes:
+        if self._columns_due:
+            return self.initial(kind, event.record)
+        key = (self._shape, kind)
+        frame = event.frames.get(key)
+        if frame is None:
+            record = event.record
+            if kind == DELETED and event.type != DELETED and event.prev is not None and event.prev.data:
+                record = _as_of(event.prev, event.record.rv)
+            frame = event.frames[key] = self._encode(kind, record)
+        return frame
+
+    def initial(self, kind: str, record: Record) -> bytes:
+        """A frame for this watcher alone: the state it starts from, or its first table row."""
+        frame = self._encode(kind, record, columns=self._columns_due)
+        self._columns_due = False
+        return frame
+
+    def _encode(self, kind: str, record: Record, *, columns: bool = False) -> bytes:
+        shape = self._shape
+        if shape.form == TABLE:
+            table = presentation.table(shape.endpoint, [record], shape.include, headers=columns)
+            table["metadata"] = {"resourceVersion": str(record.rv)}
+            data = encode(table)
+        elif shape.form == PARTIAL:
+            data = presentation.partial_data(record)
+        else:
+            data = shape.endpoint.data(record)
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), data)
+
+    def bookmark(self, rv: int, *, initial_end: bool = False) -> bytes:
+        metadata: RawObject = {"resourceVersion": str(rv), "creationTimestamp": None}
+        if initial_end:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        resource = self._shape.endpoint.resource
+        obj: RawObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if self._shape.form == PARTIAL:
+            obj.update(kind="PartialObjectMetadata", apiVersion=presentation.META_V1)
+        elif self._shape.form == TABLE:
+            row = {"cells": [], "object": partial_metadata(obj)}
+            obj = {
+                "kind": "Table",
+                "apiVersion": presentation.META_V1,
+                "metadata": {"resourceVersion": str(rv)},
+                "columnDefinitions": None,
+                "rows": [row],
+            }
+        return encode({"type": BOOKMARK, "object": obj}) + b"\n"
+
+
+def _as_of(record: Record, rv: int) -> Record:
+    """The record's content under a later version: what a client sees go that no longer matches."""
+    obj = decode(record.data)
+    obj["metadata"]["resourceVersion"] = str(rv)
+    return Record(record.key, rv, encode(obj), record.uid, record.labels, record.fields)
+
+
+# --- a watch from its request to its end --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a watch begins with."""
+
+    initial: list[Record]
+    missed: list[WatchEvent]
+    rv: int
+    announce: bool  # a bookmark after the initial state
+    error: StatusError | None = None
+
+
+async def watch(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
+    match = lists.match_of(request, endpoint)
+    _check_options(request)
+    shape = WatchShape(endpoint, request.accept, presentation.include(request))
+    bookmarks = request.flag("allowWatchBookmarks")
+    timeout = request.number("timeoutSeconds")
+    lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
+    watcher = ClientWatcher(shape, request.address.namespace, match)
+    start = _start(core, request, endpoint)
+    endpoint.bucket.listeners.add(watcher)  # no await since the state was looked at
+    core.metrics.watchers.inc()
+    gone = asyncio.create_task(_disconnect(request.receive, watcher))
+    try:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
+            }
+        )
+        stream = _frames(core, watcher, start, match, (lasts, bookmarks))
+        async with contextlib.aclosing(stream) as frames:
+            async for piece in frames:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        endpoint.bucket.listeners.discard(watcher)
+        core.metrics.watchers.dec()
+
+
+async def _disconnect(receive: Receive, watcher: ClientWatcher) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    watcher.close()
+
+
+def _check_options(request: ApiRequest) -> None:
+    initial, matching = "sendInitialEvents" in request.query, request.query.get("resourceVersionMatch", "")
+    found: list[FieldError] = []
+    if initial and matching != "NotOlderThan":
+        detail = 'sendInitialEvents requires setting resourceVersionMatch to "NotOlderThan"'
+        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+    if matching and not initial:
+        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        found.append(FieldError("resourceVersionMatch", "FieldValueForbidden", detail))
+    if request.query.get("continue"):
+        found.append(FieldError("continue", "FieldValueForbidden", "continue is forbidden for watch"))
+    if found:
+        raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
+
+
+def _start(core: Core, request: ApiRequest, endpoint: Endpoint) -> _Start:
+    bucket, namespace = endpoint.bucket, request.address.namespace
+    asked = lists.parse_version(request)
+    current = core.store.rv
+    sends_initial = request.flag("sendInitialEvents")
+    if sends_initial and asked is not None and asked > current:
+        raise errors.too_large_version(asked, current)
+    if sends_initial:
+        return _Start(bucket.in_namespace(namespace), [], current, announce=True)
+    if not asked and "sendInitialEvents" not in request.query:
+        return _Start(bucket.in_namespace(namespace), [], current, announce=False)
+    if not asked:
+        return _Start([], [], current, announce=False)
+    if not bucket.history.reaches(asked):
+        message = f"too old resource version: {asked} ({bucket.history.trimmed})"
+        return _Start([], [], current, announce=False, error=errors.expired(message))
+    return _Start([], bucket.history.after(asked), max(current, asked), announce=False)
+
+
+async def _frames(
+    core: Core, watcher: ClientWatcher, start: _Start, match: Match, options: tuple[float, bool]
+) -> AsyncGenerator[bytes, None]:
+    """Everything the client gets to read, in pieces."""
+    lasts, bookmarks = options
+    if start.error is not None:
+        yield encode({"type": ERROR, "object": start.error.status()}) + b"\n"
+        return
+    later, watcher.buffer = watcher.buffer, []
+    for event in start.missed:
+        watcher.offer(event)
+    watcher.buffer += later
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + lasts
+    for step in range(0, len(start.initial), _INITIAL_STEP):
+        records = start.initial[step : step + _INITIAL_STEP]
+        frames = [watcher.initial(ADDED, record) for record in records if match.matches(record)]
+        for piece in pieces(frames):
+            yield piece
+        await asyncio.sleep(0)
+    if start.announce:
+        yield watcher.bookmark(start.rv, initial_end=True)
+    interval = core.settings.bookmark_interval
+    due = loop.time() + interval
+    while not core.stopping:
+        frames = watcher.take()
+        for piece in pieces(frames):
+            yield piece
+        now = loop.time()
+        if watcher.closed or now >= ends:
+            break
+        if now >= due and not watcher.buffer:
+            due = now + interval
+            if bookmarks:
+                yield watcher.bookmark(core.store.rv)
+        await watcher.wait(min(ends, due) - loop.time())

@@ -1,0 +1,158 @@
+"""The eviction subresource: a delete that asks the pod's disruption budget first.
+
+Upstream: pkg/registry/core/pod/storage/eviction.go.  Looking at the budget, taking from it and
+deleting the pod happen in one turn of the event loop, so concurrent evictions cannot overrun it.
+"""
+
+from __future__ import annotations
+
+from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.selectors import parse_label_selector
+from berth.server import errors
+from berth.server.http.requests import ApiRequest
+from berth.server.registry import deletion, writes
+from berth.server.registry.catalog import Endpoint
+from berth.server.registry.core import Core
+from berth.server.registry.decoding import decode_as
+from berth.server.registry.kinds import pods
+from berth.server.registry.writes import Write
+from berth.server.storage.history import Record
+from berth.server.storage.store import decode
+
+_CAUSE = "DisruptionBudget"
+_VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
+_SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+_MAX_DISRUPTED = 2000
+_CONDITION = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+
+
+def evict(core: Core, request: ApiRequest, endpoint: Endpoint, eviction: RawObject) -> Write | None:
+    """Delete a pod if its budget allows it. None if there was nothing to write.
+
+    Raises:
+        StatusError: it does not (429), or a precondition fails (409).
+    """
+    name = request.address.name
+    if (eviction.get("metadata") or {}).get("name", name) != name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    given = eviction.get("deleteOptions")
+    options = deletion.options_of(given if isinstance(given, dict) else {}, {})
+    if request.dry_run:
+        options["dryRun"] = ["All"]
+    record = writes.current(endpoint, (request.address.namespace, name))
+    pod = decode(record.data)
+    deletion.check_preconditions(endpoint, pod, record, options)
+    if not _beyond_budget(pod):
+        budget = _budget_of(core, pod)
+        if budget is not None and not _unhealthy_may_go(pod, budget[1]):
+            _take(core, budget, name, dry_run=bool(options.get("dryRun")))
+    return _delete(core, endpoint, record, pod, options)
+
+
+def _beyond_budget(pod: RawObject) -> bool:
+    """Whether the pod has already stopped, not begun, or is on its way out: no budget counts it."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _budget_of(core: Core, pod: RawObject) -> tuple[Record, RawObject] | None:
+    labels = pod["metadata"].get("labels") or {}
+    bucket = core.catalog.builtin("policy", "poddisruptionbudgets").bucket
+    found = []
+    for record in bucket.newest_in(pod["metadata"]["namespace"]):
+        budget = decode(record.data)
+        given = budget["spec"].get("selector")
+        selector = parse_label_selector(decode_as(given, LabelSelector) if given is not None else None)
+        if selector.matches(labels):
+            found.append((record, budget))
+    if len(found) > 1:
+        raise errors.StatusError(500, "", _SEVERAL)
+    return found[0] if found else None
+
+
+def _unhealthy_may_go(pod: RawObject, budget: RawObject) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired: int = status.get("desiredHealthy", 0)
+    return desired > 0 and desired <= int(status.get("currentHealthy", 0))
+
+
+def _take(core: Core, budget: tuple[Record, RawObject], pod_name: str, *, dry_run: bool) -> None:
+    """Count one disruption against the budget, or refuse."""
+    record, pdb = budget
+    name, status = pdb["metadata"]["name"], dict(pdb.get("status") or {})
+    if status.get("observedGeneration", 0) < pdb["metadata"].get("generation", 0):
+        message = f"The disruption budget {name} is still being processed by the server."
+        raise errors.too_many_requests(_VIOLATES, 10, [{"reason": _CAUSE, "message": message}])
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise errors.forbidden("poddisruptionbudget", "policy", name, "pdb disruptions allowed is negative")
+    disrupted = dict(status.get("disruptedPods") or {})
+    if len(disrupted) > _MAX_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise errors.forbidden("poddisruptionbudget", "policy", name, why)
+    if allowed == 0:
+        cause = {"reason": _CAUSE, "message": _explained(name, status)}
+        raise errors.too_many_requests(_VIOLATES, 0, [cause])
+    if dry_run:
+        return
+    now = core.timestamp()
+    status["disruptionsAllowed"] = allowed - 1
+    status["disruptedPods"] = {**disrupted, pod_name: now}
+    if allowed == 1:
+        status["conditions"] = _insufficient(status, pdb["metadata"].get("generation", 0), now)
+    pdb["status"] = status
+    endpoint = core.catalog.builtin("policy", "poddisruptionbudgets")
+    writes.put_as_is(core, endpoint, record.key, pdb)
+
+
+def _explained(name: str, status: RawObject) -> str:
+    condition: RawObject = next(
+        (item for item in status.get("conditions") or () if item.get("type") == "DisruptionAllowed"), {}
+    )
+    said = condition.get("message", "") if condition.get("status") == "False" else ""
+    desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    if said and condition.get("reason") == "SyncFailed":
+        why = f"because it failed sync: {said}"
+        return f"The disruption budget {name} does not allow evicting pods currently {why}"
+    if healthy <= desired:
+        return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+    if said:
+        return (
+            f"The disruption budget {name} does not allow evicting pods currently "
+            f"({condition.get('reason')}): {said}"
+        )
+    return f"The disruption budget {name} does not allow evicting pods currently"
+
+
+def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObject]:
+    others = [item for item in status.get("conditions") or () if item.get("type") != "DisruptionAllowed"]
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
+    return [*others, condition]
+
+
+def _delete(
+    core: Core, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
+) -> Write | None:
+    if options.get("dryRun"):
+        return None
+    pods.upsert_condition(pod, dict(_CONDITION), core.timestamp())
+    marked = writes.put_as_is(core, endpoint, record.key, pod).record
+    unconditional = {name: value for name, value in options.items() if name != "preconditions"}
+    return deletion.delete(core, endpoint, marked, unconditional)

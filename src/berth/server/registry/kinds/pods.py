@@ -1,0 +1,196 @@
+"""Pods on their way into the store: gates, label keys, quality of service, what may change later.
+
+Upstream: pkg/registry/core/pod/strategy.go and ValidatePodUpdate in pkg/apis/core/validation.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+
+from berth.kube.defaults import default_pod, merge_label_keys
+from berth.kube.gates import FeatureGates, drop_disabled_fields
+from berth.kube.objects import Pod, RawObject
+from berth.kube.quantity import QuantityError, read
+from berth.kube.validation import FieldError
+from berth.server.registry.decoding import decode_as
+
+_UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
+_COMPUTE = ("cpu", "memory")
+
+
+def gated(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
+    """Drop the fields of disabled gates that the stored pod does not use, in place."""
+    if gates.all_enabled:
+        return
+    view = decode_as(pod, Pod)
+    kept = drop_disabled_fields(view, decode_as(old, Pod) if old is not None else None, gates)
+    if kept is not view:
+        _write_back(pod, view, kept)
+
+
+def with_label_keys(pod: RawObject) -> Pod:
+    """The pod's view after matchLabelKeys were merged and pod-level resources defaulted, in `pod` too."""
+    view = decode_as(pod, Pod)
+    merged = merge_label_keys(default_pod(view))
+    if merged is not view:
+        _write_back(pod, view, merged)
+    return merged
+
+
+def _write_back(pod: RawObject, before: Pod, after: Pod) -> None:
+    spec = pod["spec"]
+    if after.spec.affinity is not before.spec.affinity:
+        _set(spec, "affinity", after.spec.affinity)
+    if after.spec.topology_spread_constraints is not before.spec.topology_spread_constraints:
+        _set(spec, "topologySpreadConstraints", after.spec.topology_spread_constraints)
+    if after.spec.resources is not before.spec.resources and after.spec.resources is not None:
+        spec["resources"] = {**spec["resources"], **msgspec.to_builtins(after.spec.resources)}
+
+
+def _set(spec: RawObject, name: str, value: object) -> None:
+    if value is None:
+        spec.pop(name, None)
+    else:
+        spec[name] = msgspec.to_builtins(value)
+
+
+def begin_status(pod: RawObject) -> None:
+    """A new pod is pending, whatever the client said."""
+    status: RawObject = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": None,
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+            }
+        ]
+    pod["status"] = status
+
+
+def qos_class(spec: RawObject) -> str:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    guaranteed, any_given = True, False
+    for container in containers:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        if any(_positive(requests.get(name)) or _positive(limits.get(name)) for name in _COMPUTE):
+            any_given = True
+        for name in _COMPUTE:
+            if not _positive(limits.get(name)) or not _same(
+                requests.get(name, limits.get(name)), limits[name]
+            ):
+                guaranteed = False
+    if not any_given:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _positive(amount: Any) -> bool:  # noqa: ANN401 - as it came over the wire
+    try:
+        return amount is not None and read(amount).unscaled > 0
+    except QuantityError:
+        return False
+
+
+def _same(one: Any, other: Any) -> bool:  # noqa: ANN401
+    return one == other or read(one).equals(read(other))
+
+
+# --- updates --------------------------------------------------------------------------------------
+
+
+def check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
+    """What an update of a pod's spec may not change."""
+    new_spec, old_spec = pod["spec"], old["spec"]
+    if new_spec == old_spec:
+        return []
+    found: list[FieldError] = []
+    if len(new_spec.get("containers") or ()) != len(old_spec.get("containers") or ()):
+        detail = "pod updates may not add or remove containers"
+        return [FieldError("spec.containers", "FieldValueForbidden", detail)]
+    found += _check_deadline(new_spec, old_spec)
+    found += _check_tolerations(new_spec, old_spec)
+    found += _check_gates(new_spec, old_spec)
+    gated_before = bool(old_spec.get("schedulingGates"))
+    if _frozen(new_spec, gated_before) != _frozen(old_spec, gated_before):
+        found.append(FieldError("spec", "FieldValueForbidden", _IMMUTABLE))
+    return found
+
+
+def _frozen(spec: RawObject, gated_before: bool) -> RawObject:
+    """The part of a spec that does not change in a pod's life."""
+    kept = {
+        name: value
+        for name, value in spec.items()
+        if name
+        not in ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
+        and not (gated_before and name in ("nodeSelector", "affinity"))
+    }
+    for name in ("containers", "initContainers"):
+        kept[name] = [
+            {field: value for field, value in container.items() if field not in ("image", "imagePullPolicy")}
+            for container in spec.get(name) or ()
+        ]
+    if (kept.get("terminationGracePeriodSeconds") or 0) < 0:
+        kept["terminationGracePeriodSeconds"] = 1
+    return kept
+
+
+def _check_deadline(new: RawObject, old: RawObject) -> list[FieldError]:
+    before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
+    path = "spec.activeDeadlineSeconds"
+    if before is not None and after is None:
+        return [FieldError(path, "FieldValueInvalid", "must not update from a positive integer to nil value")]
+    if before is not None and after is not None and after > before:
+        detail = "must be less than or equal to previous value"
+        return [FieldError(path, "FieldValueInvalid", detail, after)]
+    return []
+
+
+def _check_tolerations(new: RawObject, old: RawObject) -> list[FieldError]:
+    after = [_without_seconds(item) for item in new.get("tolerations") or ()]
+    for item in old.get("tolerations") or ():
+        if _without_seconds(item) not in after:
+            detail = "existing toleration can not be modified except its tolerationSeconds"
+            return [FieldError("spec.tolerations", "FieldValueForbidden", detail)]
+    return []
+
+
+def _without_seconds(toleration: RawObject) -> RawObject:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _check_gates(new: RawObject, old: RawObject) -> list[FieldError]:
+    before = [gate.get("name") for gate in old.get("schedulingGates") or ()]
+    added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in before]
+    if added:
+        detail = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
+        return [FieldError("spec.schedulingGates", "FieldValueForbidden", detail)]
+    return []
+
+
+def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
+    """Set a condition in a pod's status; the time moves only when its status does."""
+    status = pod.setdefault("status", {})
+    conditions = [copy.copy(item) for item in status.get("conditions") or ()]
+    for i, item in enumerate(conditions):
+        if item.get("type") == condition["type"]:
+            same = item.get("status") == condition["status"]
+            moved = item.get("lastTransitionTime") if same else now
+            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": moved, **condition}
+            break
+    else:
+        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
+    status["conditions"] = conditions

@@ -1,0 +1,245 @@
+"""Claims, volumes and storage classes on their way into the store.
+
+Upstream: pkg/registry/core/{persistentvolume,persistentvolumeclaim}, the checks of
+pkg/apis/{core,storage}/validation that a scheduler's writes meet, and the admission plugin
+DefaultStorageClass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from berth.kube import names
+from berth.kube.objects import RawObject
+from berth.kube.quantity import QuantityError, read
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import Errors
+from berth.server.registry.core import Core
+from berth.server.registry.metadata import IMMUTABLE
+from berth.server.registry.resources import ServedResource
+from berth.server.storage.store import decode
+
+CLAIM, VOLUME = ("", "PersistentVolumeClaim"), ("", "PersistentVolume")
+STORAGE_CLASS = ("storage.k8s.io", "StorageClass")
+_DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES = ("Block", "Filesystem")
+_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+_FROZEN_CLAIM = (
+    "spec is immutable after creation except resources.requests and "
+    "volumeAttributesClassName for bound claims"
+)
+_FROZEN_SOURCE = "spec.persistentvolumesource is immutable after creation"
+# What a volume's spec holds beside its source.
+_NOT_A_SOURCE = frozenset(
+    {
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    }
+)
+
+
+def admit(core: Core, resource: ServedResource, obj: RawObject) -> None:
+    """What the server adds to a new object, in place."""
+    group_kind = (resource.group, resource.kind)
+    if group_kind == VOLUME:
+        obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
+    elif group_kind == CLAIM:
+        annotations = obj["metadata"].get("annotations") or {}
+        if obj["spec"].get("storageClassName") is None and _CLASS_ANNOTATION not in annotations:
+            chosen = _default_class(core)
+            if chosen is not None:
+                obj["spec"]["storageClassName"] = chosen
+
+
+def _default_class(core: Core) -> str | None:
+    """The newest of the classes marked as default, the first by name among those of one second."""
+    bucket = core.catalog.builtin("storage.k8s.io", "storageclasses").bucket
+    marked = [
+        entry["metadata"]
+        for entry in (decode(record.data) for record in bucket.newest_in(""))
+        if any((entry["metadata"].get("annotations") or {}).get(name) == "true" for name in _DEFAULT_CLASS)
+    ]
+    marked.sort(key=lambda metadata: str(metadata["name"]))
+    marked.sort(key=lambda metadata: str(metadata["creationTimestamp"]), reverse=True)
+    return str(marked[0]["name"]) if marked else None
+
+
+def prepare_status(resource: ServedResource, obj: RawObject, old: RawObject, now: str) -> None:
+    """A volume's status tells since when it is in its phase."""
+    if (resource.group, resource.kind) != VOLUME:
+        return
+    status, before = obj.setdefault("status", {}), old.get("status") or {}
+    since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+    if status.get("phase") != before.get("phase"):
+        if since in (None, since_before):
+            status["lastPhaseTransitionTime"] = now
+    elif since is None and since_before is not None:
+        status["lastPhaseTransitionTime"] = since_before
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def problems(resource: ServedResource, obj: RawObject) -> list[FieldError]:
+    found = Errors()
+    group_kind = (resource.group, resource.kind)
+    if group_kind == CLAIM:
+        _check_claim(obj["spec"], found)
+    elif group_kind == VOLUME:
+        _check_volume(obj["spec"], found)
+    elif group_kind == STORAGE_CLASS:
+        _check_class(obj, found)
+    return list(found)
+
+
+def update_problems(resource: ServedResource, obj: RawObject, old: RawObject) -> list[FieldError]:
+    group_kind = (resource.group, resource.kind)
+    if group_kind == CLAIM:
+        return _check_claim_update(obj, old)
+    if group_kind == VOLUME:
+        return _check_volume_update(obj["spec"], old["spec"])
+    if group_kind == STORAGE_CLASS:
+        names_of_frozen = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [found for name in names_of_frozen for found in _unchanged(obj, old, name)]
+    return []
+
+
+def _check_claim(spec: RawObject, found: Errors) -> None:
+    _check_access_modes(spec, found, "at least 1 access mode is required")
+    requests = (spec.get("resources") or {}).get("requests") or {}
+    if "storage" not in requests:
+        found.required(("spec", "resources", "[storage]"))
+    elif not _amount(requests["storage"]) > 0:
+        found.invalid(("spec", "resources", "[storage]"), requests["storage"], "must be greater than zero")
+    if spec.get("storageClassName"):
+        name = spec["storageClassName"]
+        found.invalid_for_each(("spec", "storageClassName"), name, names.dns_subdomain_errors(name))
+    _check_supported(spec, "volumeMode", _VOLUME_MODES, found, "spec")
+
+
+def _check_volume(spec: RawObject, found: Errors) -> None:
+    _check_access_modes(spec, found, "")
+    capacity = spec.get("capacity") or {}
+    if not capacity:
+        found.required(("spec", "capacity"))
+    if "storage" not in capacity or len(capacity) > 1:
+        found.not_supported(("spec", "capacity"), capacity, ("storage",))
+    for name, amount in capacity.items():
+        if not _amount(amount) > 0:
+            found.invalid(("spec", "capacity", f"[{name}]"), amount, "must be greater than zero")
+    _check_supported(spec, "persistentVolumeReclaimPolicy", _RECLAIM_POLICIES, found, "spec")
+    _check_supported(spec, "volumeMode", _VOLUME_MODES, found, "spec")
+    sources = [name for name in spec if name not in _NOT_A_SOURCE and spec[name] is not None]
+    if not sources:
+        found.required(("spec",), "must specify a volume type")
+    for name in sources[1:]:
+        found.forbidden(("spec", name), "may not specify more than 1 volume type")
+
+
+def _check_class(obj: RawObject, found: Errors) -> None:
+    if not obj.get("provisioner"):
+        found.required(("provisioner",))
+    _check_supported(obj, "reclaimPolicy", ("Delete", "Retain"), found)
+    _check_supported(obj, "volumeBindingMode", _BINDING_MODES, found)
+
+
+def _check_access_modes(spec: RawObject, found: Errors, missing: str) -> None:
+    given = spec.get("accessModes") or ()
+    if not given:
+        found.required(("spec", "accessModes"), missing)
+    for mode in given:
+        if mode not in _MODES:
+            found.not_supported(("spec", "accessModes"), mode, _MODES)
+    known = [mode for mode in given if mode in _MODES]
+    if "ReadWriteOncePod" in known and set(known) != {"ReadWriteOncePod"}:
+        found.forbidden(("spec", "accessModes"), "may not use ReadWriteOncePod with other access modes")
+
+
+def _check_supported(
+    holder: RawObject, field: str, supported: Sequence[str], found: Errors, *path: str
+) -> None:
+    if holder.get(field) not in (None, *supported):
+        found.not_supported((*path, field), holder[field], supported)
+
+
+def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
+    new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
+    found: list[FieldError] = []
+    if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
+        _take_over("volumeName", new_spec, old_spec)
+    if old_spec.get("storageClassName") is None:
+        _take_over("storageClassName", new_spec, old_spec)
+    new_size, old_size = _requested(new_spec), _requested(old_spec)
+    if (obj.get("status") or {}).get("phase") == "Bound":
+        _take_over("volumeAttributesClassName", new_spec, old_spec)
+        new_spec["resources"] = _with_storage(new_spec.get("resources"), old_size)
+        old_spec["resources"] = _with_storage(old_spec.get("resources"), old_size)
+    if new_spec != old_spec:
+        found.append(FieldError("spec", "FieldValueForbidden", _FROZEN_CLAIM))
+    granted = ((old.get("status") or {}).get("capacity") or {}).get("storage")
+    if _amount(new_size) < _amount(old_size) and _amount(new_size) <= _amount(granted):
+        path = "spec.resources.requests.storage"
+        found.append(FieldError(path, "FieldValueForbidden", "field can not be less than status.capacity"))
+    return found + _unchanged(obj["spec"], old["spec"], "volumeMode")
+
+
+def _take_over(name: str, new_spec: RawObject, old_spec: RawObject) -> None:
+    if name in new_spec:
+        old_spec[name] = new_spec[name]
+    else:
+        old_spec.pop(name, None)
+
+
+def _with_storage(resources: RawObject | None, size: Any) -> RawObject:  # noqa: ANN401 - as it came
+    given = resources or {}
+    return {**given, "requests": {**(given.get("requests") or {}), "storage": size}}
+
+
+def _requested(spec: RawObject) -> Any:  # noqa: ANN401 - as it came over the wire
+    return ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+
+
+def _check_volume_update(spec: RawObject, old: RawObject) -> list[FieldError]:
+    found: list[FieldError] = []
+    if _source(spec, old) != _source(old, old):
+        found.append(FieldError("spec.persistentvolumesource", "FieldValueForbidden", _FROZEN_SOURCE))
+    found += _unchanged(spec, old, "volumeMode")
+    if old.get("nodeAffinity") is not None:
+        found += _unchanged(spec, old, "nodeAffinity")
+    return found
+
+
+def _source(spec: RawObject, old: RawObject) -> RawObject:
+    """Where a volume's data is; one secret of a CSI driver may be named later."""
+    source = {name: value for name, value in spec.items() if name not in _NOT_A_SOURCE}
+    late = "controllerExpandSecretRef"
+    if isinstance(source.get("csi"), dict) and late not in (old.get("csi") or {}):
+        source["csi"] = {name: value for name, value in source["csi"].items() if name != late}
+    return source
+
+
+def _unchanged(new: RawObject, old: RawObject, name: str) -> list[FieldError]:
+    if new.get(name) == old.get(name):
+        return []
+    return [FieldError(name, "FieldValueInvalid", IMMUTABLE, new.get(name))]
+
+
+def _amount(raw: Any) -> Any:  # noqa: ANN401 - a number that compares
+    try:
+        return read(raw).amount if raw is not None else 0
+    except QuantityError:
+        return 0

@@ -1,0 +1,184 @@
+"""Object metadata on its way into the store: what the server sets, and what nobody may change.
+
+Upstream: apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate) and
+apimachinery/pkg/api/validation/objectmeta.go.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.server import errors
+from berth.server.registry.catalog import Endpoint
+from berth.server.storage.history import Key
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_BASE = 58  # of 63 characters, five are random
+_GENERATE_ATTEMPTS = 8
+_INVALID, _FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
+IMMUTABLE = "field is immutable"
+# Kinds whose objects count changes of their spec.
+_WITHOUT_GENERATION = frozenset(
+    {
+        "ConfigMap",
+        "ControllerRevision",
+        "Endpoints",
+        "Event",
+        "Lease",
+        "LimitRange",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "PodGroup",
+        "ResourceQuota",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "StorageClass",
+        "CSIDriver",
+        "CSINode",
+        "Workload",
+    }
+)
+
+
+def has_generation(endpoint: Endpoint) -> bool:
+    return endpoint.crd is not None or endpoint.resource.kind not in _WITHOUT_GENERATION
+
+
+def check_envelope(
+    endpoint: Endpoint, obj: RawObject, known: Callable[[], set[tuple[str, str, str]]]
+) -> None:
+    """That the object says it is what was addressed; what it leaves out is filled in."""
+    resource = endpoint.resource
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not api_version and endpoint.crd is None:
+        api_version = obj["apiVersion"] = resource.api_version
+    if not kind and endpoint.crd is None:
+        kind = obj["kind"] = resource.kind
+    if not isinstance(kind, str) or not kind:
+        raise errors.bad_request(
+            f"Object 'Kind' is missing in '{json.dumps(obj, separators=(',', ':'))[:200]}'"
+        )
+    if not isinstance(api_version, str) or not api_version:
+        raise errors.bad_request("Object 'apiVersion' is missing")
+    if api_version == resource.api_version and kind == resource.kind:
+        return
+    group, _, version = api_version.rpartition("/")
+    if api_version != resource.api_version and kind == resource.kind:
+        raise errors.bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if (group, version, kind) not in known():
+        raise errors.bad_request(f'no kind "{kind}" is registered for version "{api_version}" in scheme')
+    raise errors.bad_request(
+        f'{kind} in version "{api_version}" cannot be handled as a {resource.kind}: '
+        f"converting ({version}.{kind}) to ({resource.version}.{resource.kind}): unknown conversion"
+    )
+
+
+def own_metadata(obj: RawObject) -> RawObject:
+    """The object's metadata as a mapping that may be changed."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise errors.bad_request(
+            "json: cannot unmarshal into Go struct field .metadata of type v1.ObjectMeta"
+        )
+    obj["metadata"] = metadata
+    return metadata
+
+
+def settle_namespace(endpoint: Endpoint, metadata: RawObject, namespace: str) -> None:
+    if not endpoint.resource.namespaced:
+        if metadata.get("namespace"):
+            return  # validation says that it is not allowed
+        metadata.pop("namespace", None)
+        return
+    given = metadata.get("namespace")
+    if given and given != namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
+def new_name(endpoint: Endpoint, metadata: RawObject) -> None:
+    """Make up a name from generateName where none was given."""
+    if metadata.get("name") or not metadata.get("generateName"):
+        return
+    base = str(metadata["generateName"])[:_GENERATED_BASE]
+    name = ""
+    for _ in range(_GENERATE_ATTEMPTS):
+        name = base + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+        if endpoint.bucket.newest((metadata.get("namespace", ""), name)) is None:
+            metadata["name"] = name
+            return
+    resource = endpoint.resource
+    raise errors.generate_name_conflict(resource.plural, resource.group, name)
+
+
+def begin(endpoint: Endpoint, metadata: RawObject, uid: str, timestamp: str) -> None:
+    """What the server decides about a new object."""
+    for name in (
+        "selfLink",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+        "generation",
+    ):
+        metadata.pop(name, None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = timestamp
+    if has_generation(endpoint):
+        metadata["generation"] = 1
+
+
+def carry_over(metadata: RawObject, old: RawObject) -> None:
+    """What an update cannot touch stays; what it left open is filled in."""
+    metadata.pop("selfLink", None)
+    for name in ("uid", "creationTimestamp", "namespace"):
+        if not metadata.get(name) and name in old:
+            metadata[name] = old[name]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"):
+        if name in old:
+            metadata[name] = old[name]
+        else:
+            metadata.pop(name, None)
+    if "generateName" in old and "generateName" not in metadata:
+        metadata["generateName"] = old["generateName"]
+
+
+def check_update(metadata: RawObject, old: RawObject) -> list[FieldError]:
+    found = [
+        FieldError(f"metadata.{name}", _INVALID, IMMUTABLE, metadata.get(name))
+        for name in ("name", "namespace", "uid", "creationTimestamp")
+        if metadata.get(name) != old.get(name)
+    ]
+    if old.get("deletionTimestamp"):
+        added = [
+            item for item in metadata.get("finalizers") or () if item not in (old.get("finalizers") or ())
+        ]
+        if added:
+            listed = ", ".join(f'"{item}"' for item in added)
+            detail = (
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}"
+            )
+            found.append(FieldError("metadata.finalizers", _FORBIDDEN, detail))
+    return found
+
+
+def key_of(endpoint: Endpoint, metadata: RawObject) -> Key:
+    return (metadata.get("namespace", "") if endpoint.resource.namespaced else "", metadata["name"])

@@ -1,0 +1,93 @@
+"""Objects as the store holds them, and the bounded log of their changes that watches read.
+
+An object is kept encoded; beside the bytes stands only what finding it takes: labels and the
+fields a field selector may name.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+Key = tuple[str, str]  # namespace (empty for what lives in none) and name
+_SHARED = 256  # changes whose encoded frames are kept for watchers that are a little behind
+NO_LABELS: Mapping[str, str] = {}
+
+
+class Record:
+    """One version of one object."""
+
+    __slots__ = ("data", "fields", "key", "labels", "rv", "uid")
+
+    def __init__(
+        self, key: Key, rv: int, data: bytes, uid: str, labels: Mapping[str, str], fields: Mapping[str, str]
+    ) -> None:
+        self.key = key
+        self.rv = rv
+        self.data = data
+        self.uid = uid
+        self.labels = labels
+        self.fields = fields
+
+
+class WatchEvent:
+    """One change. `prev` is the version before it; `frames` what watchers were sent, encoded once."""
+
+    __slots__ = ("frames", "prev", "record", "type")
+
+    def __init__(self, type_: str, record: Record, prev: Record | None) -> None:
+        self.type = type_
+        self.record = record
+        self.prev = prev
+        self.frames: dict[object, bytes] = {}
+
+
+class WatchListener(Protocol):
+    """Hears of every change of a bucket once it is committed."""
+
+    def offer(self, event: WatchEvent) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class WatchHistory:
+    """The most recent changes of one kind of resource, oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.events: deque[WatchEvent] = deque()
+        self.trimmed = 0  # the version of the newest change that is no longer here
+
+    def append(self, event: WatchEvent) -> WatchEvent | None:
+        """Add a change; the one that had to go for it, if any."""
+        self.events.append(event)
+        if len(self.events) > _SHARED:
+            self.events[-_SHARED].frames.clear()
+        if len(self.events) <= self.limit:
+            return None
+        gone = self.events.popleft()
+        self.trimmed = gone.record.rv
+        return gone
+
+    def reaches(self, rv: int) -> bool:
+        """Whether every change after `rv` is still here."""
+        return rv >= self.trimmed
+
+    def after(self, rv: int) -> list[WatchEvent]:
+        """The changes after `rv`, oldest first."""
+        found = []
+        for event in reversed(self.events):
+            if event.record.rv <= rv:
+                break
+            found.append(event)
+        found.reverse()
+        return found
+
+    def newest_first(self, rv: int) -> Iterator[WatchEvent]:
+        for event in reversed(self.events):
+            if event.record.rv <= rv:
+                return
+            yield event

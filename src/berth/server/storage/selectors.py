@@ -1,0 +1,289 @@
+"""The ``labelSelector`` and ``fieldSelector`` parameters: parsed once a request, matched cheaply.
+
+Grammar: apimachinery's ``labels`` and ``fields`` packages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from berth.kube import names
+from berth.kube.objects import RawObject
+from berth.kube.selectors import (
+    DOES_NOT_EXIST,
+    EXISTS,
+    GT,
+    IN,
+    LT,
+    NOT_IN,
+    Requirement,
+    Selector,
+    parse_int64,
+)
+from berth.server import errors
+from berth.server.storage.history import Record
+
+_token = re.compile(r"\s*(?:(?P<op>==|!=|=|!|,|\(|\)|>|<)|(?P<word>[^\s=!,()<>]+))\s*").match
+_OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN, ">": GT, "<": LT}
+
+_SIGNS = frozenset({"=", "==", "!=", "!", "(", ")", "<", ">"})
+
+FieldTest = tuple[str, bool, str]  # field, whether it has to be equal, value
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a list or watch asked for, beside its namespace."""
+
+    labels: Selector | None = None
+    fields: tuple[FieldTest, ...] = ()
+    name: str | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.labels is None and not self.fields and self.name is None
+
+    def matches(self, record: Record) -> bool:
+        if self.name is not None and record.key[1] != self.name:
+            return False
+        if self.labels is not None and not self.labels.matches(record.labels):
+            return False
+        return all((_field(record, name) == value) is equal for name, equal, value in self.fields)
+
+
+def _field(record: Record, name: str) -> str:
+    if name == "metadata.name":
+        return record.key[1]
+    if name == "metadata.namespace":
+        return record.key[0]
+    return record.fields.get(name, "")
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def parse_labels(text: str) -> Selector | None:
+    """The selector in `text`; None if it selects everything.
+
+    Raises:
+        StatusError: this is not a selector (400).
+    """
+    tokens = _tokens(text)
+    if not tokens:
+        return None
+    requirements, position = [], 0
+    while True:
+        requirement, position = _requirement(tokens, position)
+        requirements.append(requirement)
+        if position == len(tokens):
+            return Selector(frozenset(requirements))
+        if tokens[position] != ",":
+            raise _unparsable(f"found '{tokens[position]}', expected: ',' or 'end of string'")
+        position += 1
+        if position == len(tokens):
+            raise _unparsable("found '', expected: identifier after ','")
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, position = [], 0
+    while position < len(text):
+        found = _token(text, position)
+        if found is None:
+            if not text[position:].strip():
+                break
+            raise _unparsable(f"found '{text[position]}', expected: identifier")
+        tokens.append(found["op"] or found["word"])
+        position = found.end()
+    return tokens
+
+
+def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
+    def peek() -> str:
+        return tokens[position] if position < len(tokens) else ""
+
+    if peek() == "!":
+        key = tokens[position + 1] if position + 1 < len(tokens) else ""
+        _check_key(key)
+        return Requirement(key, DOES_NOT_EXIST), position + 2
+    key = peek()
+    _check_key(key)
+    position += 1
+    sign = peek()
+    if sign in ("", ","):
+        return Requirement(key, EXISTS), position
+    operator = _OPERATORS.get(sign)
+    if operator is None:
+        raise _unparsable(f"found '{sign}', expected: in, notin, =, ==, !=, gt, lt")
+    position += 1
+    if sign in ("in", "notin"):
+        values, position = _value_set(tokens, position)
+    else:
+        value = peek()
+        if value in (",", ""):
+            value = ""
+        elif value in _SIGNS:
+            raise _unparsable(f"found '{value}', expected: identifier")
+        else:
+            position += 1
+        values = frozenset((value,))
+    _check_values(key, operator, values)
+    return Requirement(key, operator, values), position
+
+
+def _value_set(tokens: list[str], position: int) -> tuple[frozenset[str], int]:
+    if position >= len(tokens) or tokens[position] != "(":
+        found = tokens[position] if position < len(tokens) else ""
+        raise _unparsable(f"found '{found}' expected: '('")
+    values: set[str] = set()
+    position += 1
+    expects_value = True
+    while position < len(tokens):
+        word = tokens[position]
+        position += 1
+        if word == ")":
+            if expects_value:
+                values.add("")
+            return frozenset(values), position
+        if word == ",":
+            if expects_value:
+                values.add("")
+            expects_value = True
+        elif expects_value and word not in _SIGNS:
+            values.add(word)
+            expects_value = False
+        else:
+            raise _unparsable(f"found '{word}', expected: ',', or ')'")
+    raise _unparsable("found '', expected: ',', or ')'")
+
+
+def _check_key(key: str) -> None:
+    if messages := names.label_key_errors(key):
+        raise _unparsable(f'key: Invalid value: "{key}": {"; ".join(messages)}')
+
+
+def _check_values(key: str, operator: str, values: frozenset[str]) -> None:
+    for value in sorted(values):
+        if operator in (GT, LT):
+            if parse_int64(value) is None:
+                detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+                raise _unparsable(f'values[0]: Invalid value: "{value}": {detail}')
+        elif messages := names.label_value_errors(value):
+            raise _unparsable(f'values[0][{key}]: Invalid value: "{value}": {"; ".join(messages)}')
+
+
+def _unparsable(detail: str) -> errors.StatusError:
+    return errors.bad_request(f"unable to parse requirement: {detail}")
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+METADATA_FIELDS = ("metadata.name", "metadata.namespace")
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _of_pod(obj: RawObject) -> Mapping[str, str]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return {
+        "spec.nodeName": _text(spec.get("nodeName")),
+        "spec.restartPolicy": _text(spec.get("restartPolicy")),
+        "spec.schedulerName": _text(spec.get("schedulerName")),
+        "spec.serviceAccountName": _text(spec.get("serviceAccountName")),
+        "spec.hostNetwork": _text(bool(spec.get("hostNetwork"))),
+        "status.phase": _text(status.get("phase")),
+        "status.podIP": _text(status.get("podIP")),
+        "status.nominatedNodeName": _text(status.get("nominatedNodeName")),
+    }
+
+
+def _of_event(obj: RawObject) -> Mapping[str, str]:
+    involved, source = obj.get("involvedObject") or {}, obj.get("source") or {}
+    fields = {f"involvedObject.{name}": _text(involved.get(name)) for name in _INVOLVED}
+    fields["reason"] = _text(obj.get("reason"))
+    fields["type"] = _text(obj.get("type"))
+    fields["source"] = _text(source.get("component") or obj.get("reportingComponent"))
+    fields["reportingComponent"] = _text(obj.get("reportingComponent") or source.get("component"))
+    return fields
+
+
+def _paths(*paths: str, default: str = "") -> Callable[[RawObject], Mapping[str, str]]:
+    split = [(path, path.split(".")) for path in paths]
+
+    def read(obj: RawObject) -> Mapping[str, str]:
+        found = {}
+        for path, segments in split:
+            value: object = obj
+            for segment in segments:
+                value = value.get(segment) if isinstance(value, dict) else None
+            found[path] = _text(value) or default
+        return found
+
+    return read
+
+
+# By bucket name: which fields beside the metadata a field selector may name.
+SELECTABLE: dict[str, Callable[[RawObject], Mapping[str, str]]] = {
+    "pods": _of_pod,
+    "events": _of_event,
+    "nodes": _paths("spec.unschedulable", default="false"),
+    "namespaces": _paths("status.phase"),
+    "secrets": _paths("type"),
+    "services": _paths("spec.clusterIP", "spec.type"),
+    "jobs.batch": _paths("status.successful", default="0"),
+    "replicasets.apps": _paths("status.replicas", default="0"),
+    "replicationcontrollers": _paths("status.replicas", default="0"),
+}
+# The same fields under the names that events.k8s.io gives them.
+_EVENT_ALIASES = {
+    **{f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED},
+    "reportingController": "reportingComponent",
+}
+
+
+def selectable_paths(paths: tuple[str, ...]) -> Callable[[RawObject], Mapping[str, str]]:
+    """For custom resources: the fields their definition makes selectable."""
+    return _paths(*paths)
+
+
+def parse_fields(text: str, fields: Callable[[RawObject], Mapping[str, str]]) -> tuple[FieldTest, ...]:
+    """The tests in `text` on an object whose selectable fields `fields` reads.
+
+    Raises:
+        StatusError: this is not a selector, or names a field that cannot be selected by (400).
+    """
+    known = fields({})
+    tests: list[FieldTest] = []
+    for term in _split_terms(text):
+        if not term:
+            continue
+        name, equal, value = _parse_term(term, text)
+        name = _EVENT_ALIASES.get(name, name) if "reason" in known else name
+        if name not in METADATA_FIELDS and name not in known:
+            raise errors.bad_request(f"field label not supported: {name}")
+        tests.append((name, equal, value))
+    return tuple(tests)
+
+
+def _split_terms(text: str) -> list[str]:
+    return re.split(r"(?<!\\),", text)
+
+
+def _parse_term(term: str, text: str) -> FieldTest:
+    found = re.search(r"(?<!\\)(!=|==|=)", term)
+    if found is None:
+        raise errors.bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+    value = re.sub(r"\\([\\,=])", r"\1", term[found.end() :])
+    if re.search(r"(?<!\\)=", term[found.end() :]):
+        raise errors.bad_request(f"invalid field selector: unescaped character in value: {term}")
+    return term[: found.start()].strip(), found[1] != "!=", value

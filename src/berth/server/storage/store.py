@@ -1,0 +1,341 @@
+"""All objects, in memory as committed and on disk through the journal.
+
+Everything here runs in the event loop's thread, and proposing a write involves no await: a
+handler that looked at the newest state and proposes a change cannot be overtaken.  The newest
+state includes what is queued for the disk; `Bucket.records` and watches show committed state only.
+Optimistic concurrency is the handlers' business; this module numbers, orders and keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from berth.kube.objects import RawObject
+from berth.server.storage.history import (
+    ADDED,
+    DELETED,
+    MODIFIED,
+    NO_LABELS,
+    Key,
+    Record,
+    WatchEvent,
+    WatchHistory,
+    WatchListener,
+)
+from berth.server.storage.journal import Batch, Journal, Row
+
+Fields = Callable[[RawObject], Mapping[str, str]]
+
+_CLEANING = 256  # useless rows that are worth a visit
+
+decode: Callable[[bytes], RawObject] = msgspec.json.Decoder(RawObject).decode
+encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
+
+
+def no_fields(_obj: RawObject) -> Mapping[str, str]:
+    return NO_LABELS
+
+
+class _Queued(NamedTuple):
+    """What a write that is not committed yet makes of an object; no record if it goes."""
+
+    rv: int
+    record: Record | None
+    done: asyncio.Future[None]
+
+
+class Bucket:
+    """The objects of one kind of resource, whatever versions it is served in."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name = name
+        self.records: dict[Key, Record] = {}  # committed
+        self.keys: list[Key] = []  # of `records`, sorted
+        self.queued: dict[Key, _Queued] = {}  # newer than `records`
+        self.history = WatchHistory(limit)
+        self.listeners: set[WatchListener] = set()
+        self.fields: Fields = no_fields
+
+    def newest(self, key: Key) -> Record | None:
+        """The object as the last accepted write left it, committed or not."""
+        queued = self.queued.get(key)
+        return queued.record if queued is not None else self.records.get(key)
+
+    def waiting(self, key: Key) -> asyncio.Future[None] | None:
+        """Done when the newest state of an object is committed; None if it is.
+
+        Whoever answers with that state without changing it has to wait for it all the same.
+        """
+        queued = self.queued.get(key)
+        return queued.done if queued is not None else None
+
+    def newest_in(self, namespace: str) -> list[Record]:
+        """All objects of a namespace (all there are, if it is empty) with queued writes applied."""
+        found = {record.key: record for record in self.in_namespace(namespace)}
+        for key, queued in self.queued.items():
+            if namespace and key[0] != namespace:
+                continue
+            if queued.record is None:
+                found.pop(key, None)
+            else:
+                found[key] = queued.record
+        return list(found.values())
+
+    def in_namespace(self, namespace: str) -> list[Record]:
+        """Committed objects in key order."""
+        records = self.records
+        return [records[key] for key in self.keys_in(namespace)]
+
+    def keys_in(self, namespace: str) -> list[Key]:
+        if not namespace:
+            return self.keys
+        low = bisect.bisect_left(self.keys, (namespace, ""))
+        high = bisect.bisect_left(self.keys, (namespace + "\0", ""))
+        return self.keys[low:high]
+
+    def at(self, rv: int, namespace: str) -> list[Record] | None:
+        """The objects as they were at version `rv`, in key order; None if that cannot be told any more."""
+        if not self.history.reaches(rv):
+            return None
+        then: dict[Key, Record | None] = {}
+        for event in self.history.newest_first(rv):
+            if event.type != ADDED and (event.prev is None or not event.prev.data):
+                return None  # read back from disk, where the previous version is not kept
+            then[event.record.key] = event.prev
+        if not then:
+            return self.in_namespace(namespace)
+        records = {record.key: record for record in self.in_namespace(namespace)}
+        for key, record in then.items():
+            if namespace and key[0] != namespace:
+                continue
+            if record is None:
+                records.pop(key, None)
+            else:
+                records[key] = record
+        return [records[key] for key in sorted(records)]
+
+    def restore(self, row: Row) -> list[int]:
+        """Take in a change that is older than the log; the versions it makes useless."""
+        key = (row.namespace, row.name)
+        before = self.records.pop(key, None)
+        if row.type != DELETED:
+            self.records[key] = _record(key, row.rv, row.data, decode(row.data), self.fields)
+            if before is None:
+                bisect.insort(self.keys, key)
+        elif before is not None:
+            del self.keys[bisect.bisect_left(self.keys, key)]
+        useless = [row.rv] if row.type == DELETED else []
+        return [*useless, before.rv] if before is not None else useless
+
+    def apply(self, event: WatchEvent) -> list[int]:
+        """Take in a committed change; the versions that are of no use on disk any more because of it."""
+        record = event.record
+        key = record.key
+        if event.type == DELETED:
+            if self.records.pop(key, None) is not None:
+                del self.keys[bisect.bisect_left(self.keys, key)]
+        else:
+            if key not in self.records:
+                bisect.insort(self.keys, key)
+            self.records[key] = record
+        queued = self.queued.get(key)
+        if queued is not None and queued.rv == record.rv:
+            del self.queued[key]
+        useless = []
+        prev = event.prev
+        if prev is not None and prev.rv <= self.history.trimmed:
+            useless.append(prev.rv)
+        gone = self.history.append(event)
+        if gone is not None and self.records.get(gone.record.key) is not gone.record:
+            useless.append(gone.record.rv)
+        return useless
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """What the loop has to do once a batch is on disk."""
+
+    events: list[tuple[Bucket, WatchEvent]]
+    done: asyncio.Future[None]
+
+
+class Store:
+    def __init__(self, data_dir: Path, *, event_limit: int, fields: Mapping[str, Fields]) -> None:
+        self._limit = event_limit
+        self._fields = fields
+        self.buckets: dict[str, Bucket] = {}
+        self._journal = Journal(data_dir)
+        self._newest = self.rv = 0  # `rv` is committed
+        self._epoch = 0
+        self._open: Batch | None = None
+        self._dropped: list[int] = []
+        self._expired: dict[str, int] = {}  # up to where the log on disk counts as gone, by bucket
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._load()
+
+    def bucket(self, name: str) -> Bucket:
+        found = self.buckets.get(name)
+        if found is None:
+            found = self.buckets[name] = Bucket(name, self._limit)
+            found.fields = self._fields.get(name, no_fields)
+            # A resource that appears later has no history that anyone could have missed.
+        return found
+
+    def _load(self) -> None:
+        self._expired = self._journal.expired()
+        for name, rv in self._expired.items():
+            self.bucket(name).history.trimmed = rv
+        useless: list[int] = []
+        for row in self._journal.rows():
+            self._newest = self.rv = row.rv
+            bucket = self.bucket(row.bucket)
+            useless += (
+                bucket.apply(_event_of(row, bucket))
+                if row.rv > bucket.history.trimmed
+                else bucket.restore(row)
+            )
+        self._dropped = [rv for rv in useless if rv != self.rv]  # the newest row keeps the count
+
+    # --- life
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._journal.start(self._outcome)
+
+    def close(self) -> None:
+        """Write what is queued and let go of the directory; harmless to repeat."""
+        if not self._closed:
+            self._closed = True
+            self._flush()
+            self._journal.close()
+
+    # --- writing
+
+    def put(self, bucket: Bucket, key: Key, obj: RawObject) -> tuple[Record, asyncio.Future[None]]:
+        """Propose an object's new version. It is numbered here, in `obj` too.
+
+        The future is done when the version is on disk and visible.
+        """
+        rv = self._number(obj)
+        record = _record(key, rv, encode(obj), obj, bucket.fields)
+        prev = bucket.newest(key)
+        event = WatchEvent(ADDED if prev is None else MODIFIED, record, prev)
+        return record, self._propose(bucket, event, record)
+
+    def remove(self, bucket: Bucket, key: Key, obj: RawObject) -> tuple[Record, asyncio.Future[None]]:
+        """Propose that an object goes; `obj` is its last state, as watchers shall see it."""
+        rv = self._number(obj)
+        record = _record(key, rv, encode(obj), obj, bucket.fields)
+        event = WatchEvent(DELETED, record, bucket.newest(key))
+        return record, self._propose(bucket, event, None)
+
+    def _number(self, obj: RawObject) -> int:
+        self._newest += 1
+        obj["metadata"]["resourceVersion"] = str(self._newest)
+        return self._newest
+
+    def _propose(self, bucket: Bucket, event: WatchEvent, newest: Record | None) -> asyncio.Future[None]:
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("the store is not started")
+        batch = self._open
+        if batch is None:
+            batch = self._open = Batch(self._epoch, ticket=_Ticket([], loop.create_future()))
+            loop.call_soon(self._flush)
+        ticket = batch.ticket
+        assert isinstance(ticket, _Ticket)  # noqa: S101 - for the type checker
+        record = event.record
+        bucket.queued[record.key] = _Queued(record.rv, newest, ticket.done)
+        ticket.events.append((bucket, event))
+        batch.rows.append(
+            Row(record.rv, bucket.name, *record.key, event.type, record.data, _seen_before(event))
+        )
+        return ticket.done
+
+    def _flush(self) -> None:
+        batch, self._open = self._open, None
+        if batch is not None:
+            if len(self._dropped) >= _CLEANING:
+                batch.dropped, self._dropped = self._dropped, []
+            batch.expired = self._expire()
+            self._journal.submit(batch)
+
+    def _expire(self) -> dict[str, int]:
+        """Marks for buckets whose log has gone beyond the one on disk.
+
+        They are set ahead, so that the disk hears of them now and then and not with every write.
+        """
+        marks = {}
+        for name, bucket in self.buckets.items():
+            if bucket.history.trimmed > self._expired.get(name, 0):
+                ahead = bucket.history.events[min(_CLEANING, len(bucket.history.events)) - 1].record.rv
+                marks[name] = self._expired[name] = ahead
+        return marks
+
+    def _outcome(self, batches: list[Batch], error: Exception | None) -> None:
+        """In the journal's thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._settle, batches, error)
+
+    def _settle(self, batches: list[Batch], error: Exception | None) -> None:
+        if error is not None:
+            self._forget(batches, error)
+            return
+        for batch in batches:
+            ticket = batch.ticket
+            assert isinstance(ticket, _Ticket)  # noqa: S101 - for the type checker
+            for bucket, event in ticket.events:
+                self._dropped += bucket.apply(event)
+                self.rv = event.record.rv
+                for listener in tuple(bucket.listeners):
+                    listener.offer(event)
+            if not ticket.done.done():
+                ticket.done.set_result(None)
+
+    def _forget(self, batches: list[Batch], error: Exception) -> None:
+        """A commit failed: nothing queued counts, and what was built upon it is refused as well."""
+        failed = list(batches)
+        if any(batch.epoch == self._epoch for batch in batches):
+            self._epoch += 1
+            for bucket in self.buckets.values():
+                bucket.queued.clear()
+            if self._open is not None:
+                failed.append(self._open)
+                self._open = None
+        for batch in failed:
+            ticket = batch.ticket
+            if isinstance(ticket, _Ticket) and not ticket.done.done():
+                ticket.done.set_exception(error)
+                ticket.done.exception()  # a client that left does not ask
+
+
+def _record(key: Key, rv: int, data: bytes, obj: RawObject, fields: Fields) -> Record:
+    metadata = obj.get("metadata") or {}
+    labels = metadata.get("labels") or NO_LABELS
+    return Record(key, rv, data, metadata.get("uid", ""), labels, fields(obj))
+
+
+def _seen_before(event: WatchEvent) -> bytes | None:
+    prev = event.prev
+    if prev is None or (prev.labels == event.record.labels and prev.fields == event.record.fields):
+        return None
+    return encode([prev.labels, prev.fields])
+
+
+def _event_of(row: Row, bucket: Bucket) -> WatchEvent:
+    key = (row.namespace, row.name)
+    record = _record(key, row.rv, row.data, decode(row.data), bucket.fields)
+    prev = bucket.records.get(key)
+    if prev is None and row.prev is not None:
+        labels, fields = msgspec.json.decode(row.prev)
+        # Enough for selectors; the bytes of this version are gone, see Bucket.at.
+        prev = Record(key, 0, b"", record.uid, labels, fields)
+    return WatchEvent(row.type, record, prev)

@@ -1,0 +1,80 @@
+"""Discovery in both forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from berth.server.http import discovery
+from berth.server.registry.resources import BUILTIN, ServedResource
+
+WIDGETS = ServedResource("example.com", "v1beta1", "widgets", "widget", "Widget", namespaced=True)
+
+
+def test_groups_list_every_version_once() -> None:
+    """The core group is not among the groups; the preferred version comes first."""
+    newer = dataclasses.replace(WIDGETS, version="v1")
+    listed = discovery.api_group_list([*BUILTIN, WIDGETS, newer])["groups"]
+    names = [group["name"] for group in listed]
+    assert len(names) == len(set(names))
+    assert "" not in names
+    group = discovery.api_group([WIDGETS, newer], "example.com")
+    assert group is not None
+    assert group["preferredVersion"]["version"] == "v1"
+    assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1"]
+
+
+def test_resource_list_has_subresources_with_their_kinds() -> None:
+    document = discovery.api_resource_list(BUILTIN, "apps", "v1")
+    assert document is not None
+    entries = {each["name"]: each for each in document["resources"]}
+    assert document["groupVersion"] == "apps/v1"
+    assert entries["deployments"]["shortNames"] == ["deploy"]
+    assert tuple(entries["deployments/scale"][key] for key in ("group", "version", "kind")) == (
+        "autoscaling",
+        "v1",
+        "Scale",
+    )
+    assert entries["deployments/status"]["kind"] == "Deployment"
+
+
+def test_unknown_groups_are_none() -> None:
+    assert discovery.api_group(BUILTIN, "nope") is None
+    assert discovery.api_group(BUILTIN, "") is None
+    assert discovery.api_resource_list(BUILTIN, "apps", "v9") is None
+
+
+@pytest.mark.parametrize("version", discovery.AGGREGATED_VERSIONS)
+def test_aggregated_says_what_the_legacy_form_says(version: str) -> None:
+    """Both forms name the same resources with the same verbs."""
+    for core in (True, False):
+        document = discovery.aggregated(BUILTIN, core=core, version=version)
+        assert f"apidiscovery.k8s.io/{version}" == document["apiVersion"]
+        for group in document["items"]:
+            for held in group["versions"]:
+                legacy = discovery.api_resource_list(
+                    BUILTIN, group["metadata"].get("name", ""), held["version"]
+                )
+                assert legacy is not None
+                expected = {each["name"]: each["verbs"] for each in legacy["resources"]}
+                found = {}
+                for each in held["resources"]:
+                    found[each["resource"]] = each["verbs"]
+                    for part in each.get("subresources", ()):
+                        found[f"{each['resource']}/{part['subresource']}"] = part["verbs"]
+                assert expected == found
+
+
+def test_versions_are_ranked_as_kubernetes_ranks_them() -> None:
+    wanted = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
+    assert wanted == discovery.by_priority(sorted(wanted))
+
+
+def test_etag_follows_the_body() -> None:
+    assert discovery.etag(b"a") == discovery.etag(b"a") != discovery.etag(b"b")
+
+
+def test_documents_are_json() -> None:
+    json.dumps([discovery.version_info(), discovery.api_versions("127.0.0.1:6443")])

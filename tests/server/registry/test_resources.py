@@ -1,0 +1,68 @@
+"""Which resources there are and how they are addressed."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.server.registry.resources import BUILTIN, ServedResource, from_crd
+from berth.server.schema import SchemaRegistry
+
+
+def resource(plural: str, group: str = "") -> ServedResource:
+    return next(each for each in BUILTIN if (each.plural, each.group) == (plural, group))
+
+
+@pytest.mark.parametrize(
+    ("plural", "group", "path"),
+    [
+        ("pods", "", "/api/v1/namespaces/a/pods/b/eviction"),
+        ("nodes", "", "/api/v1/nodes/b/eviction"),
+        ("deployments", "apps", "/apis/apps/v1/namespaces/a/deployments/b/eviction"),
+    ],
+)
+def test_path_names_scope_and_subresource(plural: str, group: str, path: str) -> None:
+    """Cluster-scoped resources have no namespace in their path."""
+    assert path == resource(plural, group).path("a", "b", "eviction")
+
+
+def test_every_builtin_has_a_schema() -> None:
+    """No kind is served whose fields are unknown."""
+    schemas = SchemaRegistry()
+    assert [each.gvk for each in BUILTIN if schemas.for_kind(*each.gvk) is None] == []
+
+
+def test_names_are_unambiguous() -> None:
+    """Short names and plurals lead to one resource, events of two groups apart."""
+    names = [
+        name for each in BUILTIN if each.group != "events.k8s.io" for name in (each.plural, *each.short_names)
+    ]
+    assert len(set(names)) == len(names)
+
+
+def test_group_resource_and_api_version() -> None:
+    deployments = resource("deployments", "apps")
+    assert (deployments.group_resource, deployments.api_version) == ("deployments.apps", "apps/v1")
+    assert (resource("pods").group_resource, resource("pods").api_version) == ("pods", "v1")
+
+
+def test_from_crd_takes_served_versions_only() -> None:
+    """A version that is not served is no resource; odd input is nothing at all."""
+    crd: dict[str, object] = {
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [
+                {"name": "v1", "served": True, "subresources": {"status": {}, "other": {}}},
+                {"name": "v2", "served": False},
+            ],
+        }
+    }
+    (found,) = from_crd(crd)
+    assert ("widget", False, ("wd",), frozenset({"status"})) == (
+        found.singular,
+        found.namespaced,
+        found.short_names,
+        found.subresources,
+    )
+    assert from_crd({"spec": None}) == ()
