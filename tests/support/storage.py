@@ -170,5 +170,5 @@ def message(cluster: Cluster, pod: PodBuilder) -> str:
 
 def causes(cluster: Cluster, pod: PodBuilder, node: str) -> dict[str, tuple[str, ...]]:
     """Rule -> what stands in the way on a node."""
-    rejections = verdict(cluster, pod).rejections.get(cluster.nodes.slot_of[node], ())
+    rejections = verdict(cluster, pod).verdicts.get(cluster.nodes.slot_of[node], ())
     return {rejection.rule: rejection.causes for rejection in rejections}

@@ -85,7 +85,7 @@ def test_every_node_has_every_failing_rule_with_its_cause() -> None:
         ("TaintToleration", ("taint gpu=yes:NoSchedule is not tolerated",)),
         ("NodeAffinity", ("nodeSelector wants disk=ssd, the node has no label disk",)),
         ("InterPodAffinity", (f"pod default/peer in {ZONE}=a matches app=x",)),
-    ] == [(rejection.rule, rejection.causes) for rejection in verdict.rejections]
+    ] == [(rejection.rule, rejection.causes) for rejection in verdict.verdicts]
 
 
 def test_scores_add_up_rule_by_rule() -> None:

@@ -94,7 +94,7 @@ def test_a_quick_look_at_a_node_agrees_with_the_rules(cluster: Cluster, pod: Pod
     """What is said of one node in plain Python is what the vectors say, as far as it goes."""
     plan = plan_for(engine := engine_of(cluster), engine.class_of(created(pod), pinned=True))
     verdict = evaluate(plan)
-    refused = {slot: {rejection.rule for rejection in found} for slot, found in verdict.rejections.items()}
+    refused = {slot: {rejection.rule for rejection in found} for slot, found in verdict.verdicts.items()}
     for slot in verdict.nodes.tolist():
         by = refused.get(slot, set())
         for rule in plan.node_rules:

@@ -49,7 +49,7 @@ def test_the_reason_names_the_pod_and_preemption_may_help() -> None:
         "already in-use by another pod."
     )
     assert causes(cluster, POD, "a") == {"VolumeRestrictions": ("claim data is in use by pod default/user",)}
-    assert [r.code for r in verdict(cluster, POD).rejections[0]] == [UNSCHEDULABLE]
+    assert [r.code for r in verdict(cluster, POD).verdicts[0]] == [UNSCHEDULABLE]
 
 
 def test_other_access_modes_and_other_namespaces_do_not_matter() -> None:
@@ -77,7 +77,7 @@ def test_only_the_node_of_the_user_is_free_if_the_user_were_gone() -> None:
     leavers = RemovablePods(cluster, np.array([cluster.pods.index["default/user"]], dtype=np.intp))
     gone = HypotheticalRemoval(leavers, np.ones(1, dtype=np.bool_))
 
-    (refusal,) = rule.refusals(np.arange(2, dtype=np.intp), gone)
+    (refusal,) = rule.verdicts(np.arange(2, dtype=np.intp), gone)
     assert [cluster.nodes.names[slot] for slot in refusal.slots] == ["a"]
 
 

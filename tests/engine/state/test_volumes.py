@@ -280,7 +280,7 @@ def test_all_nodes_at_once_are_judged_as_one_by_one(seed: int) -> None:
     rule = next(r for r in plan_for(cluster, pod_class).node_rules if r.name == "VolumeBinding")
     every = np.arange(cluster.nodes.count)
 
-    one_by_one = [rule.reject(int(slot)) is None for slot in every]
+    one_by_one = [rule.verdict(int(slot)) is None for slot in every]
     assert rule.feasible(every).tolist() == one_by_one
     assert [rule.feasible_at(int(slot)) for slot in every] == one_by_one
     for slot in np.flatnonzero(one_by_one):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from berth.engine.offline.relaxations import Relaxation
     from berth.engine.offline.simulation import Simulation
     from berth.engine.offline.topology import Spread, ZoneDomain
-    from berth.engine.rules.base import Rejection
+    from berth.engine.rules.base import RuleVerdict
 
 API_VERSION = "berth.dev/v1alpha1"
 
@@ -125,7 +125,7 @@ def explanation_document(explanation: Explanation, notes: Iterable[str] = ()) ->
         "node": explanation.node,
         "message": explanation.message,
         "schedulingGates": explanation.entry.gates,
-        "broken": [_rejection(rejection) for rejection in explanation.broken],
+        "broken": [_verdict(verdict) for verdict in explanation.broken],
         "decision": explanation.decision,
         "nodes": [_node(node) for node in explanation.nodes],
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
@@ -139,7 +139,7 @@ def _node(node: NodeVerdict) -> Document:
         "zone": node.zone,
         "feasible": node.feasible,
         "total": node.total,
-        "rejections": [_rejection(rejection) for rejection in node.rejections],
+        "rejections": [_verdict(verdict) for verdict in node.verdicts],
         "scores": [
             {
                 "rule": score.rule,
@@ -153,12 +153,12 @@ def _node(node: NodeVerdict) -> Document:
     }
 
 
-def _rejection(rejection: Rejection) -> Document:
+def _verdict(verdict: RuleVerdict) -> Document:
     return {
-        "rule": rejection.rule,
-        "code": rejection.code,
-        "reasons": list(rejection.reasons),
-        "causes": list(rejection.causes),
+        "rule": verdict.rule,
+        "code": verdict.code,
+        "reasons": list(verdict.reasons),
+        "causes": list(verdict.causes),
     }
 
 

@@ -12,7 +12,7 @@ from berth.engine.offline.explanation import FITS, RUNS, Explanation, NodeVerdic
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.rules.base import Rejection
+    from berth.engine.rules.base import RuleVerdict
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.
 _NODES_LISTED = 40
@@ -50,29 +50,29 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
 def _refusals(nodes: list[NodeVerdict], term: Terminal, *, wide: bool) -> str:
     headers = ("NODE", "ZONE", "RULE", "WHY")
     if wide or len(nodes) <= _NODES_LISTED:
-        rows = [row for node in nodes for row in _rows(node.name, node.zone, node.rejections, wide=wide)]
+        rows = [row for node in nodes for row in _rows(node.name, node.zone, node.verdicts, wide=wide)]
         return table(headers, rows, term)
     groups: dict[tuple[tuple[str, ...], ...], list[NodeVerdict]] = {}
     for node in nodes:
-        groups.setdefault(tuple((r.rule, *r.reasons) for r in node.rejections), []).append(node)
+        groups.setdefault(tuple((r.rule, *r.reasons) for r in node.verdicts), []).append(node)
     rows = []
     for members in sorted(groups.values(), key=len, reverse=True):
         shown = ", ".join(node.name for node in members[:_NAMES_LISTED])
         more = f" and {len(members) - _NAMES_LISTED} more" if len(members) > _NAMES_LISTED else ""
         zones = {node.zone for node in members}
         zone = members[0].zone if len(zones) == 1 else f"{len(zones)} zones"
-        rows += _rows(f"{shown}{more}", zone, members[0].rejections, wide=False)
+        rows += _rows(f"{shown}{more}", zone, members[0].verdicts, wide=False)
     return table(headers, rows, term) + f"\n({count(len(nodes), 'node')}; -o wide lists every one)"
 
 
 def _rows(
-    name: str, zone: str | None, rejections: Iterable[Rejection], *, wide: bool
+    name: str, zone: str | None, verdicts: Iterable[RuleVerdict], *, wide: bool
 ) -> Iterator[tuple[str | None, ...]]:
     first = True
-    for rejection in rejections:
-        for cause in rejection.causes or rejection.reasons:
-            why = f"{', '.join(rejection.reasons)}: {cause}" if wide and rejection.causes else cause
-            yield (name, zone, rejection.rule, why) if first else ("-", "-", rejection.rule, why)
+    for verdict in verdicts:
+        for cause in verdict.causes or verdict.reasons:
+            why = f"{', '.join(verdict.reasons)}: {cause}" if wide and verdict.causes else cause
+            yield (name, zone, verdict.rule, why) if first else ("-", "-", verdict.rule, why)
             first = False
 
 

@@ -30,7 +30,7 @@ from berth.engine.execution.violations import NODE, Breach, all_breaches
 from berth.engine.offline.budgets import DisruptionBudget, Ledger, budgets_of
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import RULE_ORDER, filtering_rules
-from berth.engine.rules.base import Finding, NodeRule, Rule, TopologyRule
+from berth.engine.rules.base import NodeRule, Rule, RuleViolation, TopologyRule
 from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.state.cluster import is_terminating
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
@@ -64,7 +64,7 @@ class Violation:
 
     entry: Entry
     node: str
-    finding: Finding
+    finding: RuleViolation
 
     @property
     def hard(self) -> bool:
@@ -186,7 +186,7 @@ def _violations(cluster: Cluster, entries: list[Entry], progress: Progress | Non
         if known is not None:
             slot = cluster.nodes.slot_of[known[1]]
             groups.setdefault(known[0], {}).setdefault(slot, []).append(entry.key)
-    findings: dict[str, list[Finding]] = {}
+    findings: dict[str, list[RuleViolation]] = {}
     done = 0
     for pod_class, members in groups.items():
         findings.update(_of_class(cluster, pod_class, members))
@@ -200,20 +200,20 @@ def _violations(cluster: Cluster, entries: list[Entry], progress: Progress | Non
 
 def _of_class(
     cluster: Cluster, pod_class: PodClass, members: dict[int, list[str]]
-) -> Iterator[tuple[str, list[Finding]]]:
+) -> Iterator[tuple[str, list[RuleViolation]]]:
     """What the pods of a class break; `members` are their keys by the slots they run on."""
     rules = filtering_rules(cluster, pod_class)
     # Taking the pod of a class of its own (a DaemonSet's) out is faster than imagining it gone.
     doubted = _refused(cluster, rules, members) if len(members) > 1 else dict.fromkeys(members, rules)
     for slot, refusing in doubted.items():
         # What the node object alone decides is the same for all pods of the class.
-        shared = {rule.name: list(rule.findings(slot)) for rule in refusing if _is_static(rule)}
+        shared = {rule.name: list(rule.violations(slot)) for rule in refusing if _is_static(rule)}
         for key in members[slot]:
             if len(shared) == len(refusing):
                 yield key, [finding for found in shared.values() for finding in found]
                 continue
             with cluster.without(key):
-                found = [shared[r.name] if _is_static(r) else list(r.findings(slot)) for r in refusing]
+                found = [shared[r.name] if _is_static(r) else list(r.violations(slot)) for r in refusing]
             yield key, [finding for part in found for finding in part]
     for rule in rules:
         if isinstance(rule, TopologyRule):
@@ -227,7 +227,7 @@ def _refused(cluster: Cluster, rules: list[Rule], members: dict[int, list[str]])
     gone = HypotheticalRemoval(RemovablePods(cluster, pods), np.ones(len(pods), dtype=np.bool_))
     found: dict[int, list[Rule]] = {}
     for rule in rules:
-        refused = {slot for refusal in rule.refusals(slots, gone) for slot in refusal.slots.tolist()}
+        refused = {slot for verdict in rule.verdicts(slots, gone) for slot in verdict.slots.tolist()}
         for slot in sorted(refused):
             found.setdefault(slot, []).append(rule)
     return found

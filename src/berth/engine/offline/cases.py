@@ -147,8 +147,8 @@ def evaluate_case(case: Case, *, exact_namespace_selectors: bool = False) -> dic
     if result["validation"]:
         return result
     cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
-    verdict = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
-    return result | describe(cluster, verdict)
+    evaluation = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
+    return result | describe(cluster, evaluation)
 
 
 def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Cluster:
@@ -188,15 +188,15 @@ def _evaluate_sequence(case: Case, *, exact_namespace_selectors: bool) -> dict[s
         pod = created(given)
         pod_class = cluster.class_of(pod, pinned=True)
         plan = plan_for(cluster, pod_class)
-        verdict = evaluate(plan)
-        slot = None if verdict.error is not None else plan.choose()
-        best = _names(cluster, verdict.best)
+        evaluation = evaluate(plan)
+        slot = None if evaluation.error is not None else plan.choose()
+        best = _names(cluster, evaluation.best)
         chosen = None if slot is None else cluster.nodes.names[slot]
         steps.append(
             {
                 "pod": pod_name(pod),
-                "feasible": _names(cluster, verdict.feasible),
-                "max_total": int(verdict.totals.max()) if best else None,
+                "feasible": _names(cluster, evaluation.feasible),
+                "max_total": int(evaluation.totals.max()) if best else None,
                 "max_nodes": best,
                 "chosen": chosen,
             }
@@ -221,17 +221,17 @@ def _status(status: Status) -> dict[str, Any]:
     return described
 
 
-def describe(cluster: Cluster, verdict: Evaluation) -> dict[str, Any]:
+def describe(cluster: Cluster, evaluation: Evaluation) -> dict[str, Any]:
     names = cluster.nodes.names
-    feasible = _names(cluster, verdict.feasible)
+    feasible = _names(cluster, evaluation.feasible)
     described: dict[str, Any] = {
-        "prefilter": {rule: _status(status) for rule, status in verdict.prefilter.items()},
+        "prefilter": {rule: _status(status) for rule, status in evaluation.prefilter.items()},
         "filter": {
-            names[slot]: {r.rule: {"code": r.code, "reasons": sorted(r.reasons)} for r in rejections}
-            for slot, rejections in verdict.rejections.items()
+            names[slot]: {r.rule: {"code": r.code, "reasons": sorted(r.reasons)} for r in verdicts}
+            for slot, verdicts in evaluation.verdicts.items()
         },
         "feasible": feasible,
-        "prescore": {rule: _status(status) for rule, status in verdict.prescore.items()},
+        "prescore": {rule: _status(status) for rule, status in evaluation.prescore.items()},
         "scores": {
             rule: {
                 name: {"raw": raw, "normalized": normalized}
@@ -239,10 +239,10 @@ def describe(cluster: Cluster, verdict: Evaluation) -> dict[str, Any]:
                     feasible, scores.raw.tolist(), scores.normalized.tolist(), strict=True
                 )
             }
-            for rule, scores in verdict.scores.items()
+            for rule, scores in evaluation.scores.items()
         },
-        "weighted_total": dict(zip(feasible, verdict.totals.tolist(), strict=False)),
+        "weighted_total": dict(zip(feasible, evaluation.totals.tolist(), strict=False)),
     }
-    if verdict.error is not None:
-        described["error"] = verdict.error
+    if evaluation.error is not None:
+        described["error"] = evaluation.error
     return described

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _MOST_NODES = 50
 
 
-def cordon_changes(what_if: WhatIf, verdict: Evaluation) -> Iterator[Change]:
-    cordoned = _refused_by(what_if, verdict, NodeUnschedulable.name)
-    yield _uncordoned(what_if, _closest(what_if, verdict, cordoned))
+def cordon_changes(what_if: WhatIf, evaluation: Evaluation) -> Iterator[Change]:
+    cordoned = _refused_by(what_if, evaluation, NodeUnschedulable.name)
+    yield _uncordoned(what_if, _closest(what_if, evaluation, cordoned))
 
 
 def _uncordoned(what_if: WhatIf, names: list[str]) -> Change:
@@ -57,17 +57,17 @@ def _uncordoned(what_if: WhatIf, names: list[str]) -> Change:
     )
 
 
-def pod_limit_changes(what_if: WhatIf, verdict: Evaluation) -> Iterator[Change]:
+def pod_limit_changes(what_if: WhatIf, evaluation: Evaluation) -> Iterator[Change]:
     full = [
         name
-        for name in _refused_by(what_if, verdict, "NodeResourcesFit")
+        for name in _refused_by(what_if, evaluation, "NodeResourcesFit")
         if any(
-            TOO_MANY_PODS in rejection.reasons
-            for rejection in verdict.rejections[what_if.cluster.nodes.slot_of[name]]
+            TOO_MANY_PODS in verdict.reasons
+            for verdict in evaluation.verdicts[what_if.cluster.nodes.slot_of[name]]
         )
     ]
     if full:
-        yield _roomier(what_if, _closest(what_if, verdict, full))
+        yield _roomier(what_if, _closest(what_if, evaluation, full))
 
 
 def _roomier(what_if: WhatIf, names: list[str]) -> Change:
@@ -89,19 +89,19 @@ def _roomier(what_if: WhatIf, names: list[str]) -> Change:
     )
 
 
-def _closest(what_if: WhatIf, verdict: Evaluation, names: list[str]) -> list[str]:
+def _closest(what_if: WhatIf, evaluation: Evaluation, names: list[str]) -> list[str]:
     """Those of many nodes that the fewest rules refuse: changing nodes one by one takes time."""
     if len(names) <= _MOST_NODES:
         return names
     slot_of = what_if.cluster.nodes.slot_of
-    return sorted(names, key=lambda name: len(verdict.rejections.get(slot_of[name], ())))[:_MOST_NODES]
+    return sorted(names, key=lambda name: len(evaluation.verdicts.get(slot_of[name], ())))[:_MOST_NODES]
 
 
-def _refused_by(what_if: WhatIf, verdict: Evaluation, rule: str) -> list[str]:
+def _refused_by(what_if: WhatIf, evaluation: Evaluation, rule: str) -> list[str]:
     return [
         what_if.cluster.nodes.names[slot] or ""
-        for slot, rejections in verdict.rejections.items()
-        if any(rejection.rule == rule for rejection in rejections)
+        for slot, verdicts in evaluation.verdicts.items()
+        if any(verdict.rule == rule for verdict in verdicts)
     ]
 
 
@@ -157,8 +157,8 @@ def _without_owned(pod: Pod, owned: OwnedTerm, what_if: WhatIf) -> Pod:
 # --- labels that nodes lack ----------------------------------------------------------------------------
 
 
-def label_changes(what_if: WhatIf, pod: Pod, verdict: Evaluation) -> Iterator[Change]:
-    rules = {rejection.rule for rejections in verdict.rejections.values() for rejection in rejections}
+def label_changes(what_if: WhatIf, pod: Pod, evaluation: Evaluation) -> Iterator[Change]:
+    rules = {verdict.rule for verdicts in evaluation.verdicts.values() for verdict in verdicts}
     wanted: dict[tuple[str, str], None] = {}
     if "NodeAffinity" in rules:
         wanted.update(dict.fromkeys((pod.spec.node_selector or {}).items()))
@@ -174,7 +174,7 @@ def label_changes(what_if: WhatIf, pod: Pod, verdict: Evaluation) -> Iterator[Ch
     for key, value in wanted:
         lacking = [name for name, node in what_if.nodes.items() if key not in (node.metadata.labels or {})]
         if lacking:
-            yield _labelled(what_if, _closest(what_if, verdict, lacking), key, value)
+            yield _labelled(what_if, _closest(what_if, evaluation, lacking), key, value)
 
 
 def _labelled(what_if: WhatIf, names: list[str], key: str, value: str) -> Change:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from berth.engine.offline.simulation import Simulation
-    from berth.engine.rules.base import Rejection
+    from berth.engine.rules.base import RuleVerdict
     from berth.kube.objects import Pod
 
 RUNS, FITS, STUCK, BLOCKED, ERROR = "Running", "Fits", "DoesNotFit", "SchedulingGated", "SchedulerError"
@@ -41,7 +41,7 @@ class NodeVerdict:
 
     name: str
     zone: str | None
-    rejections: tuple[Rejection, ...] = ()
+    verdicts: tuple[RuleVerdict, ...] = ()
     scores: tuple[RuleScore, ...] = ()
     total: int | None = None
     feasible: bool = False
@@ -65,7 +65,7 @@ class Explanation:
     message: str
     nodes: list[NodeVerdict]
     decision: str | None = None
-    broken: tuple[Rejection, ...] = ()
+    broken: tuple[RuleVerdict, ...] = ()
     relaxations: list[Relaxation] = field(default_factory=list)
 
 
@@ -105,22 +105,22 @@ def _others(simulation: Simulation) -> dict[str, Pod]:
 
 def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]) -> Explanation:
     cluster = snapshot.cluster
-    verdict = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
+    evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
     node = entry.pod.spec.node_name or ""
     slot = cluster.nodes.slot_of.get(node)
-    broken = tuple(verdict.rejections.get(slot, ())) if slot is not None else ()
+    broken = tuple(evaluation.verdicts.get(slot, ())) if slot is not None else ()
     if slot is None:
         message = f"{entry.key} runs on {node}, which is not among the nodes."
     elif broken:
-        rules = ", ".join(rejection.rule for rejection in broken)
+        rules = ", ".join(verdict.rule for verdict in broken)
         message = f"{entry.key} runs on {node}, where it would not be placed again: {rules}."
     else:
         message = f"{entry.key} runs on {node}, and all its rules hold there."
-    nodes = _nodes(snapshot, verdict)
+    nodes = _nodes(snapshot, evaluation)
     found: list[Relaxation] = []
-    if broken and not len(verdict.feasible):
+    if broken and not len(evaluation.feasible):
         peers = {key: pod for key, pod in others.items() if key != entry.key}
-        found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, verdict, peers, pinned=False)
+        found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, evaluation, peers, pinned=False)
     return Explanation(entry, RUNS, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
 
 
@@ -129,40 +129,40 @@ def _explain_pending(
 ) -> Explanation:
     cluster = snapshot.cluster
     plan = plan_for(cluster, cluster.class_of(entry.pod))
-    verdict = evaluate(plan)
-    nodes = _nodes(snapshot, verdict)
-    if verdict.error is not None:
-        return Explanation(entry, ERROR, None, verdict.error, nodes)
+    evaluation = evaluate(plan)
+    nodes = _nodes(snapshot, evaluation)
+    if evaluation.error is not None:
+        return Explanation(entry, ERROR, None, evaluation.error, nodes)
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
         what_if = WhatIf(cluster, snapshot.nodes)
-        found = relaxations(what_if, entry.pod, verdict, others, pinned=entry.daemon_of is not None)
-        state, message = (BLOCKED, GATED) if entry.gates else (STUCK, summarise(cluster, verdict))
+        found = relaxations(what_if, entry.pod, evaluation, others, pinned=entry.daemon_of is not None)
+        state, message = (BLOCKED, GATED) if entry.gates else (STUCK, summarise(cluster, evaluation))
         return Explanation(entry, state, None, message, nodes, relaxations=found)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
     if entry.gates:
         return Explanation(entry, BLOCKED, None, GATED, nodes, _decision(nodes))
-    count = f"{len(verdict.feasible)}/{len(verdict.nodes)} nodes are available"
+    count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
 
 
-def _nodes(snapshot: Snapshot, verdict: Evaluation) -> list[NodeVerdict]:
+def _nodes(snapshot: Snapshot, evaluation: Evaluation) -> list[NodeVerdict]:
     names = snapshot.cluster.nodes.names
-    feasible = {int(slot): i for i, slot in enumerate(verdict.feasible.tolist())}
+    feasible = {int(slot): i for i, slot in enumerate(evaluation.feasible.tolist())}
     found = []
-    for slot in verdict.nodes.tolist():
+    for slot in evaluation.nodes.tolist():
         name = names[slot] or ""
         zone = (snapshot.nodes[name].metadata.labels or {}).get(ZONE)
         if slot not in feasible:
-            found.append(NodeVerdict(name, zone, tuple(verdict.rejections.get(slot, ()))))
+            found.append(NodeVerdict(name, zone, tuple(evaluation.verdicts.get(slot, ()))))
             continue
         i = feasible[slot]
         scores = tuple(
             RuleScore(rule, int(s.raw[i]), int(s.normalized[i]), s.weight)
-            for rule, s in verdict.scores.items()
+            for rule, s in evaluation.scores.items()
         )
-        total = int(verdict.totals[i]) if verdict.error is None else None
+        total = int(evaluation.totals[i]) if evaluation.error is None else None
         found.append(NodeVerdict(name, zone, (), scores, total, feasible=True))
     found.sort(key=lambda node: (not node.feasible, -(node.total or 0)))
     return found

@@ -56,7 +56,7 @@ class Relaxation:
 
 
 def relaxations(
-    what_if: WhatIf, pod: Pod, verdict: Evaluation, pods: Mapping[str, Pod], *, pinned: bool = False
+    what_if: WhatIf, pod: Pod, evaluation: Evaluation, pods: Mapping[str, Pod], *, pinned: bool = False
 ) -> list[Relaxation]:
     """What would help a pod that has no feasible node; `pods` are those that run, by key.
 
@@ -65,7 +65,7 @@ def relaxations(
     # Nothing is placed any more, and every compiled plan makes changing a node slower.
     what_if.cluster.drop_plans()
     start = Variant(with_effective_affinity(pod, what_if.cluster.options.gates))
-    changes = _candidates(what_if, start.pod, pod, verdict, pods)
+    changes = _candidates(what_if, start.pod, pod, evaluation, pods)
     changes = [change for change in changes if not (pinned and _unpins(change))][:_MOST_CHANGES]
     search = _Search(what_if, start)
     found = [relaxation for change in changes if (relaxation := search.attempt((change,)))]
@@ -80,23 +80,23 @@ def relaxations(
 
 
 def _candidates(
-    what_if: WhatIf, pod: Pod, written: Pod, verdict: Evaluation, pods: Mapping[str, Pod]
+    what_if: WhatIf, pod: Pod, written: Pod, evaluation: Evaluation, pods: Mapping[str, Pod]
 ) -> list[Change]:
     """The changes that concern a rule which refuses the pod some node; small ones first."""
-    rules = {rejection.rule for rejections in verdict.rejections.values() for rejection in rejections}
+    rules = {verdict.rule for verdicts in evaluation.verdicts.values() for verdict in verdicts}
     pod_class = what_if.cluster.class_of(pod)
     found: list[Change] = []
     if "PodTopologySpread" in rules:
         found += spread_changes(what_if, pod)
     if "NodeResourcesFit" in rules:
-        found += resource_changes(what_if, pod_class, verdict)
-        found += pod_limit_changes(what_if, verdict)
+        found += resource_changes(what_if, pod_class, evaluation)
+        found += pod_limit_changes(what_if, evaluation)
     if "NodePorts" in rules:
         found += port_changes(pod)
     if "TaintToleration" in rules:
         found += toleration_changes(what_if, pod)
     if "NodeUnschedulable" in rules:
-        found += cordon_changes(what_if, verdict)
+        found += cordon_changes(what_if, evaluation)
     if "NodeAffinity" in rules:
         found += [
             *node_selector_changes(pod),
@@ -104,7 +104,7 @@ def _candidates(
         ]
     if "InterPodAffinity" in rules:
         found += [*term_changes(pod, written), *peer_changes(what_if, pod_class, pods)]
-    found += label_changes(what_if, pod, verdict)
+    found += label_changes(what_if, pod, evaluation)
     return found
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from berth.engine.state.pod_class import PodClass
 
 
-def resource_changes(what_if: WhatIf, pod_class: PodClass, verdict: Evaluation) -> Iterator[Change]:
+def resource_changes(what_if: WhatIf, pod_class: PodClass, evaluation: Evaluation) -> Iterator[Change]:
     reasons = {
         reason
-        for rejections in verdict.rejections.values()
-        for rejection in rejections
-        for reason in rejection.reasons
+        for verdicts in evaluation.verdicts.values()
+        for verdict in verdicts
+        for reason in verdict.reasons
     }
     for name in sorted(pod_class.requests.plain):
         if insufficient(name) in reasons:

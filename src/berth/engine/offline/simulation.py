@@ -19,7 +19,7 @@ from berth.engine.state.pod_class import has_own_claims
 if TYPE_CHECKING:
     import numpy as np
 
-    from berth.engine.rules.base import Rejection
+    from berth.engine.rules.base import RuleVerdict
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
     from berth.kube.objects import Pod
@@ -178,16 +178,16 @@ class _Messages:
         return Unplaced(entry, *known)
 
     def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
-        verdict = evaluate(plan_for(self._cluster, pod_class))
-        if verdict.error is not None:
-            return FAILED, verdict.error
-        return UNSCHEDULABLE, summarise(self._cluster, verdict)
+        evaluation = evaluate(plan_for(self._cluster, pod_class))
+        if evaluation.error is not None:
+            return FAILED, evaluation.error
+        return UNSCHEDULABLE, summarise(self._cluster, evaluation)
 
     def _of_daemon(self, pod_class: PodClass, node: str) -> str:
         slot = self._cluster.nodes.slot_of[node]
-        rejections: list[Rejection] = [
-            rejection
+        verdicts: list[RuleVerdict] = [
+            verdict
             for rule in plan_for(self._cluster, pod_class).rules
-            if rule.filters and (rejection := rule.reject(slot)) is not None
+            if rule.filters and (verdict := rule.verdict(slot)) is not None
         ]
-        return summarise_one(self._cluster.nodes.live, rejections[0])
+        return summarise_one(self._cluster.nodes.live, verdicts[0])

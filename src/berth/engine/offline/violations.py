@@ -8,11 +8,11 @@ the pod is put back.
 from __future__ import annotations
 
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.base import Rejection
+from berth.engine.rules.base import RuleVerdict
 from berth.engine.state.cluster import Cluster
 
 
-def violations(cluster: Cluster, key: str) -> list[Rejection]:
+def violations(cluster: Cluster, key: str) -> list[RuleVerdict]:
     """The rules that the pod `namespace/name` breaks, in the order of the rules.
 
     Raises:
@@ -21,5 +21,5 @@ def violations(cluster: Cluster, key: str) -> list[Rejection]:
     slot = cluster.slot_of_pod(key)
     with cluster.without(key) as (pod_class,):
         rules = [rule for rule in plan_for(cluster, pod_class).rules if rule.filters]
-        found = [rule.reject(slot) for rule in rules]
-    return [rejection for rejection in found if rejection is not None]
+        found = [rule.verdict(slot) for rule in rules]
+    return [verdict for verdict in found if verdict is not None]

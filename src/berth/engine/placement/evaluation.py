@@ -16,8 +16,8 @@ from berth.engine.rules.base import (
     SKIP,
     SUCCESS,
     NodeRule,
-    Rejection,
     Rule,
+    RuleVerdict,
     Status,
     TopologyRule,
 )
@@ -40,14 +40,14 @@ class Evaluation:
     Attributes:
         nodes: Slots of all nodes, in order of arrival.
         feasible: Slots of the nodes that pass everything, in the same order.
-        rejections: Slot -> rejections, nodes without any left out.
+        verdicts: Slot -> what refused the node, nodes without any left out.
         totals: Weighted totals of the feasible nodes.
         error: Set if the attempt ends in an error; there are no scores then.
     """
 
     nodes: IndexArray
     prefilter: dict[str, Status]
-    rejections: dict[int, list[Rejection]]
+    verdicts: dict[int, list[RuleVerdict]]
     feasible: IndexArray
     prescore: dict[str, Status]
     scores: dict[str, Scores]
@@ -69,25 +69,25 @@ def evaluate(plan: Plan) -> Evaluation:
     if not nodes.in_order:
         order = order[np.argsort(nodes.arrival[order], kind="stable")]
     prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
-    rejections = _rejections(plan, order)
+    verdicts = _verdicts(plan, order)
     refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())
-    feasible = order[:0] if refused else order[[int(slot) not in rejections for slot in order]]
+    feasible = order[:0] if refused else order[[int(slot) not in verdicts for slot in order]]
     if not len(feasible):
-        return Evaluation(order, prefilter, rejections, feasible, {}, {}, np.zeros(0, dtype=np.int64))
-    return _with_scores(plan, order, prefilter, rejections, feasible)
+        return Evaluation(order, prefilter, verdicts, feasible, {}, {}, np.zeros(0, dtype=np.int64))
+    return _with_scores(plan, order, prefilter, verdicts, feasible)
 
 
-def _rejections(plan: Plan, order: IndexArray) -> dict[int, list[Rejection]]:
-    found: dict[int, list[Rejection]] = {}
+def _verdicts(plan: Plan, order: IndexArray) -> dict[int, list[RuleVerdict]]:
+    found: dict[int, list[RuleVerdict]] = {}
     for rule in plan.rules:
         if not rule.filters:
             continue
         for slot in order[~_passes(rule, order)]:
-            rejection = rule.reject(int(slot))
-            if rejection is None:
+            verdict = rule.verdict(int(slot))
+            if verdict is None:
                 msg = f"{rule.name} refuses node {plan.cluster.nodes.names[slot]} but cannot say why"
                 raise AssertionError(msg)
-            found.setdefault(int(slot), []).append(rejection)
+            found.setdefault(int(slot), []).append(verdict)
     return found
 
 
@@ -106,7 +106,7 @@ def _with_scores(
     plan: Plan,
     order: IndexArray,
     prefilter: dict[str, Status],
-    rejections: dict[int, list[Rejection]],
+    verdicts: dict[int, list[RuleVerdict]],
     feasible: IndexArray,
 ) -> Evaluation:
     weights = plan.pod_class.options.weights
@@ -123,10 +123,10 @@ def _with_scores(
     totals = np.zeros(len(feasible), dtype=np.int64)
     failed = [f"PreScore {name}: {s.reasons[0]}" for name, s in prescore.items() if s.code == ERROR]
     if failed:
-        return Evaluation(order, prefilter, rejections, feasible, prescore, {}, totals[:0], failed[0])
+        return Evaluation(order, prefilter, verdicts, feasible, prescore, {}, totals[:0], failed[0])
     for score in scores.values():
         totals += score.weight * score.normalized
-    return Evaluation(order, prefilter, rejections, feasible, prescore, scores, totals)
+    return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals)
 
 
 def _score(rule: Rule, feasible: IndexArray) -> tuple[Int64Array, Int64Array]:

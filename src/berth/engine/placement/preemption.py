@@ -22,7 +22,7 @@ import numpy as np
 
 from berth.engine.placement.plan import Plan, plan_for
 from berth.engine.placement.summary import sentence
-from berth.engine.rules.base import SKIP, SUCCESS, UNSCHEDULABLE, NodeRule, Refusal
+from berth.engine.rules.base import SKIP, SUCCESS, UNSCHEDULABLE, NodeRule, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
@@ -120,9 +120,9 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     inhabited[leavers.node] = True
     slots = possible[inhabited[possible]]
     everyone = HypotheticalRemoval(leavers, np.ones(len(leavers.pods), dtype=np.bool_))
-    helped, refusals = _judge(plan, slots, everyone)
+    helped, verdicts = _judge(plan, slots, everyone)
     if not len(helped):
-        return _no_help(cluster, len(possible) - len(slots), refusals, len(possible))
+        return _no_help(cluster, len(possible) - len(slots), verdicts, len(possible))
     if most_candidates is None:
         most_candidates = max(_FEWEST_CANDIDATES, len(possible) // _CANDIDATES_SHARE)
     ranked = _cheapest_first(plan, leavers, helped) if len(helped) > most_candidates else helped
@@ -134,11 +134,13 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     )
 
 
-def _no_help(cluster: Cluster, without_victims: int, refusals: list[Refusal], possible: int) -> Preemption:
+def _no_help(
+    cluster: Cluster, without_victims: int, verdicts: list[SharedVerdict], possible: int
+) -> Preemption:
     count = cluster.nodes.live
     reasons: Counter[str] = Counter({NO_VICTIMS: without_victims, NOT_HELPFUL: count - possible})
-    for refusal in refusals:
-        reasons.update(dict.fromkeys(refusal.reasons, len(refusal.slots)))
+    for verdict in verdicts:
+        reasons.update(dict.fromkeys(verdict.reasons, len(verdict.slots)))
     return Preemption(None, message=f"preemption: {sentence(count, +reasons)}")
 
 
@@ -161,23 +163,25 @@ def _possible_nodes(plan: Plan) -> IndexArray:
         if isinstance(rule, NodeRule) and rule.static:
             slots = slots[rule.feasible(slots)]
             continue
-        for refusal in rule.refusals(slots, nobody(plan.cluster)):
-            possible[refusal.slots] = refusal.code == UNSCHEDULABLE
-            slots = _except(slots, refusal.slots)
+        for verdict in rule.verdicts(slots, nobody(plan.cluster)):
+            possible[verdict.slots] = verdict.code == UNSCHEDULABLE
+            slots = _except(slots, verdict.slots)
     found = np.flatnonzero(possible)
     return found[np.argsort(nodes.arrival[found], kind="stable")]
 
 
-def _judge(plan: Plan, slots: IndexArray, gone: HypotheticalRemoval) -> tuple[IndexArray, list[Refusal]]:
+def _judge(
+    plan: Plan, slots: IndexArray, gone: HypotheticalRemoval
+) -> tuple[IndexArray, list[SharedVerdict]]:
     """The nodes that pass every rule, each without its pods in `gone`; the others by their first refusal."""
-    found: list[Refusal] = []
+    found: list[SharedVerdict] = []
     for rule in plan.rules:
         if not rule.filters or not len(slots):
             continue
-        for refusal in rule.refusals(slots, gone):
-            if len(refusal.slots):
-                found.append(refusal)
-                slots = _except(slots, refusal.slots)
+        for verdict in rule.verdicts(slots, gone):
+            if len(verdict.slots):
+                found.append(verdict)
+                slots = _except(slots, verdict.slots)
     return slots, found
 
 

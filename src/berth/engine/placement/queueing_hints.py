@@ -43,7 +43,7 @@ _BY_NODE = (NodeResourcesFit, NodePorts)
 
 def refused_by(evaluation: Evaluation) -> frozenset[str]:
     """The names of the rules that refused some node, or the pod as a whole."""
-    names = {rejection.rule for found in evaluation.rejections.values() for rejection in found}
+    names = {verdict.rule for found in evaluation.verdicts.values() for verdict in found}
     names.update(n for n, status in evaluation.prefilter.items() if status.code not in (SUCCESS, SKIP))
     return frozenset(names)
 

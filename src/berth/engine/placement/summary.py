@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import SKIP, SUCCESS, NodeRule, Rejection, Status
+from berth.engine.rules.base import SKIP, SUCCESS, NodeRule, RuleVerdict, Status
 from berth.engine.state.hypothetical_removal import nobody
 
 if TYPE_CHECKING:
@@ -29,21 +29,21 @@ def unsatisfied(rules: Iterable[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(rules)}]"
 
 
-def summarise(cluster: Cluster, verdict: Evaluation) -> str:
+def summarise(cluster: Cluster, evaluation: Evaluation) -> str:
     """The sentence for a pod without a feasible node."""
-    count = len(verdict.nodes)
+    count = len(evaluation.nodes)
     if not count:
         return NO_NODES
-    refused = [s for s in verdict.prefilter.values() if s.code not in (SUCCESS, SKIP)]
+    refused = [s for s in evaluation.prefilter.values() if s.code not in (SUCCESS, SKIP)]
     if refused:
         return f"0/{count} nodes are available: {', '.join(refused[0].reasons)}."
-    left_out = left_out_nodes(cluster, verdict.prefilter)
+    left_out = left_out_nodes(cluster, evaluation.prefilter)
     reasons: Counter[str] = Counter()
-    for slot in verdict.nodes.tolist():
+    for slot in evaluation.nodes.tolist():
         if left_out is not None and slot not in left_out[1]:
             reasons[unsatisfied(left_out[0])] += 1
-        elif slot in verdict.rejections:
-            reasons.update(verdict.rejections[slot][0].reasons)
+        elif slot in evaluation.verdicts:
+            reasons.update(evaluation.verdicts[slot][0].reasons)
     return sentence(count, reasons)
 
 
@@ -72,7 +72,7 @@ def refusal(plan: Plan) -> tuple[str, frozenset[str]]:
         if not rule.filters or not len(slots):
             continue
         asked = slots[~rule.feasible(slots)] if isinstance(rule, NodeRule) else slots
-        for found in rule.refusals(asked, nobody(cluster)):
+        for found in rule.verdicts(asked, nobody(cluster)):
             if len(found.slots):
                 rules.add(rule.name)
             reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
@@ -89,9 +89,9 @@ def left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[l
     return list(naming), {cluster.nodes.slot_of[name] for name in kept if name in cluster.nodes.slot_of}
 
 
-def summarise_one(count: int, rejection: Rejection) -> str:
+def summarise_one(count: int, verdict: RuleVerdict) -> str:
     """The sentence for a pod bound to one node by its node affinity, as a DaemonSet's is."""
-    reasons = Counter(rejection.reasons)
+    reasons = Counter(verdict.reasons)
     if count > 1:
         reasons[unsatisfied(["NodeAffinity"])] += count - 1
     return sentence(count, reasons)

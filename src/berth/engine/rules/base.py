@@ -34,7 +34,7 @@ MAX_SCORE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RuleVerdict:
     """Why a rule refuses a node.
 
     Attributes:
@@ -50,8 +50,8 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong with a pod on a node: what a `Rejection` sums up, and more of them.
+class RuleViolation:
+    """One thing that is wrong with a pod on a node: what a `RuleVerdict` sums up, in full.
 
     Attributes:
         path: Where the rule stands in the pod, None if it does not.
@@ -68,8 +68,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refusal:
-    """The nodes, possibly none, that a rule refuses for the same reasons: a `Rejection` of each."""
+class SharedVerdict:
+    """The nodes, possibly none, that a rule refuses for the same reasons: a `RuleVerdict` for all."""
 
     slots: IndexArray
     code: str
@@ -126,16 +126,16 @@ class Rule:
         """Only score from now on."""
         self.filters, self.prefilter = False, None
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         """Why the node at `slot` is refused, None if it is not."""
         raise NotImplementedError
 
-    def findings(self, slot: int) -> Iterable[Finding]:
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
         """Everything that is wrong with the node at `slot`; nothing if it is not refused."""
-        rejection = self.reject(slot)
-        if rejection is not None:
-            for cause in rejection.causes or rejection.reasons:
-                yield Finding(self.name, rejection.reasons[0], cause, self.path)
+        verdict = self.verdict(slot)
+        if verdict is not None:
+            for cause in verdict.causes or verdict.reasons:
+                yield RuleViolation(self.name, verdict.reasons[0], cause, self.path)
 
     def helped_by(self, change: ClusterEvent) -> bool:
         """Whether a node that was refused may be feasible after a change; see `placement.queueing_hints`.
@@ -145,7 +145,7 @@ class Rule:
         del change
         return True
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         """Which of these nodes are refused, each judged as if its own pods in `gone` had left it.
 
         This is right for rules that do not look at other pods; the others answer for themselves.
@@ -153,9 +153,9 @@ class Rule:
         del gone
         found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         for slot in slots.tolist():
-            if rejection := self.reject(slot):
-                found.setdefault((rejection.code, rejection.reasons), []).append(slot)
-        return [Refusal(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
+            if verdict := self.verdict(slot):
+                found.setdefault((verdict.code, verdict.reasons), []).append(slot)
+        return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
 
 
 class NodeRule(Rule):
@@ -172,8 +172,8 @@ class NodeRule(Rule):
     def feasible(self, slots: Slots) -> BoolArray:
         raise NotImplementedError
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
-        return super().refusals(slots[~self.feasible(slots)], gone)
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
+        return super().verdicts(slots[~self.feasible(slots)], gone)
 
     def raw(self, slots: Slots) -> IntArray:
         raise NotImplementedError

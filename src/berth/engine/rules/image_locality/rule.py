@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.rules.base import MAX_SCORE, NodeRule, Rejection
+from berth.engine.rules.base import MAX_SCORE, NodeRule, RuleVerdict
 from berth.engine.state.arrays import IntArray, Slots
 
 _MIN_BYTES = 23 * 1024 * 1024
@@ -32,6 +32,6 @@ class ImageLocality(NodeRule):
         bounded = np.clip(present[slots], _MIN_BYTES, highest)
         return MAX_SCORE * (bounded - _MIN_BYTES) // (highest - _MIN_BYTES)
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         del slot
         return None

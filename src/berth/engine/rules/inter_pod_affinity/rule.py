@@ -19,9 +19,9 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    Finding,
-    Refusal,
-    Rejection,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
     Status,
     TopologyRule,
 )
@@ -342,31 +342,31 @@ class InterPodAffinity(TopologyRule):
 
     # --- explain ----------------------------------------------------------------
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         if self._required and (causes := tuple(cause for _, cause in self._missing_peers(slot))):
-            return Rejection(self.name, UNRESOLVABLE, (REASON_AFFINITY,), causes)
+            return RuleVerdict(self.name, UNRESOLVABLE, (REASON_AFFINITY,), causes)
         if causes := tuple(cause for _, cause in self._conflicts(slot)):
-            return Rejection(self.name, UNSCHEDULABLE, (REASON_ANTI_AFFINITY,), causes)
+            return RuleVerdict(self.name, UNSCHEDULABLE, (REASON_ANTI_AFFINITY,), causes)
         if causes := tuple(self._objections(slot)):
-            return Rejection(self.name, UNSCHEDULABLE, (REASON_EXISTING,), causes)
+            return RuleVerdict(self.name, UNSCHEDULABLE, (REASON_EXISTING,), causes)
         return None
 
-    def findings(self, slot: int) -> Iterable[Finding]:
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
         for found, reason in (
             (self._missing_peers(slot), REASON_AFFINITY),
             (self._conflicts(slot), REASON_ANTI_AFFINITY),
         ):
             for owned, cause in found:
-                yield Finding(self.name, reason, cause, owned.path, owned.execution)
+                yield RuleViolation(self.name, reason, cause, owned.path, owned.execution)
         for key in self._existing_counts:
             for (path, execution), owners in self._objectors(key).items():
                 if objection := self._objection(slot, key, owners):
-                    yield Finding(self.name, REASON_EXISTING, objection, path, execution, of_peer=True)
+                    yield RuleViolation(self.name, REASON_EXISTING, objection, path, execution, of_peer=True)
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._required:
             missing = self._misses_peers(slots, gone)
-            yield Refusal(slots[missing], UNRESOLVABLE, (REASON_AFFINITY,))
+            yield SharedVerdict(slots[missing], UNRESOLVABLE, (REASON_AFFINITY,))
             slots = slots[~missing]
         for counters, reason in (
             (self._anti_counts, REASON_ANTI_AFFINITY),
@@ -376,7 +376,7 @@ class InterPodAffinity(TopologyRule):
             for key, counter in counters.items():
                 # Domain 0, that of nodes without the label, counts nobody.
                 objects |= counter.counts[self.nodes.column(key).ids[slots]] > gone.counted(counter)[slots]
-            yield Refusal(slots[objects], UNSCHEDULABLE, (reason,))
+            yield SharedVerdict(slots[objects], UNSCHEDULABLE, (reason,))
             slots = slots[~objects]
 
     def _misses_peers(self, slots: IndexArray, gone: HypotheticalRemoval) -> BoolArray:

@@ -16,9 +16,9 @@ from berth.engine.rules.base import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
-    Finding,
     NodeRule,
-    Rejection,
+    RuleVerdict,
+    RuleViolation,
     Status,
     scale_to_max,
 )
@@ -120,23 +120,23 @@ class NodeAffinity(NodeRule):
     def normalized(self, raw: IntArray) -> Int64Array:
         return scale_to_max(raw)
 
-    def reject(self, slot: int) -> Rejection | None:
-        found = list(self.findings(slot))
+    def verdict(self, slot: int) -> RuleVerdict | None:
+        found = list(self.violations(slot))
         if not found:
             return None
         reason = found[0].reason
         # Upstream looks at the pod's own rules only if the profile's hold.
         causes = [found[0]] if reason == REASON_ENFORCED else found
-        return Rejection(self.name, UNRESOLVABLE, (reason,), tuple(finding.cause for finding in causes))
+        return RuleVerdict(self.name, UNRESOLVABLE, (reason,), tuple(violation.cause for violation in causes))
 
-    def findings(self, slot: int) -> Iterable[Finding]:
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
         at = np.array([slot], dtype=np.intp)
         for enforced in self._enforced:
             if not match_terms(self.nodes, enforced, at)[0]:
-                yield Finding(self.name, REASON_ENFORCED, f"addedAffinity wants {enforced}")
+                yield RuleViolation(self.name, REASON_ENFORCED, f"addedAffinity wants {enforced}")
         yield from self._unmet(slot)
 
-    def _unmet(self, slot: int) -> Iterable[Finding]:
+    def _unmet(self, slot: int) -> Iterable[RuleViolation]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         selector = self.pod_class.node_selector
         if selector is not None:
@@ -144,7 +144,7 @@ class NodeAffinity(NodeRule):
                 if not requirement.matches(labels):
                     key = requirement.key
                     cause = f"nodeSelector wants {requirement}, the node has {found_label(labels, key)}"
-                    yield Finding(self.name, REASON_POD, cause, f"spec.nodeSelector[{key}]")
+                    yield RuleViolation(self.name, REASON_POD, cause, f"spec.nodeSelector[{key}]")
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
@@ -154,7 +154,7 @@ class NodeAffinity(NodeRule):
             ]
             detail = wanted[0] if len(wanted) == 1 else str(required.selector)
             cause = f"{required.path.rpartition('.')[2]} wants {detail}"
-            yield Finding(self.name, REASON_POD, cause, required.path, required.execution)
+            yield RuleViolation(self.name, REASON_POD, cause, required.path, required.execution)
 
 
 def _first_unmet(selector: NodeTerms, labels: dict[str, str]) -> list[Requirement]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
+from berth.engine.rules.base import UNRESOLVABLE, NodeRule, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
@@ -35,7 +35,7 @@ class NodeName(NodeRule):
         del change
         return False  # a node never changes its name, and whether one that came is right, `admits` says
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         if not self._wanted or self.nodes.names[slot] == self._wanted:
             return None
-        return Rejection(self.name, UNRESOLVABLE, (REASON,), (f"the pod asks for node {self._wanted}",))
+        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), (f"the pod asks for node {self._wanted}",))

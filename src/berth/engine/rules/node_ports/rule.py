@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.rules.base import PROCEED, SKIPPED, UNSCHEDULABLE, NodeRule, Refusal, Rejection
+from berth.engine.rules.base import PROCEED, SKIPPED, UNSCHEDULABLE, NodeRule, RuleVerdict, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, PodDeleted
@@ -57,19 +57,19 @@ class NodePorts(NodeRule):
         )
         return freed and self.feasible_at(change.slot)
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         at = np.array([slot], dtype=np.intp)
         taken = [port for port in self.pod_class.host_ports if self._taken(port, at)[0]]
         if not taken:
             return None
         causes = tuple(f"host port {p.port}/{p.protocol} on {p.ip} is in use" for p in taken)
-        return Rejection(self.name, UNSCHEDULABLE, (REASON,), causes)
+        return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), causes)
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         taken = np.zeros(len(slots), dtype=np.bool_)
         for wanted in self.pod_class.host_ports:
             for ip, column in self.nodes.ports.get((wanted.protocol, wanted.port), {}).items():
                 if wanted.conflicts(ip):
                     freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
                     taken |= column[slots] > freed[slots]
-        yield Refusal(slots[taken], UNSCHEDULABLE, (REASON,))
+        yield SharedVerdict(slots[taken], UNSCHEDULABLE, (REASON,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, NodeRule, Rejection
+from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, NodeRule, RuleVerdict
 from berth.engine.rules.node_resources_balanced_allocation.score import BalanceScore
 from berth.engine.state.arrays import FloatArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
@@ -52,7 +52,7 @@ class NodeResourcesBalancedAllocation(NodeRule):
         with_pod = _balance_of(cpu_used + cpu_load, cpus, memory_used + memory_load, memory)
         return MAX_SCORE // 2 + (MAX_SCORE // 2 + with_pod - without) // 2
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         del slot
         return None
 

@@ -11,10 +11,10 @@ from berth.engine.rules.base import (
     PROCEED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    Finding,
     NodeRule,
-    Refusal,
-    Rejection,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
 )
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.state.amounts import spelled
@@ -123,7 +123,7 @@ class NodeResourcesFit(NodeRule):
                 offered += 1
         return total // (offered or 1)
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         short = np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0])
         if not len(short):
             return None
@@ -137,17 +137,17 @@ class NodeResourcesFit(NodeRule):
             causes.append(f"{name}: {spelled(name, amount)} wanted, {left} of {size} free")
             if row != PODS_ROW and amount > allocatable:
                 code = UNRESOLVABLE
-        return Rejection(self.name, code, tuple(reasons), tuple(causes))
+        return RuleVerdict(self.name, code, tuple(reasons), tuple(causes))
 
-    def findings(self, slot: int) -> Iterable[Finding]:
-        rejection = self.reject(slot)
-        if rejection is not None:
-            for reason, cause in zip(rejection.reasons, rejection.causes, strict=True):
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
+        verdict = self.verdict(slot)
+        if verdict is not None:
+            for reason, cause in zip(verdict.reasons, verdict.causes, strict=True):
                 resource = cause.partition(":")[0]
                 path = None if reason == TOO_MANY_PODS else f"{_REQUESTS}[{resource}]"
-                yield Finding(self.name, reason, cause, path)
+                yield RuleViolation(self.name, reason, cause, path)
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         # One bit for each resource that is short, and one for a pod larger than the node.
         short = np.zeros(len(slots), dtype=np.int64)
         for bit, (row, least) in enumerate(self._wanted, start=1):
@@ -160,4 +160,4 @@ class NodeResourcesFit(NodeRule):
             rows = [row for bit, (row, _) in enumerate(self._wanted, start=1) if bits >> bit & 1]
             reasons = [TOO_MANY_PODS if row == PODS_ROW else insufficient(self._names[row]) for row in rows]
             code = UNRESOLVABLE if bits & 1 else UNSCHEDULABLE
-            yield Refusal(slots[short == bits], code, tuple(reasons))
+            yield SharedVerdict(slots[short == bits], code, tuple(reasons))

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from berth.engine.rules.base import UNRESOLVABLE, NodeRule, Rejection
+from berth.engine.rules.base import UNRESOLVABLE, NodeRule, RuleVerdict
 from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
@@ -34,7 +34,7 @@ class NodeUnschedulable(NodeRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, NodeUpdated) and change.unschedulable
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         if self._tolerated or not self.nodes.unschedulable[slot]:
             return None
-        return Rejection(self.name, UNRESOLVABLE, (REASON,), ("spec.unschedulable is true (cordoned)",))
+        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), ("spec.unschedulable is true (cordoned)",))

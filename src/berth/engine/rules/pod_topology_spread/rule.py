@@ -17,9 +17,9 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    Finding,
-    Refusal,
-    Rejection,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
     TopologyRule,
 )
 from berth.engine.rules.pod_topology_spread.constraints import (
@@ -254,18 +254,18 @@ class PodTopologySpread(TopologyRule):
 
     # --- explain ----------------------------------------------------------------
 
-    def reject(self, slot: int) -> Rejection | None:
-        for found in self.findings(slot):
+    def verdict(self, slot: int) -> RuleVerdict | None:
+        for found in self.violations(slot):
             code = UNRESOLVABLE if found.reason == REASON_NO_LABEL else UNSCHEDULABLE
-            return Rejection(self.name, code, (found.reason,), (found.cause,))
+            return RuleVerdict(self.name, code, (found.reason,), (found.cause,))
         return None
 
-    def findings(self, slot: int) -> Iterable[Finding]:
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
         for spread in self.hard:
             key, path = spread.constraint.topology_key, spread.constraint.path
             domain = int(spread.column.ids[slot])
             if not domain:
-                yield Finding(self.name, REASON_NO_LABEL, f"the node has no label {key}", path)
+                yield RuleViolation(self.name, REASON_NO_LABEL, f"the node has no label {key}", path)
                 continue
             have = int(spread.counter.counts[domain])
             if have > spread.most_allowed:
@@ -274,15 +274,15 @@ class PodTopologySpread(TopologyRule):
                     f"{key}={spread.column.values[domain]} has {have} matching pod(s), the emptiest domain "
                     f"{spread.minimum}: skew would be {skew}, maxSkew is {spread.constraint.max_skew}"
                 )
-                yield Finding(self.name, REASON_SKEW, cause, path)
+                yield RuleViolation(self.name, REASON_SKEW, cause, path)
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         for spread in self.hard:
             unlabelled = spread.column.ids[slots] == 0
-            yield Refusal(slots[unlabelled], UNRESOLVABLE, (REASON_NO_LABEL,))
+            yield SharedVerdict(slots[unlabelled], UNRESOLVABLE, (REASON_NO_LABEL,))
             slots = slots[~unlabelled]
             exceeded = spread.exceeded(slots, gone)
-            yield Refusal(slots[exceeded], UNSCHEDULABLE, (REASON_SKEW,))
+            yield SharedVerdict(slots[exceeded], UNSCHEDULABLE, (REASON_SKEW,))
             slots = slots[~exceeded]
 
 

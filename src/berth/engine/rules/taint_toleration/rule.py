@@ -9,9 +9,9 @@ import numpy as np
 from berth.engine.rules.base import (
     PROCEED,
     UNRESOLVABLE,
-    Finding,
     NodeRule,
-    Rejection,
+    RuleVerdict,
+    RuleViolation,
     scale_to_max,
 )
 from berth.engine.rules.taint_toleration.taints import (
@@ -67,18 +67,18 @@ class TaintToleration(NodeRule):
         spec = change.old.spec
         return not self._tolerated((spec and spec.taints) or ())
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         taints = self.nodes.taints
         taint = first_untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]])
         if taint is None:
             return None
-        return Rejection(self.name, UNRESOLVABLE, (REASON,), (_cause(taint),))
+        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), (_cause(taint),))
 
-    def findings(self, slot: int) -> Iterable[Finding]:
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
         taints = self.nodes.taints
         for taint in untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]]):
             execution = taint.effect == NO_EXECUTE
-            yield Finding(self.name, REASON, _cause(taint), self.path, execution)
+            yield RuleViolation(self.name, REASON, _cause(taint), self.path, execution)
 
 
 def _cause(taint: Taint) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, Refusal, Rejection, Status
+from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, RuleVerdict, SharedVerdict, Status
 from berth.engine.rules.node_affinity.matching import match_terms
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
@@ -56,7 +56,7 @@ class VolumeBinding(NodeRule):
 
     def feasible(self, slots: Slots) -> BoolArray:
         if not isinstance(slots, slice) and len(slots) <= _FEW:
-            return np.array([self.reject(int(slot)) is None for slot in slots], dtype=np.bool_)
+            return np.array([self.verdict(int(slot)) is None for slot in slots], dtype=np.bool_)
         return np.asarray(self._objections() == 0, dtype=np.bool_)[slots] & self.nodes.alive[slots]
 
     def _objections(self) -> IndexArray:
@@ -125,22 +125,22 @@ class VolumeBinding(NodeRule):
             found = index.places[id(terms)] = (terms, slots)
         return found[1]
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         del gone
         found = self._objections()[slots]
         for objections in np.unique(found[found > 0]).tolist():
-            yield Refusal(slots[found == objections], UNRESOLVABLE, self._reasons(objections))
+            yield SharedVerdict(slots[found == objections], UNRESOLVABLE, self._reasons(objections))
 
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)
 
     # --- one node --------------------------------------------------------------------------
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         needs = self._needs
         if needs.refusal is not None:
-            return Rejection(self.name, UNRESOLVABLE, (needs.refusal,))
+            return RuleVerdict(self.name, UNRESOLVABLE, (needs.refusal,))
         objections, causes = 0, []
         for claim, volume in needs.bound:
             if volume is None:
@@ -159,7 +159,7 @@ class VolumeBinding(NodeRule):
             causes += self._unserved(reachable, node)
         if not objections:
             return None
-        return Rejection(self.name, UNRESOLVABLE, self._reasons(objections), tuple(causes))
+        return RuleVerdict(self.name, UNRESOLVABLE, self._reasons(objections), tuple(causes))
 
     def _reasons(self, objections: int) -> tuple[str, ...]:
         if self._needs.refusal is not None:

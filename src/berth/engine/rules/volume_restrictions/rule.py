@@ -12,8 +12,8 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    Refusal,
-    Rejection,
+    RuleVerdict,
+    SharedVerdict,
     Status,
     TopologyRule,
 )
@@ -69,22 +69,22 @@ class VolumeRestrictions(TopologyRule):
     def weighted(self, blocked: Int32Array, weight: int) -> None:
         del blocked, weight
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         del slot
         if self._refusal is not None:
-            return Rejection(self.name, UNRESOLVABLE, (self._refusal,))
+            return RuleVerdict(self.name, UNRESOLVABLE, (self._refusal,))
         keys = self.cluster.pods.keys
         causes = tuple(f"claim {claim} is in use by pod {keys[pods[0]]}" for claim, _, pods in self._in_use())
-        return Rejection(self.name, UNSCHEDULABLE, (REASON,), causes) if causes else None
+        return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), causes) if causes else None
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._refusal is not None:
-            yield Refusal(slots, UNRESOLVABLE, (self._refusal,))
+            yield SharedVerdict(slots, UNRESOLVABLE, (self._refusal,))
             return
         used = np.zeros(len(slots), dtype=np.bool_)
         for _, users, pods in self._in_use():
             used |= gone.among(users)[slots] < len(pods)
-        yield Refusal(slots[used], UNSCHEDULABLE, (REASON,))
+        yield SharedVerdict(slots[used], UNSCHEDULABLE, (REASON,))
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted | NodeDeleted):

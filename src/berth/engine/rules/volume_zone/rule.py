@@ -15,8 +15,8 @@ from berth.engine.rules.base import (
     SKIPPED,
     UNRESOLVABLE,
     NodeRule,
-    Refusal,
-    Rejection,
+    RuleVerdict,
+    SharedVerdict,
     Status,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
@@ -75,9 +75,9 @@ class VolumeZone(NodeRule):
         matching: BoolArray = column.table(requirement)[column.ids[slots]]
         return matching
 
-    def reject(self, slot: int) -> Rejection | None:
+    def verdict(self, slot: int) -> RuleVerdict | None:
         if self._refusal is not None:
-            return Rejection(self.name, UNRESOLVABLE, (self._refusal,))
+            return RuleVerdict(self.name, UNRESOLVABLE, (self._refusal,))
         labels = self.nodes.labels[slot] or {}
         if ZONE_KEYS.keys().isdisjoint(labels):
             return None
@@ -86,12 +86,12 @@ class VolumeZone(NodeRule):
             if found is None or found not in values:
                 has = f"no label {key}" if found is None else found
                 cause = f"volume {volume} wants {Requirement(key, IN, values)}, the node has {has}"
-                return Rejection(self.name, UNRESOLVABLE, (REASON,), (cause,))
+                return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), (cause,))
         return None
 
-    def refusals(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[Refusal]:
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         del gone
-        return [Refusal(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or REASON,))]
+        return [SharedVerdict(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or REASON,))]
 
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)
