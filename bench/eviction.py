@@ -24,7 +24,7 @@ from bench.report import Figure
 from bench.server import Endpoint
 from bench.session import Session, open_session
 from bench.workloads import HOSTNAME, ZONE, make_node, pod_manifest
-from berth.eviction import AffinityEviction, Decision, EvictionSettings
+from berth.eviction import AffinityEviction, EvictionDecision, EvictionSettings
 from berth.eviction.decisions import BROKEN, WOULD_EVICT
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.api_resources import NODES, PODS, Resource
@@ -168,7 +168,7 @@ class Machine:
         self.cache = Cache()
         self.controller = AffinityEviction(self.cache, EvictionSettings(dry_run=True), tell=self._tell)
 
-    def _tell(self, decision: Decision) -> None:
+    def _tell(self, decision: EvictionDecision) -> None:
         self.told += decision.what == BROKEN
 
     def hear(self, resource: Resource, change: str, item: object, old: object = None) -> None:

@@ -16,7 +16,7 @@ from berth.cli.commands import controllers
 from berth.cli.commands.controllers import command
 from berth.cli.output.decision_log import log_decision
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
-from berth.eviction import AffinityEviction, Decision, EvictionSettings, Metrics, Rate
+from berth.eviction import AffinityEviction, EvictionDecision, EvictionMetrics, EvictionRate, EvictionSettings
 from berth.eviction.decisions import EVICTED, HALTED
 from berth.eviction.signals import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates
@@ -86,8 +86,8 @@ def test_every_flag_arrives(started: Started) -> None:
     eviction, component = started.eviction, started.component
     assert eviction is not None
     assert eviction.options.gates == FeatureGates(pod_affinity_eviction=False)
-    assert (eviction.grace, eviction.rate) == (90.0, Rate(qps=3, burst=4))
-    assert (eviction.domain_key, eviction.domain_rate) == ("rack", Rate(qps=2, burst=1))
+    assert (eviction.grace, eviction.rate) == (90.0, EvictionRate(qps=3, burst=4))
+    assert (eviction.domain_key, eviction.domain_rate) == ("rack", EvictionRate(qps=2, burst=1))
     assert (eviction.max_share, eviction.halt_above) == (0.2, 0)
     assert (eviction.pace_by_owner, eviction.pace_timeout) == (False, 0.0)
     assert component == ComponentSettings(kubeconfig="f", context="c", qps=7, burst=8)
@@ -131,8 +131,8 @@ def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, 
 def test_decisions_are_logged_with_what_they_are_about(caplog: pytest.LogCaptureFixture) -> None:
     """Halts are about a domain, all else is about a pod."""
     with caplog.at_level(1, "berth.cli.output.decision_log"):
-        log_decision(Decision(0.0, EVICTED, "shop/web", {"rule": "r", "node": "n", "cause": "c"}))
-        log_decision(Decision(0.0, HALTED, "domain a", {"share": 0.6}))
+        log_decision(EvictionDecision(0.0, EVICTED, "shop/web", {"rule": "r", "node": "n", "cause": "c"}))
+        log_decision(EvictionDecision(0.0, HALTED, "domain a", {"share": 0.6}))
     keys = [record.__dict__["keys"] for record in caplog.records]
     assert keys == [
         {"pod": "shop/web", "rule": "r", "node": "n", "cause": "c"},
@@ -162,7 +162,7 @@ def test_every_flag_is_in_the_table() -> None:
 
 
 def test_every_metric_is_in_the_table() -> None:
-    metrics = Metrics()
+    metrics = EvictionMetrics()
     AffinityEviction(Cache(), metrics=metrics)
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name

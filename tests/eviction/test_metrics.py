@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from berth.eviction import Metrics
+from berth.eviction import EvictionMetrics
 from berth.eviction.metrics import MOST_PODS, NODE_KIND
 
 
 def test_the_pods_that_failed_last_are_told_apart() -> None:
     """The one that failed longest ago is left out when there are too many."""
-    metrics = Metrics()
+    metrics = EvictionMetrics()
     failures = metrics.failures[NODE_KIND]
     for number in range(MOST_PODS):
         failures.inc(f"p{number}", "default")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from berth.eviction import EvictionSettings, Rate
+from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.decisions import BACKED_OFF
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
 from tests.eviction.world import World, needs_label
 
 RULE = needs_label("user", "b")
-FAST = Rate(qps=1000, burst=1000)
+FAST = EvictionRate(qps=1000, burst=1000)
 EASY = EvictionSettings(rate=FAST, domain_rate=FAST)
 
 
@@ -235,7 +235,7 @@ def test_daemons_are_not_paced() -> None:
 
 
 def test_those_that_would_fit_nowhere_go_last_and_it_is_said() -> None:
-    world = World(EvictionSettings(rate=Rate(qps=0.1, burst=1), domain_rate=FAST))
+    world = World(EvictionSettings(rate=EvictionRate(qps=0.1, burst=1), domain_rate=FAST))
     world.labelled("old", user="b")
     world.labelled("new", user="b")
     world.pod("filler", "new", cpu="3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.engine.state.options import Options
-from berth.eviction import EvictionSettings, Rate
+from berth.eviction import EvictionRate, EvictionSettings
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Evict, Patch
@@ -225,7 +225,7 @@ def test_nobody_goes_for_a_pod_that_somebody_else_deletes_meanwhile() -> None:
 
 def test_a_pod_that_is_in_nobodys_way_any_more_stays() -> None:
     """Though the rule is still broken by others, and there are more of them than its breach names."""
-    rate = Rate(qps=0.2, burst=1)
+    rate = EvictionRate(qps=0.2, burst=1)
     world = World(EvictionSettings(rate=rate, max_share=1.0))
     world.labelled("n1")
     for number in range(13):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from berth.engine.execution.eviction_ceiling import CLUSTER
-from berth.eviction import EvictionSettings, Rate
+from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.decisions import HALTED, RESUMED
 from berth.kube.api_resources import NAMESPACES
 from berth.machines.contract import Get
 from tests.eviction.world import ZONE, World, interfere_once, needs_label
 
 RULE = needs_label("user", "b")
-FAST = Rate(qps=1000, burst=1000)
+FAST = EvictionRate(qps=1000, burst=1000)
 RELEASE = "berth.dev/release-evictions"
 
 
@@ -34,7 +34,7 @@ def crowd(settings: EvictionSettings, *, going: int, staying: int, zone: str = "
 
 def test_evictions_come_at_a_rate() -> None:
     """The burst at once, and then one after the other."""
-    settings = EvictionSettings(rate=Rate(qps=0.5, burst=3), domain_rate=FAST)
+    settings = EvictionSettings(rate=EvictionRate(qps=0.5, burst=3), domain_rate=FAST)
     world = crowd(settings, going=10, staying=20)
     assert len(world.going()) == 3
     world.advance(2.1)
@@ -47,7 +47,7 @@ def test_evictions_come_at_a_rate() -> None:
 
 def test_a_domain_has_a_rate_of_its_own() -> None:
     """Another domain does not wait for it."""
-    settings = EvictionSettings(rate=FAST, domain_rate=Rate(qps=0.1, burst=2))
+    settings = EvictionSettings(rate=FAST, domain_rate=EvictionRate(qps=0.1, burst=2))
     world = crowd(settings, going=5, staying=20)
     world.labelled("there", "b", user="b")
     for number in range(5):
@@ -61,12 +61,12 @@ def test_a_domain_has_a_rate_of_its_own() -> None:
 
 def test_nodes_in_no_domain_have_the_rate_of_the_cluster() -> None:
     """They are not a domain together."""
-    settings = EvictionSettings(rate=FAST, domain_rate=Rate(qps=0.1, burst=2))
+    settings = EvictionSettings(rate=FAST, domain_rate=EvictionRate(qps=0.1, burst=2))
     assert len(crowd(settings, going=5, staying=20, zone="").going()) == 5
 
 
 def test_a_refused_eviction_takes_nobody_elses_turn() -> None:
-    settings = EvictionSettings(rate=Rate(qps=0.5, burst=1), domain_rate=FAST)
+    settings = EvictionSettings(rate=EvictionRate(qps=0.5, burst=1), domain_rate=FAST)
     world = World(settings)
     world.labelled("n", user="b")
     world.labelled("new", user="b")

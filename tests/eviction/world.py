@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from berth.eviction import AffinityEviction, Decision, EvictionSettings, Metrics
+from berth.eviction import AffinityEviction, EvictionDecision, EvictionMetrics, EvictionSettings
 from berth.kube.api_resources import BUDGETS, EVENTS, NAMESPACES, NODES, PODS, REPLICA_SETS
 from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
@@ -47,7 +47,7 @@ class World(Script):
     """
 
     def __init__(self, settings: EvictionSettings | None = None) -> None:
-        self.decisions: list[Decision] = []
+        self.decisions: list[EvictionDecision] = []
         self.settings = settings or EvictionSettings()
         super().__init__(self._machine)
         self.refuse = self._budgets
@@ -55,7 +55,7 @@ class World(Script):
         self.create(NAMESPACES, {"metadata": {"name": "default"}})
 
     def _machine(self, cache: Cache) -> AffinityEviction:
-        return AffinityEviction(cache, self.settings, metrics=Metrics(), tell=self.decisions.append)
+        return AffinityEviction(cache, self.settings, metrics=EvictionMetrics(), tell=self.decisions.append)
 
     @property
     def machine(self) -> AffinityEviction:
@@ -203,7 +203,7 @@ class World(Script):
     def metric(self, name: str, **labels: str) -> float:
         return self.machine.metrics.registry.get_sample_value(name, labels) or 0.0
 
-    def said(self, what: str) -> list[Decision]:
+    def said(self, what: str) -> list[EvictionDecision]:
         return [decision for decision in self.decisions if decision.what == what]
 
     def writes(self) -> list[Action]:

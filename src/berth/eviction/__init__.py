@@ -10,9 +10,16 @@
 - `machine`: all of it together.
 """
 
-from berth.eviction.decisions import Decision, Tell
+from berth.eviction.decisions import EvictionDecision, Tell
 from berth.eviction.machine import AffinityEviction
-from berth.eviction.metrics import Metrics
-from berth.eviction.settings import EvictionSettings, Rate
+from berth.eviction.metrics import EvictionMetrics
+from berth.eviction.settings import EvictionRate, EvictionSettings
 
-__all__ = ["AffinityEviction", "Decision", "EvictionSettings", "Metrics", "Rate", "Tell"]
+__all__ = [
+    "AffinityEviction",
+    "EvictionDecision",
+    "EvictionMetrics",
+    "EvictionRate",
+    "EvictionSettings",
+    "Tell",
+]

@@ -20,7 +20,7 @@ _WARNINGS = frozenset({REFUSED, HALTED, BACKED_OFF, INVALID})
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class EvictionDecision:
     """Attributes:
     what: One of the constants of this module.
     subject: The pod as `namespace/name`, or the domain.
@@ -37,8 +37,8 @@ class Decision:
         return self.what in _WARNINGS
 
 
-Tell = Callable[[Decision], None]
+Tell = Callable[[EvictionDecision], None]
 
 
-def silent(decision: Decision) -> None:
+def silent(decision: EvictionDecision) -> None:
     """For those who do not want to know."""

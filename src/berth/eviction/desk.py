@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from berth.eviction.decisions import Tell
 from berth.eviction.finding import Finding
-from berth.eviction.metrics import Metrics
+from berth.eviction.metrics import EvictionMetrics
 from berth.eviction.pacing import Pacing, Returns
 from berth.eviction.planning import Planning
 from berth.eviction.safety import Brake, Limits
@@ -31,11 +31,11 @@ class Desk:
     pacing: Pacing
     returns: Returns
     signals: Signals
-    metrics: Metrics
+    metrics: EvictionMetrics
     tell: Tell
 
     @classmethod
-    def set_up(cls, cache: Cache, settings: EvictionSettings, metrics: Metrics, tell: Tell) -> Desk:
+    def set_up(cls, cache: Cache, settings: EvictionSettings, metrics: EvictionMetrics, tell: Tell) -> Desk:
         finding, brake = Finding(settings, tell), Brake(settings)
         return cls(
             cache,

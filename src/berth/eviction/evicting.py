@@ -21,7 +21,7 @@ from berth.engine.execution.eviction_ceiling import name_of
 from berth.engine.execution.violations import NODE
 from berth.engine.state.cluster import pod_name
 from berth.eviction import decisions
-from berth.eviction.decisions import Decision
+from berth.eviction.decisions import EvictionDecision
 from berth.eviction.desk import Desk
 from berth.eviction.finding import details_of, key_of
 from berth.eviction.metrics import NODE_KIND
@@ -186,7 +186,7 @@ class Evicting:
             desk.metrics.returns.inc()
             desk.signals.came_back(pod, desk.returns, now)
             details = {"owner": owner, "node": planned.node, "seconds": round(until - now)}
-            desk.tell(Decision(now, decisions.BACKED_OFF, planned.pod, details))
+            desk.tell(EvictionDecision(now, decisions.BACKED_OFF, planned.pod, details))
 
     def _is_settled(self, attempt: Attempt) -> bool:
         """Whether it is this pod that has to go, though the plan may be out of date."""
@@ -432,7 +432,7 @@ class Evicting:
         broken = details_of(breaches[0]) if breaches else {}
         if breaches and breaches[0].pod != attempt.planned.pod:
             broken["of"] = breaches[0].pod
-        self._desk.tell(Decision(at, what, attempt.planned.pod, {**broken, **details}))
+        self._desk.tell(EvictionDecision(at, what, attempt.planned.pod, {**broken, **details}))
 
     # --- news ---------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
 from berth.eviction import decisions
 from berth.eviction.census import Census
-from berth.eviction.decisions import Decision, Tell
+from berth.eviction.decisions import EvictionDecision, Tell
 from berth.eviction.ledger import Ledger, rule_of
 from berth.eviction.settings import EvictionSettings
 from berth.kube import objects
@@ -221,7 +221,7 @@ class Finding:
         if verdict.healed and self.pod(pod) is not None:  # of one that went nothing holds
             news += [(decisions.HEALED, breach) for breach in verdict.healed]
         for what, breach in news:
-            self._tell(Decision(now, what, pod, details_of(breach)))
+            self._tell(EvictionDecision(now, what, pod, details_of(breach)))
         return bool(verdict)
 
     def _node_of(self, change: ClusterEvent) -> str | None:

@@ -15,11 +15,11 @@ from berth.engine.execution.eviction_ceiling import (
     released_domains,
 )
 from berth.eviction import decisions
-from berth.eviction.decisions import Decision, Tell, silent
+from berth.eviction.decisions import EvictionDecision, Tell, silent
 from berth.eviction.desk import Desk
 from berth.eviction.evicting import Aftermath, Evicting
 from berth.eviction.finding import details_of
-from berth.eviction.metrics import Metrics, StateCollector
+from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import Planned, nodes_of
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.signals import COMPONENT, is_marked_by_us, kind_of
@@ -45,14 +45,14 @@ class AffinityEviction:
         cache: Cache,
         settings: EvictionSettings | None = None,
         *,
-        metrics: Metrics | None = None,
+        metrics: EvictionMetrics | None = None,
         tell: Tell = silent,
     ) -> None:
         self._settings = settings or EvictionSettings()
         self._cache = cache
         self._shell = tell
         self.story = Story()
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or EvictionMetrics()
         desk = Desk.set_up(cache, self._settings, self.metrics, self._tell)
         self.finding, self.planning, self.brake = desk.finding, desk.planning, desk.brake
         self._pacing, self._signals = desk.pacing, desk.signals
@@ -61,7 +61,7 @@ class AffinityEviction:
         self._reported: dict[str, str | None] = {}
         self._complained: dict[Key, tuple[str | None, str]] = {}
         self.metrics.registry.register(
-            StateCollector(
+            EvictionStateCollector(
                 lambda: self.finding.ledger.counts,
                 lambda: {domain: halt.share for domain, halt in self.brake.halts.items()},
                 self.evicting.waiting,
@@ -69,7 +69,7 @@ class AffinityEviction:
             )
         )
 
-    def _tell(self, decision: Decision) -> None:
+    def _tell(self, decision: EvictionDecision) -> None:
         why = ", ".join(f"{name}={value}" for name, value in decision.details.items())
         self.story.tell(decision.at, decision.subject, decision.what, why)
         self._shell(decision)
@@ -146,7 +146,7 @@ class AffinityEviction:
             pod = self.finding.pod(name)
             if pod is not None and before.get(key) != fault:
                 self._signals.invalid(pod, why, now)
-                self._tell(Decision(now, decisions.INVALID, name, {"err": why}))
+                self._tell(EvictionDecision(now, decisions.INVALID, name, {"err": why}))
 
     def _take_up(self, now: float) -> None:
         """What a process before us may have left undone."""
@@ -166,10 +166,10 @@ class AffinityEviction:
         for halt in halted:
             self._signals.halted(halt, home, self._nodes(halt), self._settings.max_share, now)
             details = {"share": round(halt.share, 3), "going": halt.going, "running": halt.running}
-            self._tell(Decision(now, decisions.HALTED, name_of(halt.domain), details))
+            self._tell(EvictionDecision(now, decisions.HALTED, name_of(halt.domain), details))
         for domain in resumed:
             self._signals.resumed(domain, home, now)
-            self._tell(Decision(now, decisions.RESUMED, name_of(domain)))
+            self._tell(EvictionDecision(now, decisions.RESUMED, name_of(domain)))
         self._look = True
 
     def _nodes(self, halt: Halt) -> list[Node]:
@@ -200,7 +200,7 @@ class AffinityEviction:
             if halt is not None:
                 details["halted"] = name_of(halt.domain)
             self.metrics.would.labels(kind_of(planned.departure)).inc()
-            self._tell(Decision(now, decisions.WOULD_EVICT, planned.pod, details))
+            self._tell(EvictionDecision(now, decisions.WOULD_EVICT, planned.pod, details))
 
     def farewell(self, now: float) -> list[Action]:
         """What is still to be written when nothing more is to be begun: what became of the last evictions."""

@@ -32,7 +32,7 @@ class Failures:
             self._counter.remove(*self._pods.popitem(last=False)[0])
 
 
-class Metrics:
+class EvictionMetrics:
     """Written by the controller, read by whoever serves the registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -74,7 +74,7 @@ class Metrics:
         return Counter(name, text, registry=self.registry)
 
 
-class StateCollector(Collector):
+class EvictionStateCollector(Collector):
     """What the controller knows anyway, read when it is asked for."""
 
     def __init__(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.engine.execution.eviction_ceiling import Halt, measured, stopping
-from berth.eviction.settings import EvictionSettings, Rate
+from berth.eviction.settings import EvictionRate, EvictionSettings
 
 # Evictions are of one wave if no more than this is between them.
 WAVE = 60.0
@@ -20,7 +20,7 @@ _MOST_BUCKETS = 4096
 
 
 class Bucket:
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: EvictionRate) -> None:
         self._rate = rate
         self._tokens = float(rate.burst)
         self._at = 0.0

@@ -12,7 +12,7 @@ _CEILING = Ceiling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class EvictionRate:
     """So many a second, and so many at once."""
 
     qps: float
@@ -42,8 +42,8 @@ class EvictionSettings:
 
     options: Options = field(default_factory=Options)
     grace: float = 30.0
-    rate: Rate = Rate(qps=1.0, burst=10)
-    domain_rate: Rate = Rate(qps=0.5, burst=5)
+    rate: EvictionRate = EvictionRate(qps=1.0, burst=10)
+    domain_rate: EvictionRate = EvictionRate(qps=0.5, burst=5)
     domain_key: str = _CEILING.domain_key
     max_share: float = _CEILING.max_share
     halt_above: int = _CEILING.halt_above

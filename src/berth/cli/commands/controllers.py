@@ -21,7 +21,7 @@ from berth.cli.input.components import (
 )
 from berth.cli.output.decision_log import log_decision
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionSettings, Metrics, Rate
+from berth.eviction import AffinityEviction, EvictionMetrics, EvictionRate, EvictionSettings
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
@@ -137,7 +137,7 @@ def command(
 
     def make(client: Client, registry: CollectorRegistry) -> Work:
         cache = Cache()
-        machine = AffinityEviction(cache, eviction, metrics=Metrics(registry), tell=log_decision)
+        machine = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=log_decision)
         runner = Runner(client, [machine], VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced)
 
@@ -149,8 +149,8 @@ def _eviction(flags: Mapping[str, Any]) -> EvictionSettings:
     return EvictionSettings(
         options=Options(gates=FeatureGates.parse(flags["feature_gates"])),
         grace=flags["affinity_violation_grace"],
-        rate=Rate(qps=flags["eviction_qps"], burst=flags["eviction_burst"]),
-        domain_rate=Rate(qps=flags["domain_eviction_qps"], burst=flags["domain_eviction_burst"]),
+        rate=EvictionRate(qps=flags["eviction_qps"], burst=flags["eviction_burst"]),
+        domain_rate=EvictionRate(qps=flags["domain_eviction_qps"], burst=flags["domain_eviction_burst"]),
         domain_key=flags["eviction_domain"],
         max_share=flags["max_evicted_share"],
         halt_above=flags["halt_above"],

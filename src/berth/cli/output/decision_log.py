@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from berth.eviction import Decision
+from berth.eviction import EvictionDecision
 from berth.fleet.placing import Decision as Placing
 from berth.live.logs import say, v
 
 _log = logging.getLogger(__name__)
 
 
-def log_decision(decision: Decision) -> None:
+def log_decision(decision: EvictionDecision) -> None:
     """Log what was decided with the rule, the node, the label and the value."""
     level = logging.WARNING if decision.warns else v(1)
     subject = "pod" if "/" in decision.subject else "domain"

@@ -24,7 +24,7 @@ from berth.controllers.workloads.job import JobController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionSettings, Metrics, Tell
+from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
 from berth.eviction.decisions import silent
 from berth.kube.api_resources import EVENTS, POLICIES, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
@@ -93,7 +93,7 @@ def assemble(
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
-        AffinityEviction(cache, eviction, metrics=Metrics(registry), tell=tell),
+        AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell),
         garbage,
         namespaces,
     ]
