@@ -28,9 +28,9 @@ from berth.eviction import AffinityEviction, EvictionDecision, EvictionSettings
 from berth.eviction.decisions import BROKEN, WOULD_EVICT
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.api_resources import NODES, PODS, Resource
+from berth.kube.objects import LivePod, Node
 from berth.machines.cache import Cache
 from berth.machines.contract import ADDED, MODIFIED, Event
-from berth.machines.views import Node, Pod
 
 COUNT, RUNNING, RELABELLED = 1_000, 10_000, 100
 FEW, MANY, ON_ONE = 1_000, 10_000, 10
@@ -187,7 +187,7 @@ def one_change_us(running: int) -> float:
     for number, name in enumerate([names[0]] * ON_ONE + elsewhere):
         raw = {**pod(number, name), "status": {"phase": "Running"}}
         raw["metadata"]["uid"] = f"uid-{number}"
-        machine.hear(PODS, ADDED, msgspec.convert(raw, Pod))
+        machine.hear(PODS, ADDED, msgspec.convert(raw, LivePod))
     machine.controller.reconcile(0.0)
     without, with_label = node_view(names[0], 0, {}), node_view(names[0], 0, {LABEL: VALUE})
     best = float("inf")

@@ -9,10 +9,10 @@ import msgspec
 
 from berth.eviction import AffinityEviction, EvictionDecision, EvictionMetrics, EvictionSettings
 from berth.kube.api_resources import BUDGETS, EVENTS, NAMESPACES, NODES, PODS, REPLICA_SETS
+from berth.kube.objects import PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
 from berth.machines.contract import ADDED, MODIFIED, Action, Create, Event, Evict, Outcome, Patch
-from berth.machines.views import Budget
 from tests.support.controller_script import Raw, Script
 
 ZONE = "topology.kubernetes.io/zone"
@@ -135,10 +135,10 @@ class World(Script):
         item = self.objects.get((PODS, action.namespace, action.name))
         labels = (item or {}).get("metadata", {}).get("labels", {})
         for raw in self.all(BUDGETS):
-            budget = msgspec.convert(raw, Budget)
+            budget = msgspec.convert(raw, PodDisruptionBudget)
             if not parse_label_selector(budget.spec.selector).matches(labels):
                 continue
-            allowed = budget.status.disruptions_allowed or 0
+            allowed = (budget.status and budget.status.disruptions_allowed) or 0
             name = raw["metadata"]["name"]
             if not allowed:
                 causes = [

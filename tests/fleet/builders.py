@@ -25,7 +25,6 @@ from berth.kube.karmada import (
     ApiEnablement,
     ApiResource,
     Binding,
-    BindingMeta,
     BindingSpec,
     BindingStatus,
     Cluster,
@@ -38,7 +37,6 @@ from berth.kube.karmada import (
     FieldSelector,
     GracefulEvictionTask,
     GroupTerm,
-    ObjectReference,
     OverflowClusterAffinity,
     Placement,
     ReplicaRequirements,
@@ -59,6 +57,7 @@ from berth.kube.objects import (
     LabelSelector,
     NodeSelectorRequirement,
     ObjectMeta,
+    ObjectReference,
     RawQuantity,
     Taint,
     Toleration,
@@ -208,7 +207,7 @@ def _enablement(group_version: str, kinds: Iterable[str]) -> ApiEnablement:
 
 def make_binding(name: str, *, kind: str = "Deployment", api_version: str = "apps/v1") -> BindingBuilder:
     """The binding of a resource of this name and kind."""
-    metadata = BindingMeta(
+    metadata = ObjectMeta(
         name=binding_name(kind, name),
         namespace="default",
         uid=f"uid-binding-{name}",

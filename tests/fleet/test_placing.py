@@ -10,7 +10,8 @@ from berth.fleet.errors import NO_CLUSTER_FIT
 from berth.fleet.fleet import Fleet
 from berth.fleet.options import COMPATIBLE, Options
 from berth.fleet.placing import Decision
-from berth.kube.karmada import Binding, BindingSpec, ObjectReference, Placement
+from berth.kube.karmada import Binding, BindingSpec, Placement
+from berth.kube.objects import ObjectReference
 from tests.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster, peers
 
 GROUP = "ha.example.com/group=pipelines"

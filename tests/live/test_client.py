@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from berth.kube.api_resources import NODES, PODS
+from berth.kube.objects import LivePod, PartialObjectMetadata
 from berth.live.client import Client
 from berth.live.connection import ConnectionSettingsError, connect
 from berth.live.errors import (
@@ -26,7 +27,6 @@ from berth.live.errors import (
     Unreachable,
     from_answer,
 )
-from berth.machines.views import Bare, Pod
 from tests.support.fake_api import FakeApi, Fault, serving
 
 
@@ -60,7 +60,7 @@ def test_lists_come_in_pages() -> None:
         for number in range(25):
             await api.put("nodes", {"metadata": {"name": f"n{number:02d}"}})
         async with serving(api) as client:
-            found = await client.list_all(NODES, Bare, limit=10)
+            found = await client.list_all(NODES, PartialObjectMetadata, limit=10)
             assert [f"n{number:02d}" for number in range(25)] == [item.metadata.name for item in found]
             assert len(api.requests) == 3
 
@@ -127,7 +127,7 @@ def test_no_answer_is_an_error_of_its_own() -> None:
     async def story() -> None:
         async with Client.with_token("http://127.0.0.1:1", "t", context=False, timeout=2) as client:
             with pytest.raises(Unreachable):
-                await client.page(PODS, Pod)
+                await client.page(PODS, LivePod)
 
     run(story())
 
@@ -150,7 +150,9 @@ users: [{name: u, user: {token: secret}}]
             path = tmp_path / "config"
             path.write_text(config % plain.url)
             async with await connect(path) as client:
-                assert [item.metadata.name for item in await client.list_all(NODES, Bare)] == ["n"]
+                assert [
+                    item.metadata.name for item in await client.list_all(NODES, PartialObjectMetadata)
+                ] == ["n"]
                 assert await client._headers() == {"authorization": "Bearer secret"}
         with pytest.raises(ConnectionSettingsError):
             await connect(tmp_path / "missing")

@@ -17,11 +17,11 @@ import msgspec
 import pytest
 
 from berth.kube.api_resources import Resource
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError, Expired
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.views import Bare
 from berth.server import ServerSettings, prepare
 from tests.live.test_informer import Heard
 from tests.support.control_plane import free_port
@@ -81,7 +81,7 @@ async def create(client: Client, *names: str) -> None:
 
 
 async def actual(client: Client) -> dict[str, str]:
-    found = await client.list_all(CONFIG_MAPS, Bare)
+    found = await client.list_all(CONFIG_MAPS, PartialObjectMetadata)
     return {item.metadata.name or "": item.metadata.resource_version or "" for item in found}
 
 
@@ -91,7 +91,9 @@ def test_a_watch_survives_kill_9_of_the_server(tmp_path: Path) -> None:
     async def story() -> None:
         heard = Heard()
         async with connected(tmp_path / "d") as (settings, client):
-            informer = Informer(client, CONFIG_MAPS, Bare, heard, backoff=Backoff(first=0.01, longest=0.1))
+            informer = Informer(
+                client, CONFIG_MAPS, PartialObjectMetadata, heard, backoff=Backoff(first=0.01, longest=0.1)
+            )
             async with running(informer.run()):
                 async with server(settings, client) as process:
                     await create(client, "before")
@@ -125,7 +127,7 @@ def test_an_ancient_version_is_gone(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-class Whole(Bare, frozen=True):
+class Whole(PartialObjectMetadata, frozen=True):
     data: dict[str, str] | None = None
 
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from berth.kube.api_resources import NODES
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
-from berth.machines.views import Bare
 from tests.support.fake_api import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 
@@ -41,13 +41,19 @@ def actual(api: FakeApi) -> dict[str, str]:
 @asynccontextmanager
 async def informed(
     api: FakeApi, before: Callable[[Client], Any] | None = None
-) -> AsyncIterator[tuple[Informer[Bare], Heard]]:
+) -> AsyncIterator[tuple[Informer[PartialObjectMetadata], Heard]]:
     heard = Heard()
     async with serving(api) as client:
         if before is not None:
             before(client)
         informer = Informer(
-            client, NODES, Bare, heard, page=3, backoff=Backoff(first=0.001, longest=0.01), timeout=60
+            client,
+            NODES,
+            PartialObjectMetadata,
+            heard,
+            page=3,
+            backoff=Backoff(first=0.001, longest=0.01),
+            timeout=60,
         )
         async with running(informer.run()):
             await asyncio.wait_for(informer.synced.wait(), 10)

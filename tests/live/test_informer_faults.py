@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from berth.kube.api_resources import NODES
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.views import Bare
 from tests.support.fake_api import serving
 from tests.support.faulty_api import Ending, FaultyApi
 from tests.support.listening import Listener
@@ -27,11 +27,13 @@ def world(api: FaultyApi) -> dict[str, tuple[str, str]]:
 
 
 @asynccontextmanager
-async def informed(api: FaultyApi, **options: Any) -> AsyncIterator[tuple[Informer[Bare], Listener]]:
+async def informed(
+    api: FaultyApi, **options: Any
+) -> AsyncIterator[tuple[Informer[PartialObjectMetadata], Listener]]:
     heard = Listener()
     async with serving(api) as client:
         backoff = Backoff(first=0.001, longest=0.01)
-        informer = Informer(client, NODES, Bare, heard, page=3, backoff=backoff, **options)
+        informer = Informer(client, NODES, PartialObjectMetadata, heard, page=3, backoff=backoff, **options)
         async with running(informer.run()):
             await asyncio.wait_for(informer.synced.wait(), 30)
             await until(lambda: bool(api.opened))

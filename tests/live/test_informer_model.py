@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.kube.api_resources import NODES
-from berth.kube.objects import ObjectMeta
+from berth.kube.objects import ObjectMeta, PartialObjectMetadata
 from berth.live.client import Frame, Page
 from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from berth.machines.views import Bare
 from tests.support.listening import Listener
 
 NAMES = ("a", "b", "c", "d")
@@ -113,8 +112,10 @@ class World:
             await self._changed.wait()
 
 
-def _view(name: str, entry: tuple[str, str]) -> Bare:
-    return msgspec.convert({"metadata": {"name": name, "uid": entry[0], "resourceVersion": entry[1]}}, Bare)
+def _view(name: str, entry: tuple[str, str]) -> PartialObjectMetadata:
+    return msgspec.convert(
+        {"metadata": {"name": name, "uid": entry[0], "resourceVersion": entry[1]}}, PartialObjectMetadata
+    )
 
 
 def _frame(change: str, metadata: ObjectMeta) -> Frame:
@@ -151,7 +152,7 @@ def test_the_consumer_ends_up_with_the_servers_state(
         world, heard = World(drifting=drifting), Listener()
         world.happen("put", "a")
         backoff = Backoff(first=0.0, longest=0.0)
-        informer = Informer(world, NODES, Bare, heard, page=2, backoff=backoff)  # type: ignore[arg-type]
+        informer = Informer(world, NODES, PartialObjectMetadata, heard, page=2, backoff=backoff)  # type: ignore[arg-type]
         task = asyncio.create_task(informer.run())
         for what, name, steps in script:
             world.happen(what, name)
@@ -176,7 +177,7 @@ def test_pages_of_different_moments() -> None:
         world, heard = World(drifting=True), Listener()
         for name in NAMES:
             world.happen("put", name)
-        informer = Informer(world, NODES, Bare, heard, page=2)  # type: ignore[arg-type]
+        informer = Informer(world, NODES, PartialObjectMetadata, heard, page=2)  # type: ignore[arg-type]
         task = asyncio.create_task(informer.run())
         for _ in range(steps):
             await asyncio.sleep(0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from berth.kube.api_resources import EVENTS, NODES, PODS
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.ratelimit import Limiter, Urgency
-from berth.machines.views import Bare
 from tests.support.fake_api import FakeApi, serving
 
 URGENT, BACKGROUND = Urgency.URGENT, Urgency.BACKGROUND
@@ -166,14 +166,14 @@ def test_the_client_waits_for_its_turn() -> None:
             await client.bind("p", "default", "n")
             assert limiter.asked == [BACKGROUND, BACKGROUND, URGENT, URGENT]
             limiter.asked.clear()
-            version = (await client.page(NODES, Bare)).resource_version
+            version = (await client.page(NODES, PartialObjectMetadata)).resource_version
             stream = client.watch(NODES, resource_version=version)
             for number in range(3):
                 await api.put("nodes", {"metadata": {"name": f"n{number}"}})
                 await anext(stream)
             await stream.aclose()
             assert limiter.asked == [URGENT, URGENT]
-            await client.unlimited().list_all(NODES, Bare)
+            await client.unlimited().list_all(NODES, PartialObjectMetadata)
             assert len(limiter.asked) == 2
 
     asyncio.run(story())

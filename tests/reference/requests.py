@@ -58,7 +58,7 @@ def container_requests(
     wanted = amounts((container.resources or ResourceRequirements()).requests)
     status = pod.status or PodStatus()
     if running:
-        for known in (status.container_statuses or []) + (status.init_container_statuses or []):
+        for known in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
             if known.name == container.name:
                 wanted = being_resized(pod, wanted, known.resources, known.allocated_resources)
     return amounts(assumed) | wanted

@@ -9,8 +9,8 @@ import msgspec
 
 from berth.engine.state.options import Options
 from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
+from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Bind
-from berth.machines.views import Bare
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.views import VIEWS
@@ -31,7 +31,7 @@ class Story(Script):
 
     @staticmethod
     def _view(resource: Resource, item: Raw) -> Any:
-        return msgspec.convert(item, VIEWS.get(resource, Bare))
+        return msgspec.convert(item, VIEWS.get(resource, PartialObjectMetadata))
 
     def nodes(self, *names: str, **spec: Any) -> None:
         for name in names:

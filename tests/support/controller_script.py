@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from berth.kube.api_resources import NODES, PODS, Resource
+from berth.kube.objects import PartialObjectMetadata
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import (
@@ -32,7 +33,7 @@ from berth.machines.contract import (
     Patch,
     Update,
 )
-from berth.machines.views import VIEWS, Bare
+from berth.machines.views import VIEWS
 
 Raw = dict[str, Any]
 START = seconds("2026-01-01T00:00:00Z")
@@ -277,7 +278,7 @@ class Script:
 
     @staticmethod
     def _view(resource: Resource, item: Raw) -> Any:
-        return msgspec.convert(item, VIEWS.get(resource, Bare))
+        return msgspec.convert(item, VIEWS.get(resource, PartialObjectMetadata))
 
 
 def _merged(old: Any, patch: Any) -> Any:

@@ -8,6 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
+from berth.kube.objects import (
+    LivePod,
+    LiveWorkload,
+    ObjectMeta,
+    PodDisruptionBudget,
+    PodDisruptionBudgetStatus,
+)
 from berth.kube.selectors import parse_label_selector
 from berth.kube.shares import resolved
 from berth.kube.times import seconds
@@ -17,7 +24,6 @@ from berth.machines.contract import Action, Event, Key, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import is_finished, is_ready, is_terminating
-from berth.machines.views import Budget, Meta, Pod, Workload
 
 # An eviction whose pod is still there after this long did not happen.
 EVICTION_TIMEOUT = 120.0
@@ -35,17 +41,17 @@ class DisruptionController(Machine):
                 if seen is not None:
                     self._concern(seen.metadata)
         elif event.old is None or event.old.spec.replicas != event.object.spec.replicas:
-            for budget in self.cache.all(BUDGETS, Budget):
+            for budget in self.cache.all(BUDGETS, PodDisruptionBudget):
                 if budget.metadata.namespace == event.key[0]:
                     self.queue.add(key_of(budget.metadata))
 
-    def _concern(self, metadata: Meta) -> None:
-        for budget in self.cache.all(BUDGETS, Budget):
+    def _concern(self, metadata: ObjectMeta) -> None:
+        for budget in self.cache.all(BUDGETS, PodDisruptionBudget):
             if budget.metadata.namespace == metadata.namespace and _selects(budget, metadata):
                 self.queue.add(key_of(budget.metadata))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        budget = self.cache.get(BUDGETS, key, Budget)
+        budget = self.cache.get(BUDGETS, key, PodDisruptionBudget)
         if budget is None:
             return
         pods = [
@@ -62,7 +68,7 @@ class DisruptionController(Machine):
         allowed = max(healthy - desired, 0) if expected > 0 else 0
         yield from self._write(budget, (healthy, desired, expected, allowed), disrupted, now)
 
-    def _numbers(self, budget: Budget, pods: list[Pod]) -> tuple[int, int]:
+    def _numbers(self, budget: PodDisruptionBudget, pods: list[LivePod]) -> tuple[int, int]:
         """How many pods there should be, and how many of them healthy."""
         spec = budget.spec
         if spec.max_unavailable is not None:
@@ -73,7 +79,7 @@ class DisruptionController(Machine):
             return expected, resolved(spec.min_available, expected, default=0, up=True)
         return len(pods), spec.min_available if spec.min_available is not None else 1
 
-    def _scale(self, pods: list[Pod]) -> int:
+    def _scale(self, pods: list[LivePod]) -> int:
         """What the workloads behind the pods are meant to run."""
         sizes: dict[str, int] = {}
         for pod in pods:
@@ -82,25 +88,27 @@ class DisruptionController(Machine):
                 sizes[found.metadata.uid or ""] = 1 if found.spec.replicas is None else found.spec.replicas
         return sum(sizes.values())
 
-    def _workload_of(self, pod: Pod) -> Workload | None:
+    def _workload_of(self, pod: LivePod) -> LiveWorkload | None:
         owner, namespace = controller_of(pod.metadata), pod.metadata.namespace or ""
         if owner is None:
             return None
         if owner.kind == STATEFUL_SETS.kind:
-            return self.cache.get(STATEFUL_SETS, (namespace, owner.name or ""), Workload)
+            return self.cache.get(STATEFUL_SETS, (namespace, owner.name or ""), LiveWorkload)
         if owner.kind != REPLICA_SETS.kind:
             return None
-        replica_set = self.cache.get(REPLICA_SETS, (namespace, owner.name or ""), Workload)
+        replica_set = self.cache.get(REPLICA_SETS, (namespace, owner.name or ""), LiveWorkload)
         above = controller_of(replica_set.metadata) if replica_set else None
         if above is not None and above.kind == DEPLOYMENTS.kind:
-            return self.cache.get(DEPLOYMENTS, (namespace, above.name or ""), Workload) or replica_set
+            return self.cache.get(DEPLOYMENTS, (namespace, above.name or ""), LiveWorkload) or replica_set
         return replica_set
 
-    def _disrupted(self, key: Key, budget: Budget, pods: list[Pod], now: float) -> dict[str, str]:
+    def _disrupted(
+        self, key: Key, budget: PodDisruptionBudget, pods: list[LivePod], now: float
+    ) -> dict[str, str]:
         """Evictions that were granted and are not yet seen."""
         there = {pod.metadata.name: pod for pod in pods}
         kept = {}
-        for name, since in (budget.status.disrupted_pods or {}).items():
+        for name, since in ((budget.status and budget.status.disrupted_pods) or {}).items():
             pod, until = there.get(name), seconds(since) + EVICTION_TIMEOUT
             if pod is not None and not is_terminating(pod) and until > now:
                 kept[name] = since
@@ -108,9 +116,13 @@ class DisruptionController(Machine):
         return kept
 
     def _write(
-        self, budget: Budget, numbers: tuple[int, int, int, int], disrupted: dict[str, str], now: float
+        self,
+        budget: PodDisruptionBudget,
+        numbers: tuple[int, int, int, int],
+        disrupted: dict[str, str],
+        now: float,
     ) -> Iterator[Action]:
-        old = budget.status
+        old = budget.status or PodDisruptionBudgetStatus()
         healthy, desired, expected, allowed = numbers
         conditions = Conditions(old.conditions, now)
         if allowed > 0:
@@ -137,5 +149,5 @@ class DisruptionController(Machine):
         yield status_patch(BUDGETS, budget, status)
 
 
-def _selects(budget: Budget, metadata: Meta) -> bool:
+def _selects(budget: PodDisruptionBudget, metadata: ObjectMeta) -> bool:
     return parse_label_selector(budget.spec.selector).matches(metadata.labels or {})

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.kube.api_resources import Resource
+from berth.kube.objects import ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.machines.contract import (
     DELETED,
     Action,
@@ -25,7 +26,6 @@ from berth.machines.controller import describe
 from berth.machines.pods import raw_owner
 from berth.machines.queue import Queue
 from berth.machines.story import Story
-from berth.machines.views import Bare, Meta, Owner
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
@@ -34,10 +34,10 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 class _Item:
     resource: Resource
     key: Key
-    metadata: Meta
+    metadata: ObjectMeta
 
     @property
-    def owners(self) -> list[Owner]:
+    def owners(self) -> list[OwnerReference]:
         return self.metadata.owner_references or []
 
     @property
@@ -74,7 +74,7 @@ class GarbageCollector:
     # --- the graph ----------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        metadata: Meta = event.object.metadata
+        metadata: ObjectMeta = event.object.metadata
         uid = metadata.uid or ""
         known = self._items.get(uid)
         for owner in known.owners if known else ():
@@ -187,7 +187,7 @@ class GarbageCollector:
             cause="its owners wait for it to go" if waiting else "its owners are gone",
         )
 
-    def _state(self, owner: Owner) -> str | None:
+    def _state(self, owner: OwnerReference) -> str | None:
         uid = owner.uid or ""
         known = self._items.get(uid)
         if known is not None:
@@ -196,7 +196,7 @@ class GarbageCollector:
             return "dangling"
         return "solid" if uid in self._present else None
 
-    def _look_up(self, uid: str, item: _Item, owner: Owner) -> Iterator[Action]:
+    def _look_up(self, uid: str, item: _Item, owner: OwnerReference) -> Iterator[Action]:
         resource = self.resources.get((owner.api_version or "", owner.kind or ""))
         if resource is None or (resource.namespaced and not item.key[0]):
             return
@@ -236,7 +236,7 @@ class GarbageCollector:
             self._queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
             return
         uid, owner = action.key
-        found = outcome.decode(Bare).metadata.uid if outcome.ok else None
+        found = outcome.decode(PartialObjectMetadata).metadata.uid if outcome.ok else None
         if outcome.missing or (outcome.ok and found != owner):
             self._remember(self._absent, owner)
         elif outcome.ok:

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from berth.kube.api_resources import EVENTS, NAMESPACES, Resource
+from berth.kube.objects import Namespace
 from berth.machines.cache import Cache
 from berth.machines.contract import ADDED, DELETED, Action, DeleteAll, Event, Key, Outcome, Update
 from berth.machines.controller import Machine
-from berth.machines.views import Namespace
 
 FINALIZER = "kubernetes"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.kube.api_resources import LEASES, NODES, PODS
+from berth.kube.objects import Condition, LivePod, Node, Taint
 from berth.kube.times import stamp
 from berth.machines.cache import Cache
 from berth.machines.conditions import raw
@@ -15,7 +16,6 @@ from berth.machines.contract import DELETED, STRATEGIC, Action, Event, Key, Patc
 from berth.machines.controller import Machine
 from berth.machines.patches import patch
 from berth.machines.pods import condition, is_ready
-from berth.machines.views import Condition, Node, Pod, Taint
 
 LEASE_NAMESPACE = "kube-node-lease"
 GRACE = 40.0
@@ -132,7 +132,7 @@ class NodeLifecycle(Machine):
                 yield self._pod_not_ready(key, pod, now)
 
     @staticmethod
-    def _pod_not_ready(key: Key, pod: Pod, now: float) -> Action:
+    def _pod_not_ready(key: Key, pod: LivePod, now: float) -> Action:
         entry = {
             "type": "Ready",
             "status": "False",

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.kube.api_resources import NODES, PODS
+from berth.kube.objects import LivePod, Node, Taint
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Patch
 from berth.machines.controller import Machine
 from berth.machines.pods import is_finished, is_terminating, pod_condition
 from berth.machines.recorder import NORMAL
-from berth.machines.views import Node, Pod, Taint
 
 # A node may be on its way: pods without one are given this long.
 ORPHAN_GRACE = 20.0
@@ -44,7 +44,7 @@ class TaintEviction(Machine):
                 self.queue.add((pod.metadata.namespace or "", pod.metadata.name or ""))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        pod = self.cache.get(PODS, key, Pod)
+        pod = self.cache.get(PODS, key, LivePod)
         if pod is None or not pod.spec.node_name:
             return
         node = self.cache.get(NODES, ("", pod.spec.node_name), Node)
@@ -66,7 +66,7 @@ class TaintEviction(Machine):
             now, PODS, pod, NORMAL, "TaintManagerEviction", f"Marking for deletion Pod {key[0]}/{key[1]}"
         )
 
-    def _orphan(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+    def _orphan(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         until = self._lost.setdefault(key, now) + ORPHAN_GRACE
         if until > now:
             self.queue.add_at(key, until)
@@ -74,7 +74,7 @@ class TaintEviction(Machine):
         yield from self._remove(key, pod, "DeletionByPodGC", "PodGC: node no longer exists", now, grace=0)
 
     def _remove(
-        self, key: Key, pod: Pod, reason: str, message: str, now: float, grace: int | None = None
+        self, key: Key, pod: LivePod, reason: str, message: str, now: float, grace: int | None = None
     ) -> Iterator[Action]:
         target = pod_condition(pod, "DisruptionTarget")
         if (target is None or target.reason != reason) and not is_finished(pod):
@@ -92,7 +92,7 @@ class TaintEviction(Machine):
         )
 
     @staticmethod
-    def _mark(key: Key, pod: Pod, reason: str, message: str, now: float) -> Action:
+    def _mark(key: Key, pod: LivePod, reason: str, message: str, now: float) -> Action:
         entry = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -112,7 +112,7 @@ class TaintEviction(Machine):
         )
 
 
-def evicted_at(pod: Pod, node: Node, now: float) -> float | None:
+def evicted_at(pod: LivePod, node: Node, now: float) -> float | None:
     """When the node's taints drive the pod away; None if they do not."""
     taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == "NoExecute"]
     due: float | None = None
@@ -123,7 +123,7 @@ def evicted_at(pod: Pod, node: Node, now: float) -> float | None:
     return due
 
 
-def _tolerated_until(pod: Pod, taint: Taint, now: float) -> float | None:
+def _tolerated_until(pod: LivePod, taint: Taint, now: float) -> float | None:
     """Until when the pod may stay; None for ever."""
     matching = [t for t in pod.spec.tolerations or () if tolerates((t,), taint)]
     if not matching:

@@ -37,9 +37,9 @@ from berth.eviction.signals import (
     refusal,
 )
 from berth.kube.api_resources import NODES, PODS
+from berth.kube.objects import LivePod, Node, PartialObjectMetadata, PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
 from berth.machines.contract import Action, Evict, Get, Outcome
-from berth.machines.views import Bare, Budget, Node, Pod
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # After a conflict the watch has the newer version in a moment.
@@ -78,7 +78,7 @@ class Attempt:
     """
 
     planned: Planned
-    pod: Pod
+    pod: LivePod
     phase: Phase = Phase.WAITING
     before: str = ""
     version: str = ""
@@ -160,7 +160,7 @@ class Evicting:
             if pod is not None:
                 self._renew(planned, pod, now)
 
-    def _renew(self, planned: Planned, pod: Pod, now: float) -> None:
+    def _renew(self, planned: Planned, pod: LivePod, now: float) -> None:
         attempt = self.attempts.get(planned.pod)
         if attempt is None or attempt.pod.metadata.uid != pod.metadata.uid:
             if attempt is not None and attempt.phase in (Phase.MARKED, Phase.CHECKED):
@@ -175,7 +175,7 @@ class Evicting:
             else:
                 self._wake_at(attempt.not_before)
 
-    def _notice_return(self, planned: Planned, pod: Pod, now: float) -> None:
+    def _notice_return(self, planned: Planned, pod: LivePod, now: float) -> None:
         """A pod that has to go as soon as it is there, in the place of one that we evicted."""
         desk, owner = self._desk, owner_id(pod)
         arrived = desk.finding.arrivals.get(planned.pod)
@@ -303,7 +303,7 @@ class Evicting:
         if attempt.version or is_marked_by_us(pod):
             self.absolve(pod, now)
 
-    def absolve(self, pod: Pod, now: float) -> None:
+    def absolve(self, pod: LivePod, now: float) -> None:
         """Take the condition back: the rules hold."""
         message = "The affinity rules of the pod hold again"
         self._later.append(
@@ -367,7 +367,7 @@ class Evicting:
         elif not outcome.ok:
             self._failed(attempt, outcome)
         elif attempt.phase is Phase.MARKING:
-            version = outcome.decode(Bare).metadata.resource_version
+            version = outcome.decode(PartialObjectMetadata).metadata.resource_version
             attempt.phase, attempt.version = Phase.MARKED, version or ""
         else:
             self._evicted(attempt, outcome.at)
@@ -450,7 +450,7 @@ class Evicting:
         """The labels of nodes changed: those that were refused there are tried again. Whether some were."""
         return bool(nodes) and self._try_again(lambda attempt: attempt.planned.node in nodes)
 
-    def budget_changed(self, *states: Budget | None) -> bool:
+    def budget_changed(self, *states: PodDisruptionBudget | None) -> bool:
         """A budget changed: those that it may have protected are tried again. Whether some were."""
         return self._try_again(lambda attempt: attempt.refused and _concerned(attempt.pod, states))
 
@@ -469,7 +469,7 @@ class Evicting:
         )
 
 
-def _concerned(pod: Pod, budgets: Sequence[Budget | None]) -> bool:
+def _concerned(pod: LivePod, budgets: Sequence[PodDisruptionBudget | None]) -> bool:
     metadata = pod.metadata
     return any(
         budget is not None

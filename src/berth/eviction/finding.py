@@ -31,11 +31,11 @@ from berth.eviction.settings import EvictionSettings
 from berth.kube import objects
 from berth.kube.annotations import without_annotation
 from berth.kube.api_resources import PODS
+from berth.kube.objects import LivePod
 from berth.kube.validation.annotation import fault_of
 from berth.machines.contract import DELETED, Event, Key
 from berth.machines.mirror import Mirror
 from berth.machines.pods import is_finished, is_terminating
-from berth.machines.views import Pod
 
 MIRROR_POD = "kubernetes.io/config.mirror"
 
@@ -45,7 +45,7 @@ def key_of(pod: str) -> Key:
     return (namespace, name)
 
 
-def is_mirror_pod(pod: Pod) -> bool:
+def is_mirror_pod(pod: LivePod) -> bool:
     """Whether the pod only shows a static pod of its node, which no API server can remove."""
     return MIRROR_POD in (pod.metadata.annotations or {})
 
@@ -88,15 +88,17 @@ class Finding:
         """Whether there is something to judge."""
         return not self.started or self.mirror.changed or bool(self._suspects)
 
-    def pod(self, name: str) -> Pod | None:
+    def pod(self, name: str) -> LivePod | None:
         """A pod that runs and could be evicted."""
         pod = self.mirror.bound.get(key_of(name))
-        if pod is None or not isinstance(pod, Pod) or is_terminating(pod) or is_mirror_pod(pod):
+        if pod is None or not isinstance(pod, LivePod) or is_terminating(pod) or is_mirror_pod(pod):
             return None
         return pod
 
-    def living(self) -> Iterable[Pod]:
-        return (pod for pod in self.mirror.bound.values() if isinstance(pod, Pod) and not is_terminating(pod))
+    def living(self) -> Iterable[LivePod]:
+        return (
+            pod for pod in self.mirror.bound.values() if isinstance(pod, LivePod) and not is_terminating(pod)
+        )
 
     # --- keeping up ---------------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ class Finding:
         else:
             self.census.put(name, pod.spec.node_name, immovable=is_mirror_pod(pod))
 
-    def _note_fault(self, key: Key, pod: Pod, fault: str | None) -> None:
+    def _note_fault(self, key: Key, pod: LivePod, fault: str | None) -> None:
         if fault is None:
             self.faults.pop(key, None)
             return

@@ -24,12 +24,12 @@ from berth.eviction.planning import Planned, nodes_of
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.signals import COMPONENT, is_marked_by_us, kind_of
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
+from berth.kube.objects import Namespace, Node
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Key, Outcome
 from berth.machines.mirror import Mirror
 from berth.machines.recorder import Recorder
 from berth.machines.story import Story
-from berth.machines.views import Namespace, Node
 
 
 class AffinityEviction:

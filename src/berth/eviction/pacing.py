@@ -19,9 +19,9 @@ from berth.kube.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
+from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, ReplicationController
 from berth.machines.cache import Cache, controller_of
 from berth.machines.pods import is_finished, is_ready, is_terminating
-from berth.machines.views import Owner, Pod, ReplicationController, Workload
 
 # How long an owner is waited for that comes back, and how that grows.
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0
@@ -37,7 +37,7 @@ _COUNTED: dict[str, Resource] = {
 }
 
 
-def owner_id(pod: Pod) -> str:
+def owner_id(pod: LivePod) -> str:
     """What is remembered about: the controller, or the name of a pod that has none."""
     owner = controller_of(pod.metadata)
     if owner is not None and owner.uid:
@@ -52,7 +52,7 @@ class _Step:
     uid: str
     target: int
     namespace: str
-    owner: Owner
+    owner: OwnerReference
     deadline: float | None = None  # None while it has not gone yet
 
 
@@ -63,11 +63,11 @@ class Pacing:
         self._timeout = settings.pace_timeout
         self._steps: dict[str, _Step] = {}
 
-    def concerns(self, pod: Pod) -> bool:
+    def concerns(self, pod: LivePod) -> bool:
         """Whether somebody waits for pods of this one's owner."""
         return bool(self._steps) and owner_id(pod) in self._steps
 
-    def waits(self, pod: Pod, now: float) -> bool:
+    def waits(self, pod: LivePod, now: float) -> bool:
         """Whether a pod has to wait for the replacement of another."""
         owner = owner_id(pod)
         step = self._steps.get(owner)
@@ -78,12 +78,12 @@ class Pacing:
         del self._steps[owner]
         return False
 
-    def due(self, pod: Pod, now: float) -> float | None:
+    def due(self, pod: LivePod, now: float) -> float | None:
         """When a pod that waits may no longer be asked to; None if only another pod can end its wait."""
         step = self._steps.get(owner_id(pod))
         return None if step is None or step.deadline is None or step.deadline <= now else step.deadline
 
-    def begin(self, pod: Pod) -> None:
+    def begin(self, pod: LivePod) -> None:
         """A pod is about to be evicted."""
         owner = controller_of(pod.metadata)
         if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
@@ -91,19 +91,19 @@ class Pacing:
         uid = pod.metadata.uid or ""
         self._steps[owner.uid] = _Step(uid, self._ready(owner), pod.metadata.namespace or "", owner)
 
-    def went(self, pod: Pod, now: float) -> None:
+    def went(self, pod: LivePod, now: float) -> None:
         step = self._steps.get(owner_id(pod))
         if step is not None and step.uid == pod.metadata.uid:
             step.deadline = now + self._timeout if self._timeout else float("inf")
 
-    def cancel(self, pod: Pod) -> None:
+    def cancel(self, pod: LivePod) -> None:
         """The pod was not evicted after all."""
         owner = owner_id(pod)
         step = self._steps.get(owner)
         if step is not None and step.uid == pod.metadata.uid:
             del self._steps[owner]
 
-    def resume(self, pod: Pod, now: float) -> None:
+    def resume(self, pod: LivePod, now: float) -> None:
         """After a restart: an owner with too few ready pods may have lost one to us just before."""
         owner = controller_of(pod.metadata)
         if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
@@ -131,24 +131,24 @@ class Pacing:
             and not is_ready(pod)
             and not is_terminating(pod)
             and not is_finished(pod)
-            for pod in self._cache.owned(PODS, step.owner.uid, Pod)
+            for pod in self._cache.owned(PODS, step.owner.uid, LivePod)
         )
 
-    def _ready(self, owner: Owner, but: str = "") -> int:
-        pods = self._cache.owned(PODS, owner.uid, Pod)
+    def _ready(self, owner: OwnerReference, but: str = "") -> int:
+        pods = self._cache.owned(PODS, owner.uid, LivePod)
         return sum(is_ready(pod) and not is_terminating(pod) and pod.metadata.uid != but for pod in pods)
 
-    def _replicas(self, namespace: str, owner: Owner) -> int | None:
+    def _replicas(self, namespace: str, owner: OwnerReference) -> int | None:
         """How many pods the owner is to have; None if that is not known."""
         resource = _COUNTED.get(owner.kind or "")
         if resource is None:
             return None
         key = (namespace, owner.name or "")
-        found: Workload | ReplicationController | None
+        found: LiveWorkload | ReplicationController | None
         if resource == REPLICATION_CONTROLLERS:
             found = self._cache.get(resource, key, ReplicationController)
         else:
-            found = self._cache.get(resource, key, Workload)
+            found = self._cache.get(resource, key, LiveWorkload)
         if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
             return 0
         return 1 if found.spec.replicas is None else found.spec.replicas

@@ -15,11 +15,11 @@ from berth.engine.execution.violations import NODE, Breach
 from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.eviction.pacing import Returns, owner_id
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
+from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
 from berth.machines.contract import STRATEGIC, Outcome, Patch
 from berth.machines.pods import pod_condition
 from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.machines.views import Namespace, Node, Pod
 
 COMPONENT = "affinity-eviction"
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -45,7 +45,7 @@ def reasons_of(departure: PodToEvict) -> str:
     return "; ".join(told(breach, departure.pod) for breach in departure.breaches)
 
 
-def is_marked(pod: Pod, departure: PodToEvict) -> bool:
+def is_marked(pod: LivePod, departure: PodToEvict) -> bool:
     condition = pod_condition(pod, DISRUPTION_TARGET)
     return condition is not None and (condition.status, condition.reason) == (
         "True",
@@ -53,13 +53,13 @@ def is_marked(pod: Pod, departure: PodToEvict) -> bool:
     )
 
 
-def is_marked_by_us(pod: Pod) -> bool:
+def is_marked_by_us(pod: LivePod) -> bool:
     condition = pod_condition(pod, DISRUPTION_TARGET)
     return condition is not None and condition.status == "True" and condition.reason in REASONS.values()
 
 
 def mark(
-    pod: Pod,
+    pod: LivePod,
     *,
     key: object,
     reason: str,
@@ -100,18 +100,18 @@ class Signals:
     def __init__(self) -> None:
         self.recorder = Recorder(COMPONENT)
 
-    def evicted(self, pod: Pod, departure: PodToEvict, lands: str | None, now: float) -> None:
+    def evicted(self, pod: LivePod, departure: PodToEvict, lands: str | None, now: float) -> None:
         target = (
             f"Its replacement would go to node {lands}." if lands else "No node could take its replacement."
         )
         message = f"Evicted: {reasons_of(departure)}. {target}"
         self.recorder.record(now, PODS, pod, NORMAL, EVENTS[kind_of(departure)], message)
 
-    def failed(self, pod: Pod, departure: PodToEvict, why: str, now: float) -> None:
+    def failed(self, pod: LivePod, departure: PodToEvict, why: str, now: float) -> None:
         message = f"Could not evict: {why} ({reasons_of(departure)})"
         self.recorder.record(now, PODS, pod, WARNING, FAILURES[kind_of(departure)], message)
 
-    def came_back(self, pod: Pod, returns: Returns, now: float) -> None:
+    def came_back(self, pod: LivePod, returns: Returns, now: float) -> None:
         owner = owner_id(pod)
         until, times = returns.until(owner), returns.times(owner)
         message = (
@@ -121,7 +121,7 @@ class Signals:
         )
         self.recorder.record(now, PODS, pod, WARNING, "EvictionBackOff", message)
 
-    def invalid(self, pod: Pod, why: str, now: float) -> None:
+    def invalid(self, pod: LivePod, why: str, now: float) -> None:
         message = f"The rules of the annotation are not enforced: {why}"
         self.recorder.record(now, PODS, pod, WARNING, "InvalidAffinityAnnotation", message)
 

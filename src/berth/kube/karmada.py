@@ -7,6 +7,8 @@ share the field ``workloadAffinity`` with the one Karmada shipped.
 
 from __future__ import annotations
 
+import msgspec
+
 from berth.kube.objects import (
     Condition,
     Int32,
@@ -14,12 +16,14 @@ from berth.kube.objects import (
     Labels,
     LabelSelector,
     NodeSelectorRequirement,
-    ObjectMeta,
+    ObjectReference,
+    RawObject,
     RawQuantity,
     ResourceList,
     Struct,
     Taint,
     Toleration,
+    TypedObject,
 )
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -79,12 +83,9 @@ class ClusterStatus(Struct, frozen=True):
     resource_summary: ResourceSummary | None = None
 
 
-class Cluster(Struct, frozen=True):
+class Cluster(TypedObject, frozen=True):
     """A member cluster (cluster.karmada.io/v1alpha1)."""
 
-    api_version: str | None = None
-    kind: str | None = None
-    metadata: ObjectMeta = ObjectMeta()
     spec: ClusterSpec = ClusterSpec()
     status: ClusterStatus | None = None
 
@@ -180,15 +181,6 @@ class Placement(Struct, frozen=True):
 # --- bindings -----------------------------------------------------------------
 
 
-class ObjectReference(Struct, frozen=True):
-    api_version: str | None = None
-    kind: str | None = None
-    namespace: str | None = None
-    name: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-
-
 class ReplicaRequirements(Struct, frozen=True):
     resource_request: ResourceList | None = None
     namespace: str | None = None
@@ -255,31 +247,30 @@ class BindingSpec(Struct, frozen=True):
     workload_affinity_groups: WorkloadAffinityGroups | None = None
 
 
-class BindingCondition(Condition, frozen=True):
-    last_transition_time: str | None = None
-    observed_generation: Int64 | None = None
-
-
 class BindingStatus(Struct, frozen=True):
     scheduler_observed_generation: Int64 | None = None
     # Karmada's Go field is called SchedulerObservedAffinityName; this is its name on the wire.
     scheduler_observing_affinity_name: str | None = None
     last_scheduled_time: str | None = None
-    conditions: list[BindingCondition] | None = None
+    conditions: list[Condition] | None = None
 
 
-class BindingMeta(ObjectMeta, frozen=True):
-    generation: Int64 | None = None
-
-
-class Binding(Struct, frozen=True):
+class BindingBase(TypedObject, frozen=True):
     """A ResourceBinding or ClusterResourceBinding (work.karmada.io/v1alpha2)."""
 
-    api_version: str | None = None
-    kind: str | None = None
-    metadata: BindingMeta = BindingMeta()
-    spec: BindingSpec = BindingSpec()
     status: BindingStatus = BindingStatus()
+
+
+class Binding(BindingBase, frozen=True):
+    """A binding as it is scheduled."""
+
+    spec: BindingSpec = BindingSpec()
+
+
+class LiveBinding(BindingBase, frozen=True):
+    """A binding as it is made from a policy: what is copied there whole stays the mapping it came as."""
+
+    spec: RawObject = msgspec.field(default_factory=dict)
 
 
 # --- policies -----------------------------------------------------------------
@@ -293,31 +284,43 @@ class ResourceSelector(Struct, frozen=True):
     label_selector: LabelSelector | None = None
 
 
-class PolicySuspension(Struct, frozen=True):
-    dispatching: bool | None = None
-
-
 class PolicyPriority(Struct, frozen=True):
     priority_class_source: str | None = None
     priority_class_name: str | None = None
 
 
-class PropagationSpec(Struct, frozen=True):
+class PropagationSpecBase(Struct, frozen=True):
     resource_selectors: list[ResourceSelector] | None = None
-    placement: Placement | None = None
     priority: Int32 | None = None
     preemption: str | None = None
     scheduler_name: str | None = None
     schedule_priority: PolicyPriority | None = None
 
 
-class PropagationPolicy(Struct, frozen=True):
+class PropagationSpec(PropagationSpecBase, frozen=True):
+    placement: Placement | None = None
+
+
+class PropagationPolicy(TypedObject, frozen=True):
     """A PropagationPolicy or ClusterPropagationPolicy (policy.karmada.io/v1alpha1)."""
 
-    api_version: str | None = None
-    kind: str | None = None
-    metadata: BindingMeta = BindingMeta()
     spec: PropagationSpec = PropagationSpec()
+
+
+class LivePropagationSpec(PropagationSpecBase, frozen=True):
+    placement: RawObject | None = None
+    activation_preference: str | None = None
+    propagate_deps: bool | None = None
+    conflict_resolution: str | None = None
+    failover: RawObject | None = None
+    preserve_resources_on_deletion: bool | None = None
+    suspension: RawObject | None = None
+
+
+class LivePolicy(TypedObject, frozen=True):
+    """A policy as bindings are made from it: what is passed on whole stays the mapping it came as."""
+
+    spec: LivePropagationSpec = LivePropagationSpec()
 
 
 def binding_name(kind: str, name: str) -> str:

@@ -6,18 +6,19 @@ from collections import defaultdict
 from typing import Any, TypeVar
 
 from berth.kube.api_resources import PODS, Resource
+from berth.kube.objects import LivePod, ObjectMeta, OwnerReference
 from berth.machines.contract import DELETED, Event, Key
 from berth.machines.indexes import take
-from berth.machines.views import VIEWS, Meta, Owner, Pod
+from berth.machines.views import VIEWS
 
 _V = TypeVar("_V")
 
 
-def key_of(metadata: Meta) -> Key:
+def key_of(metadata: ObjectMeta) -> Key:
     return (metadata.namespace or "", metadata.name or "")
 
 
-def controller_of(metadata: Meta) -> Owner | None:
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     for owner in metadata.owner_references or ():
         if owner.controller:
             return owner
@@ -34,8 +35,8 @@ class Cache:
         self._objects: dict[Resource, dict[Key, Any]] = defaultdict(dict)
         self._owned: dict[Resource, dict[str, dict[Key, Any]]] = defaultdict(dict)
         self._orphans: dict[Resource, dict[str, dict[Key, Any]]] = defaultdict(dict)
-        self._on_node: dict[str, dict[Key, Pod]] = {}
-        self._pods_in: dict[str, dict[Key, Pod]] = {}
+        self._on_node: dict[str, dict[Key, LivePod]] = {}
+        self._pods_in: dict[str, dict[Key, LivePod]] = {}
 
     @property
     def name(self) -> str:
@@ -69,11 +70,11 @@ class Cache:
             if item.spec.node_name:
                 take(self._on_node, item.spec.node_name, key)
 
-    def _shelf(self, resource: Resource, metadata: Meta) -> dict[Key, Any]:
+    def _shelf(self, resource: Resource, metadata: ObjectMeta) -> dict[Key, Any]:
         shelves, name = self._shelf_of(resource, metadata)
         return shelves.setdefault(name, {})
 
-    def _shelf_of(self, resource: Resource, metadata: Meta) -> tuple[dict[str, dict[Key, Any]], str]:
+    def _shelf_of(self, resource: Resource, metadata: ObjectMeta) -> tuple[dict[str, dict[Key, Any]], str]:
         owner = controller_of(metadata)
         if owner is None:
             return self._orphans[resource], metadata.namespace or ""
@@ -109,8 +110,8 @@ class Cache:
             raise TypeError(view)
         return list(self._orphans[resource].get(namespace or "", {}).values())
 
-    def pods_in(self, namespace: str) -> list[Pod]:
+    def pods_in(self, namespace: str) -> list[LivePod]:
         return list(self._pods_in.get(namespace, {}).values())
 
-    def pods_on(self, node: str) -> list[Pod]:
+    def pods_on(self, node: str) -> list[LivePod]:
         return list(self._on_node.get(node, {}).values())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from berth.kube.objects import Condition
 from berth.kube.times import stamp
 from berth.machines.contract import RawObject
-from berth.machines.views import Condition
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 

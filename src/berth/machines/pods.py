@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 from berth.kube.api_resources import Resource
+from berth.kube.objects import Condition, LivePod, ObjectMeta, OwnerReference
 from berth.kube.times import seconds
 from berth.machines.contract import RawObject
-from berth.machines.views import Condition, Meta, Owner, Pod
 
 FINISHED = ("Succeeded", "Failed")
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-def phase(pod: Pod) -> str:
+def phase(pod: LivePod) -> str:
     return (pod.status.phase if pod.status else None) or "Pending"
 
 
-def is_finished(pod: Pod) -> bool:
+def is_finished(pod: LivePod) -> bool:
     return pod.status is not None and pod.status.phase in FINISHED
 
 
-def is_terminating(pod: Pod) -> bool:
+def is_terminating(pod: LivePod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def is_active(pod: Pod) -> bool:
+def is_active(pod: LivePod) -> bool:
     """Whether a workload counts the pod: neither finished nor going."""
     return not is_finished(pod) and not is_terminating(pod)
 
 
-def condition(conditions: list[Condition] | None, kind: str) -> Condition | None:
+def condition(conditions: Iterable[Condition] | None, kind: str) -> Condition | None:
     return next((c for c in conditions or () if c.type == kind), None)
 
 
-def pod_condition(pod: Pod, kind: str) -> Condition | None:
+def pod_condition(pod: LivePod, kind: str) -> Condition | None:
     return condition(pod.status.conditions if pod.status else None, kind)
 
 
-def is_ready(pod: Pod) -> bool:
+def is_ready(pod: LivePod) -> bool:
     ready = pod_condition(pod, "Ready")
     return ready is not None and ready.status == "True"
 
 
-def available_at(pod: Pod, min_ready: int) -> float | None:
+def available_at(pod: LivePod, min_ready: int) -> float | None:
     """When the pod is or will be available; None as long as it is not ready."""
     ready = pod_condition(pod, "Ready")
     if ready is None or ready.status != "True":
@@ -54,24 +55,24 @@ def available_at(pod: Pod, min_ready: int) -> float | None:
     return seconds(ready.last_transition_time) + min_ready if ready.last_transition_time else None
 
 
-def is_available(pod: Pod, min_ready: int, now: float) -> bool:
+def is_available(pod: LivePod, min_ready: int, now: float) -> bool:
     when = available_at(pod, min_ready)
     return when is not None and when <= now
 
 
-def next_available(pods: list[Pod], min_ready: int, now: float) -> float | None:
+def next_available(pods: list[LivePod], min_ready: int, now: float) -> float | None:
     """When the next of the pods becomes available by waiting alone."""
     times = (available_at(pod, min_ready) for pod in pods) if min_ready else ()
     return min((when for when in times if when is not None and when > now), default=None)
 
 
-def restarts(pod: Pod) -> int:
+def restarts(pod: LivePod) -> int:
     return max(
         (s.restart_count or 0 for s in (pod.status and pod.status.container_statuses) or ()), default=0
     )
 
 
-def deletion_rank(pod: Pod, neighbours: dict[str, int], now: float) -> tuple[Any, ...]:
+def deletion_rank(pod: LivePod, neighbours: dict[str, int], now: float) -> tuple[Any, ...]:
     """Which pod to delete first (the smallest): the least useful one, as upstream ranks them."""
     order = {"Pending": 0, "Unknown": 1, "Running": 2}
     ready = pod_condition(pod, "Ready")
@@ -94,11 +95,11 @@ def _age_rank(since: float, now: float) -> int:
     return -int(max(now - since, 1.0)).bit_length()
 
 
-def created_at(metadata: Meta) -> float:
+def created_at(metadata: ObjectMeta) -> float:
     return seconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
 
 
-def _deletion_cost(pod: Pod) -> int:
+def _deletion_cost(pod: LivePod) -> int:
     text = (pod.metadata.annotations or {}).get(DELETION_COST, "0")
     try:
         return int(text)
@@ -109,7 +110,7 @@ def _deletion_cost(pod: Pod) -> int:
 # --- making -----------------------------------------------------------------------------------
 
 
-def owner_reference(resource: Resource, metadata: Meta) -> RawObject:
+def owner_reference(resource: Resource, metadata: ObjectMeta) -> RawObject:
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -120,7 +121,7 @@ def owner_reference(resource: Resource, metadata: Meta) -> RawObject:
     }
 
 
-def raw_owner(owner: Owner) -> RawObject:
+def raw_owner(owner: OwnerReference) -> RawObject:
     """An owner reference as it is written."""
     fields = {
         "apiVersion": owner.api_version,

@@ -9,8 +9,8 @@ import msgspec
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler.views import VIEWS
 from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
+from berth.kube.objects import PartialObjectMetadata
 from berth.machines.views import VIEWS as OTHERS
-from berth.machines.views import Bare
 from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_cluster
 from tests.support.controller_script import Raw, Script
 
@@ -80,4 +80,4 @@ class World(Script):
 
     @staticmethod
     def _view(resource: Resource, item: Raw) -> Any:
-        return msgspec.convert(item, VIEWS.get(resource) or OTHERS.get(resource, Bare))
+        return msgspec.convert(item, VIEWS.get(resource) or OTHERS.get(resource, PartialObjectMetadata))

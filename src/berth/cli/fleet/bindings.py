@@ -14,10 +14,9 @@ from berth.fleet.simulation import Workload
 from berth.fleet.strategy import DYNAMIC_WEIGHT, strategy_of
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
 from berth.kube.decoding import convert, without_nulls
-from berth.kube.karmada import AGGREGATED, Binding, Cluster, Placement
+from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
 from berth.kube.manifests import ManifestError, title
 from berth.machines.contract import Key
-from berth.machines.views import Policy
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 _SHOWN = 5
@@ -65,7 +64,7 @@ def _named(policy: Key | None) -> str | None:
 
 def _make_all(inventory: Inventory, found: dict[Key, Workload]) -> Iterator[str]:
     """Add the bindings that policies make."""
-    scopes: dict[str, dict[int, tuple[str, Policy]]] = {}
+    scopes: dict[str, dict[int, tuple[str, LivePolicy]]] = {}
     for place, policy in inventory.policies:
         scopes.setdefault(policy.metadata.namespace or "", {})[id(policy)] = (place, policy)
     used: set[str] = set()
@@ -98,8 +97,8 @@ def _make_all(inventory: Inventory, found: dict[Key, Workload]) -> Iterator[str]
 
 
 def _policy_for(
-    scopes: dict[str, dict[int, tuple[str, Policy]]], template: Template
-) -> tuple[str, Policy] | None:
+    scopes: dict[str, dict[int, tuple[str, LivePolicy]]], template: Template
+) -> tuple[str, LivePolicy] | None:
     """The policy of a resource: one of its namespace, or else one of the cluster."""
     metadata = template.view.metadata
     for namespace in dict.fromkeys((metadata.namespace or "", "")):
@@ -110,12 +109,12 @@ def _policy_for(
     return None
 
 
-def _selects(policy: Policy, template: Template) -> bool:
+def _selects(policy: LivePolicy, template: Template) -> bool:
     selectors = policy.spec.resource_selectors or ()
     return any(fit(selector, template.resource, template.view.metadata) for selector in selectors)
 
 
-def _made(inventory: Inventory, template: Template, place: str, policy: Policy, key: Key) -> Binding:
+def _made(inventory: Inventory, template: Template, place: str, policy: LivePolicy, key: Key) -> Binding:
     wish, urgency = policy.spec.schedule_priority, None
     if wish is not None:
         urgency = inventory.priorities.get(wish.priority_class_name or "")

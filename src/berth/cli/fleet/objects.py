@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 from berth.kube import kinds, quantity
 from berth.kube.api_resources import CLUSTER_BINDINGS, Resource
 from berth.kube.decoding import DecodeError, convert, without_nulls
-from berth.kube.karmada import Binding, Cluster, PropagationPolicy
+from berth.kube.karmada import Binding, Cluster, LivePolicy, PropagationPolicy
 from berth.kube.manifests import DEFAULT_NAMESPACE, Manifest, ManifestError
 from berth.kube.manifests import title as titled
-from berth.kube.objects import Namespace, PriorityClass
+from berth.kube.objects import Namespace, PartialObjectMetadata, PriorityClass
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.machines.contract import Key, RawObject
-from berth.machines.views import VIEWS, Bare, Policy
+from berth.machines.views import VIEWS
 from berth.server.registry import wire_defaults
 from berth.server.registry.kinds.karmada.admission import (
     cluster_problems,
@@ -74,7 +74,7 @@ class Inventory:
     """Everything by what it is; each with the words that say where it was written."""
 
     clusters: dict[str, tuple[str, Cluster]] = field(default_factory=dict)
-    policies: list[tuple[str, Policy]] = field(default_factory=list)
+    policies: list[tuple[str, LivePolicy]] = field(default_factory=list)
     bindings: dict[Key, tuple[str, Binding]] = field(default_factory=dict)
     templates: list[Template] = field(default_factory=list)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -158,7 +158,7 @@ def _template(place: str, manifest: Manifest, raw: RawObject, *, namespaced: boo
     resource = _BUILT_IN.get((manifest.api_version, manifest.kind)) or Resource(
         group, version, f"{manifest.kind.lower()}s", manifest.kind, namespaced
     )
-    view = VIEWS.get(resource, Bare)
+    view = VIEWS.get(resource, PartialObjectMetadata)
     plain = _said(place, lambda: without_nulls(raw))
     _said(place, lambda: convert(plain, view))
     if isinstance(plain, dict):
@@ -187,12 +187,12 @@ def _cluster(place: str, raw: RawObject) -> Cluster:
     return cluster
 
 
-def _policy(place: str, raw: RawObject, namespace: str) -> Policy:
+def _policy(place: str, raw: RawObject, namespace: str) -> LivePolicy:
     checked = _decoded(place, raw, PropagationPolicy)  # says it better than what fills in would
     if not checked.metadata.uid:
         prepare_policy(raw, namespace)
         _refuse(place, validate_policy(_decoded(place, raw, PropagationPolicy)))
-    return _decoded(place, raw, Policy)
+    return _decoded(place, raw, LivePolicy)
 
 
 def _binding(place: str, raw: RawObject) -> Binding:

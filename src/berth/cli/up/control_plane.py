@@ -28,9 +28,10 @@ from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, 
 from berth.eviction.decisions import silent
 from berth.kube.api_resources import EVENTS, POLICIES, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.objects import PartialObjectMetadata
 from berth.machines.cache import Cache
 from berth.machines.contract import Controller, RawObject
-from berth.machines.views import VIEWS, Bare
+from berth.machines.views import VIEWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +106,4 @@ def assemble(
 
 
 def view_of(resource: Resource) -> type[Any]:
-    return VIEWS.get(resource, Bare)
+    return VIEWS.get(resource, PartialObjectMetadata)

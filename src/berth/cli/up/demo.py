@@ -17,10 +17,10 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.manifests import Manifest, load
+from berth.kube.objects import LiveWorkload
 from berth.live.client import Client
 from berth.live.errors import AlreadyExists
 from berth.machines.contract import RawObject
-from berth.machines.views import Workload
 
 _WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS)
 _FIRST: dict[str, Resource] = {r.kind: r for r in (PRIORITY_CLASSES, *_WORKLOADS, BUDGETS)}
@@ -55,7 +55,7 @@ async def _create(client: Client, manifests: Iterable[Manifest], resources: dict
 
 
 async def _all_run(client: Client) -> bool:
-    found = [item for resource in _WORKLOADS for item in await client.list_all(resource, Workload)]
+    found = [item for resource in _WORKLOADS for item in await client.list_all(resource, LiveWorkload)]
     return all((item.status.available_replicas or 0) >= (item.spec.replicas or 0) for item in found)
 
 

@@ -18,13 +18,13 @@ from berth.fleet.scheduler.views import VIEWS as FLEET_VIEWS
 from berth.kube.api_resources import Resource
 from berth.kube.gates import FeatureGates
 from berth.kube.karmada import DEFAULT_SCHEDULER
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
 from berth.live.discovery import discover
 from berth.live.growing import Growing
 from berth.live.runner import Runner
 from berth.live.serving import ServingSettings, serve
 from berth.machines.contract import Controller, RawObject
-from berth.machines.views import Bare
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import Metrics
@@ -75,7 +75,7 @@ class Plane:
             first=(self.plane.cache,),
             concurrency=CONCURRENCY,
         )
-        self._growing = Growing(client, self.runner, known, self._learn, Bare)
+        self._growing = Growing(client, self.runner, known, self._learn, PartialObjectMetadata)
         self._fleet = None
         if fleet and set(FLEET_VIEWS) <= set(known):
             self._fleet = _make_fleet(client, self.registry)

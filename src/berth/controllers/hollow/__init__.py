@@ -6,7 +6,7 @@ annotation ``berth.dev/power: "off"`` on such a node makes it fall silent, as if
 
 from __future__ import annotations
 
-from berth.machines.views import Node
+from berth.kube.objects import Node
 
 LABEL = "berth.dev/hollow"
 POWER = "berth.dev/power"

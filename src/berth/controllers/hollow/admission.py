@@ -17,8 +17,8 @@ from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.state.nodes import ANY_IP, HostPort
 from berth.engine.state.requests import PODS, pod_requests, units_of
 from berth.kube.gates import FeatureGates
+from berth.kube.objects import LivePod, Node
 from berth.kube.resource_names import is_extended
-from berth.machines.views import Node, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Rejected:
     message: str
 
 
-def admit(pod: Pod, node: Node, others: Iterable[Pod], gates: FeatureGates) -> Rejected | None:
+def admit(pod: LivePod, node: Node, others: Iterable[LivePod], gates: FeatureGates) -> Rejected | None:
     """Why the node cannot take the pod beside the others, None if it can."""
     others = list(others)
     return next(_rejections(pod, node, others, gates), None)
 
 
-def _rejections(pod: Pod, node: Node, others: list[Pod], gates: FeatureGates) -> Iterator[Rejected]:
+def _rejections(pod: LivePod, node: Node, others: list[LivePod], gates: FeatureGates) -> Iterator[Rejected]:
     yield from _resources(pod, node, others)
     if not matches_node(pod, node, gates):
         yield failed("NodeAffinity", node_affinity.REASON_POD)
@@ -48,7 +48,7 @@ def failed(name: str, text: str) -> Rejected:
     return Rejected(name, f"Predicate {name} failed: {text}")
 
 
-def _resources(pod: Pod, node: Node, others: list[Pod]) -> Iterator[Rejected]:
+def _resources(pod: LivePod, node: Node, others: list[LivePod]) -> Iterator[Rejected]:
     capacity = units_of(node.status.allocatable if node.status else None)
     wanted = {PODS: 1, **pod_requests(pod.spec).plain}
     used = {PODS: len(others)}
@@ -65,7 +65,7 @@ def _resources(pod: Pod, node: Node, others: list[Pod]) -> Iterator[Rejected]:
             yield Rejected(f"OutOf{name}", text)
 
 
-def _ports_taken(pod: Pod, others: list[Pod]) -> bool:
+def _ports_taken(pod: LivePod, others: list[LivePod]) -> bool:
     wanted = list(_ports(pod))
     return bool(wanted) and any(
         (port.protocol, port.port) == (taken.protocol, taken.port) and port.conflicts(taken.ip)
@@ -75,7 +75,7 @@ def _ports_taken(pod: Pod, others: list[Pod]) -> bool:
     )
 
 
-def _ports(pod: Pod) -> Iterator[HostPort]:
+def _ports(pod: LivePod) -> Iterator[HostPort]:
     sidecars = [c for c in pod.spec.init_containers or () if c.restart_policy == "Always"]
     for container in (*sidecars, *(pod.spec.containers or ())):
         for port in container.ports or ():

@@ -11,10 +11,10 @@ import msgspec
 
 from berth.controllers.hollow import is_hollow
 from berth.kube.api_resources import LEASES, NODES, Resource
+from berth.kube.objects import Node
 from berth.kube.times import micro_stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Create, Event, Get, Outcome, RawObject, Update
-from berth.machines.views import Node
 
 NAMESPACE = "kube-node-lease"
 INTERVAL, DURATION = 12.0, 40

@@ -16,15 +16,15 @@ from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import HOSTNAME, Options
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError
 from berth.kube.gates import FeatureGates
-from berth.machines.views import Namespace, Node, Pod
+from berth.kube.objects import LivePod, Namespace, Node
 
 
 def rejection(
-    pod: Pod,
+    pod: LivePod,
     node: Node,
     *,
-    running: Sequence[Pod],
-    bound: Sequence[Pod],
+    running: Sequence[LivePod],
+    bound: Sequence[LivePod],
     namespaces: Iterable[Namespace],
     gates: FeatureGates,
 ) -> Rejected | None:
@@ -55,7 +55,7 @@ def rejection(
     return None
 
 
-def _may_object(pod: Pod) -> bool:
+def _may_object(pod: LivePod) -> bool:
     """Whether a pod may have rules about others; most have none, and nothing is to be built for them."""
     if AFFINITY_ANNOTATION in (pod.metadata.annotations or {}):
         return True
@@ -67,7 +67,7 @@ def _may_object(pod: Pod) -> bool:
 
 
 def _cluster(
-    pod: Pod, node: Node, others: Sequence[Pod], namespaces: Iterable[Namespace], gates: FeatureGates
+    pod: LivePod, node: Node, others: Sequence[LivePod], namespaces: Iterable[Namespace], gates: FeatureGates
 ) -> Cluster:
     cluster = Cluster(Options(gates=gates))
     for namespace in namespaces:

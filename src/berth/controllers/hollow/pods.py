@@ -15,6 +15,7 @@ from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import seconds
 from berth.machines.cache import Cache, key_of
 from berth.machines.contract import (
@@ -31,7 +32,6 @@ from berth.machines.contract import (
 from berth.machines.controller import Machine
 from berth.machines.pods import created_at, is_finished, is_terminating, phase, pod_condition
 from berth.machines.recorder import WARNING
-from berth.machines.views import Namespace, Node, Pod
 
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
@@ -76,7 +76,7 @@ class Kubelets(Machine):
             return
         if event.resource == NAMESPACES:
             return  # their labels are looked up when a pod is admitted
-        pod: Pod = event.object
+        pod: LivePod = event.object
         if not pod.spec.node_name:
             return
         if event.change == DELETED:
@@ -84,7 +84,7 @@ class Kubelets(Machine):
         elif event.old is None or not is_finished(pod) or is_terminating(pod):
             self.queue.add(event.key)
 
-    def _forget(self, key: Key, pod: Pod) -> None:
+    def _forget(self, key: Key, pod: LivePod) -> None:
         self._admitted.discard(pod.metadata.uid or "")
         self.queue.forget(key)
         given = self._addresses.get(pod.spec.node_name or "")
@@ -92,7 +92,7 @@ class Kubelets(Machine):
             given.pop(pod.metadata.uid or "", None)
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        pod = self.cache.get(PODS, key, Pod)
+        pod = self.cache.get(PODS, key, LivePod)
         node = self.cache.get(NODES, ("", pod.spec.node_name or ""), Node) if pod else None
         if pod is None or node is None or not is_hollow(node):
             return
@@ -108,7 +108,7 @@ class Kubelets(Machine):
 
     # --- starting -----------------------------------------------------------------------------------
 
-    def _start(self, key: Key, pod: Pod, node: Node, now: float) -> Iterator[Action]:
+    def _start(self, key: Key, pod: LivePod, node: Node, now: float) -> Iterator[Action]:
         uid = pod.metadata.uid or ""
         if uid not in self._admitted:
             rejection = self._admit(pod, node)
@@ -126,7 +126,7 @@ class Kubelets(Machine):
         host, address = self._address(pod, node)
         yield self._write(key, pod, statuses.running(pod, now, host, address), "started")
 
-    def _admit(self, pod: Pod, node: Node) -> Rejected | None:
+    def _admit(self, pod: LivePod, node: Node) -> Rejected | None:
         running = list(self._running_on(node, pod))
         rejection = admit(pod, node, running, self._gates)
         if rejection is not None:
@@ -138,13 +138,13 @@ class Kubelets(Machine):
             pod, node, running=running, bound=bound, namespaces=namespaces, gates=self._gates
         )
 
-    def _running_on(self, node: Node, pod: Pod) -> Iterator[Pod]:
+    def _running_on(self, node: Node, pod: LivePod) -> Iterator[LivePod]:
         for other in self.cache.pods_on(node.metadata.name or ""):
             admitted = phase(other) == "Running" or other.metadata.uid in self._admitted
             if admitted and not is_finished(other) and other.metadata.uid != pod.metadata.uid:
                 yield other
 
-    def _address(self, pod: Pod, node: Node) -> tuple[str, str]:
+    def _address(self, pod: LivePod, node: Node) -> tuple[str, str]:
         """The node's address and one for the pod."""
         prefix = ((node.spec.pod_cidr if node.spec else None) or "10.255.255.0/24").rsplit(".", 1)[0]
         host = "172.16" + prefix.removeprefix("10")
@@ -162,7 +162,7 @@ class Kubelets(Machine):
 
     # --- running ------------------------------------------------------------------------------------
 
-    def _run(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+    def _run(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         started = seconds(pod.status.start_time) if pod.status and pod.status.start_time else now
         deadline = pod.spec.active_deadline_seconds
         if deadline is not None and started + deadline <= now:
@@ -186,7 +186,7 @@ class Kubelets(Machine):
             return
         yield from self._end(key, pod, now)
 
-    def _began(self, pod: Pod, started: float) -> float:
+    def _began(self, pod: LivePod, started: float) -> float:
         """When the containers began their present run."""
         for status in (pod.status.container_statuses if pod.status else None) or ():
             since = status.state.running.get("startedAt") if status.state and status.state.running else None
@@ -194,7 +194,7 @@ class Kubelets(Machine):
                 return seconds(since)
         return started
 
-    def _end(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+    def _end(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
         code = int(text) if text.isdigit() else 1
         if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
@@ -205,7 +205,7 @@ class Kubelets(Machine):
         status = statuses.running(pod, again, *self._known_addresses(pod), restarts=count)
         yield self._write(key, pod, status, f"exit code {code}, restarted")
 
-    def _known_addresses(self, pod: Pod) -> tuple[str, str]:
+    def _known_addresses(self, pod: LivePod) -> tuple[str, str]:
         node = self.cache.get(NODES, ("", pod.spec.node_name or ""), Node) or Node()
         address = pod.status.pod_ip if pod.status else None
         host, fresh = self._address(pod, node)
@@ -213,7 +213,7 @@ class Kubelets(Machine):
 
     # --- stopping -----------------------------------------------------------------------------------
 
-    def _stop(self, key: Key, pod: Pod, now: float) -> Iterator[Action]:
+    def _stop(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
         grace = float(pod.metadata.deletion_grace_period_seconds or 0)
         due = seconds(pod.metadata.deletion_timestamp) if pod.metadata.deletion_timestamp else now
         takes = min(duration(pod, STOP_AFTER, self._pace.stop_after) or 0.0, grace)
@@ -237,7 +237,7 @@ class Kubelets(Machine):
             cause="its containers have stopped",
         )
 
-    def _write(self, key: Key, pod: Pod, status: RawObject, cause: str) -> Action:
+    def _write(self, key: Key, pod: LivePod, status: RawObject, cause: str) -> Action:
         return Patch(
             resource=PODS,
             key=key,
@@ -254,12 +254,12 @@ class Kubelets(Machine):
             self.queue.forget(action.key)
 
 
-def duration(pod: Pod, annotation: str, default: float | None) -> float | None:
+def duration(pod: LivePod, annotation: str, default: float | None) -> float | None:
     """A time in an annotation, as seconds."""
     text = (pod.metadata.annotations or {}).get(annotation)
     found = _duration(text.strip()) if text is not None else None
     return float(found[1]) * _UNITS[found[2] or ""] if found else default
 
 
-def _restarts(pod: Pod) -> bool:
+def _restarts(pod: LivePod) -> bool:
     return pod.spec.restart_policy in (None, "", "Always")

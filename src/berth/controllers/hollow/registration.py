@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.manifests import ready_conditions, registered
 from berth.kube.api_resources import NODES
+from berth.kube.objects import Node
 from berth.machines.cache import Cache
 from berth.machines.contract import (
     DELETED,
@@ -21,7 +22,6 @@ from berth.machines.contract import (
 )
 from berth.machines.controller import Machine
 from berth.machines.pods import condition
-from berth.machines.views import Node
 
 
 class Registration(Machine):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.kube.objects import Container
+from berth.kube.objects import Container, LivePod
 from berth.kube.times import stamp
 from berth.machines.contract import RawObject
-from berth.machines.views import Pod
 
 _EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
-def running(pod: Pod, now: float, host: str, address: str, restarts: int = 0) -> RawObject:
+def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0) -> RawObject:
     started = (pod.status.start_time if pod.status else None) or stamp(now)
     init = pod.spec.init_containers or []
     status: RawObject = {
@@ -38,7 +37,7 @@ def running(pod: Pod, now: float, host: str, address: str, restarts: int = 0) ->
     return status
 
 
-def finished(pod: Pod, now: float, exit_code: int, *, reason: str = "", message: str = "") -> RawObject:
+def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", message: str = "") -> RawObject:
     """Containers that ended with the code; `reason` is set if the kubelet ended them."""
     began = _started(pod, now)
     phase = "Succeeded" if exit_code == 0 else "Failed"
@@ -75,12 +74,12 @@ def rejected(reason: str, message: str, now: float) -> RawObject:
     }
 
 
-def restarts_of(pod: Pod) -> int:
+def restarts_of(pod: LivePod) -> int:
     statuses = (pod.status.container_statuses if pod.status else None) or ()
     return max((status.restart_count or 0 for status in statuses), default=0)
 
 
-def _started(pod: Pod, now: float) -> float:
+def _started(pod: LivePod, now: float) -> float:
     del pod
     return now
 
@@ -110,7 +109,7 @@ def _terminated(code: int, began: float, now: float) -> RawObject:
 
 
 def _container(
-    pod: Pod, container: Container, state: RawObject, *, ready: bool | None = None, restarts: int = 0
+    pod: LivePod, container: Container, state: RawObject, *, ready: bool | None = None, restarts: int = 0
 ) -> RawObject:
     runs = "running" in state
     return {
@@ -126,5 +125,5 @@ def _container(
     }
 
 
-def addresses_in_use(pods: Iterable[Pod]) -> set[str]:
+def addresses_in_use(pods: Iterable[LivePod]) -> set[str]:
     return {pod.status.pod_ip for pod in pods if pod.status and pod.status.pod_ip}

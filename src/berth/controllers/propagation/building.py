@@ -22,10 +22,10 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.decoding import DecodeError, convert
-from berth.kube.karmada import Placement, binding_name
+from berth.kube.karmada import LiveBinding, LivePolicy, Placement, binding_name
+from berth.kube.objects import ObjectMeta
 from berth.kube.workload_annotations import annotated_affinity, effective_placement
 from berth.machines.contract import Key, RawObject
-from berth.machines.views import Binding, Meta, Policy
 
 POLICY_ID = "propagationpolicy.karmada.io/permanent-id"
 CLUSTER_POLICY_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
@@ -52,14 +52,14 @@ def binding_key(resource: Resource, key: Key) -> Key:
     return (key[0], binding_name(resource.kind, key[1]))
 
 
-def policy_resource(policy: Policy) -> Resource:
+def policy_resource(policy: LivePolicy) -> Resource:
     return POLICIES if policy.metadata.namespace else CLUSTER_POLICIES
 
 
 # --- claims -------------------------------------------------------------------------------------------
 
 
-def claimed_by(binding: Binding) -> tuple[Key, str] | None:
+def claimed_by(binding: LiveBinding) -> tuple[Key, str] | None:
     """The policy that a binding says it is of: where it is, and its permanent id."""
     labels, notes = binding.metadata.labels or {}, binding.metadata.annotations or {}
     if POLICY_ID in labels:
@@ -69,12 +69,12 @@ def claimed_by(binding: Binding) -> tuple[Key, str] | None:
     return None
 
 
-def identity(policy: Policy) -> str:
+def identity(policy: LivePolicy) -> str:
     label = POLICY_ID if policy.metadata.namespace else CLUSTER_POLICY_ID
     return (policy.metadata.labels or {}).get(label, "")
 
 
-def _claim(policy: Policy) -> tuple[dict[str, str], dict[str, str]]:
+def _claim(policy: LivePolicy) -> tuple[dict[str, str], dict[str, str]]:
     """The labels and annotations by which a binding says whose it is."""
     metadata = policy.metadata
     if metadata.namespace:
@@ -83,7 +83,7 @@ def _claim(policy: Policy) -> tuple[dict[str, str], dict[str, str]]:
     return {CLUSTER_POLICY_ID: identity(policy)}, {CLUSTER_POLICY_NAME: metadata.name or ""}
 
 
-def released(binding: Binding) -> RawObject:
+def released(binding: LiveBinding) -> RawObject:
     """The patch that makes a binding nobody's; where it was put stays."""
     labels = dict.fromkeys(name for name in CLAIM_LABELS if name in (binding.metadata.labels or {}))
     notes = dict.fromkeys(name for name in CLAIM_ANNOTATIONS if name in (binding.metadata.annotations or {}))
@@ -106,7 +106,7 @@ class Wanted:
 def wanted(
     resource: Resource,
     template: Any,  # noqa: ANN401 - a view
-    policy: Policy,
+    policy: LivePolicy,
     urgency: int | None = None,
 ) -> Wanted:
     """The binding of `template` as `policy` wants it; `urgency` is the value of its priority class.
@@ -114,7 +114,7 @@ def wanted(
     Raises:
         BuildError: the rules in an annotation cannot be read.
     """
-    metadata: Meta = template.metadata
+    metadata: ObjectMeta = template.metadata
     copied = {
         name: value for name, value in (metadata.labels or {}).items() if not name.endswith(_SYSTEM_LABELS)
     }
@@ -132,8 +132,8 @@ def wanted(
     return Wanted({**copied, **labels}, annotations, [owner], _spec(resource, template, policy, urgency))
 
 
-def _spec(resource: Resource, template: Any, policy: Policy, urgency: int | None) -> RawObject:  # noqa: ANN401
-    metadata: Meta = template.metadata
+def _spec(resource: Resource, template: Any, policy: LivePolicy, urgency: int | None) -> RawObject:  # noqa: ANN401
+    metadata: ObjectMeta = template.metadata
     reference = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -160,7 +160,7 @@ def _spec(resource: Resource, template: Any, policy: Policy, urgency: int | None
     }
 
 
-def _placement(policy: Policy, metadata: Meta) -> RawObject:
+def _placement(policy: LivePolicy, metadata: ObjectMeta) -> RawObject:
     """The policy's placement; rules in annotations are added."""
     placement = policy.spec.placement or {}
     try:
@@ -179,7 +179,7 @@ def _placement(policy: Policy, metadata: Meta) -> RawObject:
     return {**placement, **rules}
 
 
-def _groups(placement: RawObject, metadata: Meta) -> RawObject | None:
+def _groups(placement: RawObject, metadata: ObjectMeta) -> RawObject | None:
     """The groups of Karmada's own rules, from the labels of the resource."""
     rules, labels = placement.get("workloadAffinity") or {}, metadata.labels or {}
     groups = {}
@@ -211,7 +211,7 @@ def body(resource: Resource, key: Key, want: Wanted) -> RawObject:
     }
 
 
-def change(binding: Binding, want: Wanted) -> RawObject:
+def change(binding: LiveBinding, want: Wanted) -> RawObject:
     """The merge patch that brings a binding up to date, empty if it is."""
     labels, notes = binding.metadata.labels or {}, binding.metadata.annotations or {}
     ours = {*CLAIM_LABELS, *filter(None, notes.get(COPIED_LABELS, "").split(","))}

@@ -29,12 +29,13 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
+from berth.kube.karmada import LiveBinding, LivePolicy
+from berth.kube.objects import ObjectMeta, PriorityClass
 from berth.machines.cache import Cache, controller_of
 from berth.machines.contract import DELETED, MODIFIED, Action, Create, Event, Key
 from berth.machines.controller import Machine
 from berth.machines.patches import patch
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.views import Binding, Meta, Policy, PriorityClass
 
 CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"
 LAZY = "Lazy"
@@ -63,7 +64,7 @@ class PropagationController(Machine):
             self.learn(resource)
         own = (POLICIES, CLUSTER_POLICIES, RESOURCE_BINDINGS, CLUSTER_BINDINGS, PRIORITY_CLASSES)
         self.watches = (*own, *(kind for kind in self.kinds.values() if kind not in own))
-        self._policies: dict[str, dict[str, Policy]] = {}  # by namespace, "" for those of the cluster
+        self._policies: dict[str, dict[str, LivePolicy]] = {}  # by namespace, "" for those of the cluster
         self._selected: Counter[tuple[str, str]] = Counter()  # kinds by how many selectors name them
         self._templates: dict[Key, dict[_Named, None]] = {}  # resources by the key of their binding
 
@@ -101,13 +102,13 @@ class PropagationController(Machine):
             if (resource := self.kinds.get(kind)) is not None:
                 self._look_at_all(resource, namespace, new if lazy else None)
 
-    def _look_at_all(self, resource: Resource, namespace: str, lazy: Policy | None) -> None:
+    def _look_at_all(self, resource: Resource, namespace: str, lazy: LivePolicy | None) -> None:
         """Look at every object of a kind again, but not at what a lazy policy has already."""
         for key in self.cache.keys(resource):
             if namespace and key[0] != namespace:
                 continue
             at = self._note(resource, key)
-            binding = self.cache.get(bindings_for(resource), at, Binding)
+            binding = self.cache.get(bindings_for(resource), at, LiveBinding)
             if lazy is None or binding is None or self._holder(binding) is not lazy:
                 self.queue.add(at)
 
@@ -139,7 +140,7 @@ class PropagationController(Machine):
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         bindings = RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
-        binding = self.cache.get(bindings, key, Binding)
+        binding = self.cache.get(bindings, key, LiveBinding)
         if binding is not None and binding.metadata.deletion_timestamp:
             return
         found = list(self._candidates(key))
@@ -164,10 +165,10 @@ class PropagationController(Machine):
                 yield resource, template
 
     def _matched(
-        self, found: list[tuple[Resource, Any]], binding: Binding | None, now: float
-    ) -> Iterator[tuple[Resource, Any, Policy]]:
+        self, found: list[tuple[Resource, Any]], binding: LiveBinding | None, now: float
+    ) -> Iterator[tuple[Resource, Any, LivePolicy]]:
         for resource, template in found:
-            metadata: Meta = template.metadata
+            metadata: ObjectMeta = template.metadata
             if metadata.deletion_timestamp or (metadata.labels or {}).get(CLAIMED_BY):
                 continue
             policy = self._policy_for(resource, template, binding, now)
@@ -178,10 +179,10 @@ class PropagationController(Machine):
         self,
         resource: Resource,
         template: Any,  # noqa: ANN401 - a view
-        binding: Binding | None,
+        binding: LiveBinding | None,
         now: float,
-    ) -> Policy | None:
-        metadata: Meta = template.metadata
+    ) -> LivePolicy | None:
+        metadata: ObjectMeta = template.metadata
         scopes = [self._policies.get(scope, {}).values() for scope in _scopes(metadata)]
         holder = self._holder(binding) if binding is not None else None
         if holder is None or not policy_fit(holder, resource, metadata):
@@ -194,7 +195,7 @@ class PropagationController(Machine):
                 return stronger
         return holder
 
-    def _holder(self, binding: Binding) -> Policy | None:
+    def _holder(self, binding: LiveBinding) -> LivePolicy | None:
         """The policy that has a binding, if it is still there and the same."""
         claimed = building.claimed_by(binding)
         if claimed is None:
@@ -210,8 +211,8 @@ class PropagationController(Machine):
         key: Key,
         resource: Resource,
         template: Any,  # noqa: ANN401 - a view
-        policy: Policy,
-        binding: Binding | None,
+        policy: LivePolicy,
+        binding: LiveBinding | None,
         now: float,
     ) -> Iterator[Action]:
         what = f"Apply {_applied(policy)}"
@@ -232,7 +233,7 @@ class PropagationController(Machine):
             return
         self.recorder.record(now, resource, template, NORMAL, "ApplyPolicySucceed", f"{what} succeed")
 
-    def _urgency(self, policy: Policy) -> int | None:
+    def _urgency(self, policy: LivePolicy) -> int | None:
         wish = policy.spec.schedule_priority
         if wish is None:
             return None
@@ -251,17 +252,17 @@ class PropagationController(Machine):
             self.queue.add_at(key, now + RETRY)
 
 
-def kinds_of(policy: Policy) -> set[tuple[str, str]]:
+def kinds_of(policy: LivePolicy) -> set[tuple[str, str]]:
     """The kinds a policy names."""
     return {(s.api_version or "", s.kind or "") for s in policy.spec.resource_selectors or ()}
 
 
-def _scopes(metadata: Meta) -> tuple[str, ...]:
+def _scopes(metadata: ObjectMeta) -> tuple[str, ...]:
     """Where policies for a resource are looked for, first its namespace."""
     return (metadata.namespace, "") if metadata.namespace else ("",)
 
 
-def _differs(old: Meta, new: Meta) -> bool:
+def _differs(old: ObjectMeta, new: ObjectMeta) -> bool:
     """Whether more than the status changed; what counts no generations has none worth mentioning."""
     if new.generation is None or old.generation != new.generation or old.uid != new.uid:
         return True
@@ -270,14 +271,14 @@ def _differs(old: Meta, new: Meta) -> bool:
     return (old.labels, old.annotations) != (new.labels, new.annotations)
 
 
-def _spelled(policy: Policy) -> str:
+def _spelled(policy: LivePolicy) -> str:
     metadata = policy.metadata
     if metadata.namespace:
         return f"Propagation policy({metadata.namespace}/{metadata.name})"
     return f"Cluster propagation policy({metadata.name})"
 
 
-def _applied(policy: Policy) -> str:
+def _applied(policy: LivePolicy) -> str:
     metadata = policy.metadata
     if metadata.namespace:
         return f"policy({metadata.namespace}/{metadata.name})"

@@ -14,8 +14,8 @@ import msgspec
 
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
-from berth.kube.karmada import Placement
-from berth.kube.objects import Toleration
+from berth.kube.karmada import Cluster, LiveBinding, Placement
+from berth.kube.objects import Taint, Toleration
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Event, Key, RawObject
@@ -23,7 +23,6 @@ from berth.machines.controller import Machine
 from berth.machines.patches import patch
 from berth.machines.pods import condition
 from berth.machines.recorder import NORMAL
-from berth.machines.views import Binding, MemberCluster, Taint
 
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 SETTLE = 5.0  # seconds a task is kept once the workload has its new place
@@ -58,16 +57,16 @@ class ClusterEviction(Machine):
         if event.object.spec.get("gracefulEvictionTasks") or any(self._tainted(event.object)):
             self.queue.add(event.key)
 
-    def _tainted(self, binding: Binding) -> Iterator[tuple[str, list[Taint]]]:
+    def _tainted(self, binding: LiveBinding) -> Iterator[tuple[str, list[Taint]]]:
         """The clusters of a binding that expel workloads."""
         for name in _targets(binding):
-            cluster = self.cache.get(CLUSTERS, ("", name), MemberCluster)
+            cluster = self.cache.get(CLUSTERS, ("", name), Cluster)
             if cluster is not None and (taints := _expelling(cluster)):
                 yield name, taints
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         resource = RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
-        binding = self.cache.get(resource, key, Binding)
+        binding = self.cache.get(resource, key, LiveBinding)
         if binding is None or binding.metadata.deletion_timestamp:
             return
         tasks = binding.spec.get("gracefulEvictionTasks") or []
@@ -87,7 +86,7 @@ class ClusterEviction(Machine):
             cause = f"evicted from {', '.join(expelled)}" if expelled else "the evicted workload has moved"
             yield patch(resource, binding, {"spec": spec}, cause)
 
-    def _expelled(self, key: Key, binding: Binding, now: float) -> list[str]:
+    def _expelled(self, key: Key, binding: LiveBinding, now: float) -> list[str]:
         """The clusters a binding has to leave now; for those it may stay in for a while it comes back."""
         tolerations = _tolerations(binding)
         expelled = []
@@ -100,7 +99,7 @@ class ClusterEviction(Machine):
         return expelled
 
     def _assess(
-        self, key: Key, binding: Binding, tasks: list[RawObject], now: float
+        self, key: Key, binding: LiveBinding, tasks: list[RawObject], now: float
     ) -> tuple[list[RawObject], list[str]]:
         """The tasks that are still needed, and the clusters of the others."""
         kept, moved = [], []
@@ -119,15 +118,15 @@ class ClusterEviction(Machine):
         return kept, moved
 
 
-def _expelling(cluster: MemberCluster) -> list[Taint]:
+def _expelling(cluster: Cluster) -> list[Taint]:
     return [taint for taint in cluster.spec.taints or () if taint.effect == NO_EXECUTE]
 
 
-def _targets(binding: Binding) -> list[str]:
+def _targets(binding: LiveBinding) -> list[str]:
     return [target.get("name") or "" for target in binding.spec.get("clusters") or ()]
 
 
-def _tolerations(binding: Binding) -> list[Toleration]:
+def _tolerations(binding: LiveBinding) -> list[Toleration]:
     """Those of the placement the scheduler decided by, or of the present one if it left no word of that."""
     applied = (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT)
     try:
@@ -150,7 +149,9 @@ def _tolerated_until(tolerations: Iterable[Toleration], taints: Iterable[Taint],
     return until
 
 
-def _new_tasks(binding: Binding, expelled: list[str], known: set[str | None], now: float) -> list[RawObject]:
+def _new_tasks(
+    binding: LiveBinding, expelled: list[str], known: set[str | None], now: float
+) -> list[RawObject]:
     cluster = (binding.spec.get("failover") or {}).get("cluster") or {}
     replicas = {t.get("name"): t.get("replicas") for t in binding.spec.get("clusters") or ()}
     return [
@@ -167,7 +168,7 @@ def _new_tasks(binding: Binding, expelled: list[str], known: set[str | None], no
     ]
 
 
-def _is_placed(binding: Binding) -> bool:
+def _is_placed(binding: LiveBinding) -> bool:
     """Whether the scheduler has found a place for the binding as it is now."""
     status = binding.status
     scheduled = condition(status.conditions, "Scheduled")

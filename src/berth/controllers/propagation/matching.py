@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from berth.kube.api_resources import Resource
-from berth.kube.karmada import ResourceSelector
+from berth.kube.karmada import LivePolicy, ResourceSelector
+from berth.kube.objects import ObjectMeta
 from berth.kube.selectors import parse_label_selector
-from berth.machines.views import Meta, Policy
 
 # How closely a selector fits, from not at all to by name.
 MISMATCH, EVERYTHING, BY_LABELS, BY_NAME = range(4)
@@ -31,7 +31,7 @@ def is_reserved(namespace: str) -> bool:
     return namespace in _RESERVED_NAMESPACES or namespace.startswith(_RESERVED_PREFIXES)
 
 
-def fit(selector: ResourceSelector, resource: Resource, metadata: Meta) -> int:
+def fit(selector: ResourceSelector, resource: Resource, metadata: ObjectMeta) -> int:
     """How closely a selector fits a resource; with a name its labels do not matter."""
     if (selector.api_version, selector.kind) != (resource.api_version, resource.kind):
         return MISMATCH
@@ -45,15 +45,15 @@ def fit(selector: ResourceSelector, resource: Resource, metadata: Meta) -> int:
     return BY_LABELS if matches else MISMATCH
 
 
-def policy_fit(policy: Policy, resource: Resource, metadata: Meta) -> int:
+def policy_fit(policy: LivePolicy, resource: Resource, metadata: ObjectMeta) -> int:
     """How closely a policy fits: as its closest selector."""
     selectors = policy.spec.resource_selectors or ()
     return max((fit(selector, resource, metadata) for selector in selectors), default=MISMATCH)
 
 
-def best(policies: Iterable[Policy], resource: Resource, metadata: Meta) -> Policy | None:
+def best(policies: Iterable[LivePolicy], resource: Resource, metadata: ObjectMeta) -> LivePolicy | None:
     """The policy for a resource: by priority, then by how closely it fits, then by name."""
-    found: tuple[tuple[int, int, str], Policy] | None = None
+    found: tuple[tuple[int, int, str], LivePolicy] | None = None
     for policy in policies:
         if policy.metadata.deletion_timestamp or not (close := policy_fit(policy, resource, metadata)):
             continue
@@ -63,11 +63,11 @@ def best(policies: Iterable[Policy], resource: Resource, metadata: Meta) -> Poli
     return found[1] if found else None
 
 
-def priority(policy: Policy) -> int:
+def priority(policy: LivePolicy) -> int:
     return policy.spec.priority or 0
 
 
-def preempts(policy: Policy, holder: Policy) -> bool:
+def preempts(policy: LivePolicy, holder: LivePolicy) -> bool:
     """Whether a policy may take resources from another: one of lower priority, or from a cluster's anyway."""
     if policy.spec.preemption != ALWAYS:
         return False

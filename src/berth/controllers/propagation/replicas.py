@@ -9,24 +9,31 @@ from typing import Any
 
 from berth.kube.api_resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from berth.kube.decoding import DecodeError, convert
-from berth.kube.objects import PodSpec, RawObject, ResourceList, ResourceRequirements
+from berth.kube.objects import (
+    LiveJob,
+    LivePod,
+    LiveWorkload,
+    PodSpec,
+    RawObject,
+    ResourceList,
+    ResourceRequirements,
+)
 from berth.kube.pod_resources import aggregate
 from berth.kube.quantity import QuantityError, read
-from berth.machines.views import Job, Pod, Workload
 
 _SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 
 
 def replicas_of(resource: Resource, template: Any) -> tuple[int, RawObject | None] | None:  # noqa: ANN401 - a view
     """Replicas, and what one of them needs if that is anything; None for what has no replicas."""
-    if resource in _SCALED and isinstance(template, Workload):
+    if resource in _SCALED and isinstance(template, LiveWorkload):
         return template.spec.replicas or 0, _requirements(_pod_spec(template.spec.template))
-    if resource == JOBS and isinstance(template, Job):
+    if resource == JOBS and isinstance(template, LiveJob):
         spec = template.spec
         parallel = spec.parallelism or 0
         completions = parallel if spec.completions is None else spec.completions
         return min(parallel, completions), _requirements(_pod_spec(spec.template))
-    if resource == PODS and isinstance(template, Pod):
+    if resource == PODS and isinstance(template, LivePod):
         return 1, None
     return None
 

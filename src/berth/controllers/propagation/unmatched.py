@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from berth.controllers.propagation.matching import fit, is_reserved
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES, Resource
-from berth.kube.karmada import ResourceSelector
+from berth.kube.karmada import LivePolicy, ResourceSelector
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Event, Key
 from berth.machines.controller import Machine
 from berth.machines.recorder import WARNING
-from berth.machines.views import Policy
 
 GRACE = 5.0  # seconds: a policy often arrives just before what it is for
 REASON = "NoResourceMatched"
@@ -38,7 +37,7 @@ class UnmatchedPolicies(Machine):
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         resource = POLICIES if key[0] else CLUSTER_POLICIES
-        policy = self.cache.get(resource, key, Policy)
+        policy = self.cache.get(resource, key, LivePolicy)
         if policy is None:
             return
         since = self._since.setdefault(key, now)

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import LabelSelector
+from berth.kube.objects import LabelSelector, LiveWorkload, ObjectMeta
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.machines.cache import Cache, key_of
 from berth.machines.contract import Action, Key, Patch, RawObject
 from berth.machines.pods import owner_reference, raw_owner
-from berth.machines.views import Meta, Workload
 
 _V = TypeVar("_V")
 
@@ -23,7 +22,7 @@ class Claim:
         self,
         cache: Cache,
         resource: Resource,
-        metadata: Meta,
+        metadata: ObjectMeta,
         selector: LabelSelector | None,
         *,
         dependents: Resource,
@@ -95,7 +94,7 @@ def selecting(
     cache: Cache, resource: Resource, namespace: str | None, labels: dict[str, str] | None
 ) -> Iterable[Key]:
     """The workloads of a namespace whose selector matches: who may adopt an orphan."""
-    for item in cache.all(resource, Workload):
+    for item in cache.all(resource, LiveWorkload):
         if item.metadata.namespace == namespace and parse_label_selector(item.spec.selector).matches(
             labels or {}
         ):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from berth.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse
 from berth.controllers.workloads.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
+from berth.kube.objects import LiveCronJob, LiveJob
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
 from berth.machines.contract import Action, Create, Delete, Event, Key, RawObject
@@ -18,7 +19,6 @@ from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, created_at, owner_reference
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.views import CronJob, Job
 
 _MOST_MISSED = 100
 _NAME_LENGTH = 52
@@ -37,10 +37,10 @@ class CronJobController(Machine):
             self.queue.add((event.key[0], owner.name or ""))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        item = self.cache.get(CRON_JOBS, key, CronJob)
+        item = self.cache.get(CRON_JOBS, key, LiveCronJob)
         if item is None or item.metadata.deletion_timestamp:
             return
-        jobs = self.cache.owned(JOBS, item.metadata.uid, Job)
+        jobs = self.cache.owned(JOBS, item.metadata.uid, LiveJob)
         yield from self._clean_up(key, item, jobs)
         active = [job for job in jobs if finished_at(job) is None]
         due = self._due(key, item, now)
@@ -53,7 +53,7 @@ class CronJobController(Machine):
 
     # --- when ---------------------------------------------------------------------------------------
 
-    def _due(self, key: Key, item: CronJob, now: float) -> float | None:
+    def _due(self, key: Key, item: LiveCronJob, now: float) -> float | None:
         """The latest time that was missed, None if it is not time yet."""
         if item.spec.suspend:
             return None
@@ -73,7 +73,9 @@ class CronJobController(Machine):
 
     # --- what ---------------------------------------------------------------------------------------
 
-    def _start(self, key: Key, item: CronJob, active: list[Job], due: float, now: float) -> Iterator[Action]:
+    def _start(
+        self, key: Key, item: LiveCronJob, active: list[LiveJob], due: float, now: float
+    ) -> Iterator[Action]:
         policy = item.spec.concurrency_policy or "Allow"
         if policy == "Forbid" and active:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
@@ -83,14 +85,14 @@ class CronJobController(Machine):
             for job in active:
                 yield self._delete(key, job, "replaced by the next run")
         name = f"{key[1][:_NAME_LENGTH]}-{int(due) // 60}"
-        if self.cache.get(JOBS, (key[0], name), Job) is None:
+        if self.cache.get(JOBS, (key[0], name), LiveJob) is None:
             yield Create(
                 resource=JOBS, key=key, namespace=key[0], body=_job(item, name, due), cause="it is time"
             )
             self.recorder.record(now, CRON_JOBS, item, NORMAL, "SuccessfulCreate", f"Created job {name}")
         yield from self._status(item, active, due)
 
-    def _clean_up(self, key: Key, item: CronJob, jobs: list[Job]) -> Iterator[Action]:
+    def _clean_up(self, key: Key, item: LiveCronJob, jobs: list[LiveJob]) -> Iterator[Action]:
         """Keep as many finished Jobs as the history limits say, the newest."""
         for kind, limit, default in (
             ("Complete", item.spec.successful_jobs_history_limit, 3),
@@ -103,7 +105,7 @@ class CronJobController(Machine):
                     yield self._delete(key, job, "beyond the history limit")
 
     @staticmethod
-    def _delete(key: Key, job: Job, cause: str) -> Action:
+    def _delete(key: Key, job: LiveJob, cause: str) -> Action:
         return Delete(
             resource=JOBS,
             key=key,
@@ -114,7 +116,7 @@ class CronJobController(Machine):
             cause=cause,
         )
 
-    def _status(self, item: CronJob, active: list[Job], scheduled: float | None) -> Iterator[Action]:
+    def _status(self, item: LiveCronJob, active: list[LiveJob], scheduled: float | None) -> Iterator[Action]:
         references = [
             {
                 "apiVersion": JOBS.api_version,
@@ -149,12 +151,12 @@ def _around(schedule: Schedule, since: float, now: float) -> tuple[float | None,
             return latest, None
 
 
-def _is(job: Job, kind: str) -> bool:
+def _is(job: LiveJob, kind: str) -> bool:
     found = condition(job.status.conditions, kind)
     return found is not None and found.status == "True"
 
 
-def _job(item: CronJob, name: str, due: float) -> RawObject:
+def _job(item: LiveCronJob, name: str, due: float) -> RawObject:
     template = item.spec.job_template
     given = (template.metadata if template else None) or {}
     annotations = {

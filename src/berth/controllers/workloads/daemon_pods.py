@@ -12,10 +12,9 @@ from berth.controllers.workloads.templates import REVISION_HASH
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
-from berth.kube.objects import Toleration
+from berth.kube.objects import LivePod, LiveWorkload, Node, ObjectMeta, PodSpec, Toleration
 from berth.machines.contract import RawObject
 from berth.machines.pods import owner_reference, phase, pod_from
-from berth.machines.views import Meta, Node, Pod, PodSpec, Workload
 
 _TOLERATED = (
     ("not-ready", "NoExecute"),
@@ -32,13 +31,13 @@ _FIRST, _LONGEST = 1.0, 900.0
 class Eligibility:
     """What one DaemonSet's template says about nodes, read once a generation."""
 
-    def __init__(self, daemon_set: Workload, gates: FeatureGates) -> None:
+    def __init__(self, daemon_set: LiveWorkload, gates: FeatureGates) -> None:
         template = daemon_set.spec.template or {}
         spec = msgspec.convert(template.get("spec") or {}, PodSpec)
-        metadata = msgspec.convert(template.get("metadata") or {}, Meta)
+        metadata = msgspec.convert(template.get("metadata") or {}, ObjectMeta)
         self._gates = gates
         tolerations = [*(spec.tolerations or ()), *daemon_tolerations(host_network=bool(spec.host_network))]
-        self._pod = Pod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
+        self._pod = LivePod(metadata=metadata, spec=msgspec.structs.replace(spec, tolerations=tolerations))
         self._known: dict[str, tuple[Node, tuple[bool, bool, bool]]] = {}
 
     def of(self, node: Node) -> tuple[bool, bool]:
@@ -69,7 +68,7 @@ class Eligibility:
         return False, first_untolerated(tolerations, lasting) is None, lasts
 
 
-def is_evicted(pod: Pod, node: Node, gates: FeatureGates) -> bool:
+def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
     """Whether a pod breaks a rule of its own that running pods are evicted for."""
     if not pod.spec.node_name or phase(pod) in ("Succeeded", "Failed"):
         return False
@@ -85,7 +84,7 @@ def daemon_tolerations(*, host_network: bool) -> list[Toleration]:
     ]
 
 
-def daemon_pod(daemon_set: Workload, node: str, revision_hash: str) -> RawObject:
+def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawObject:
     """The pod for one node: pinned by name, which replaces its own rule since that was just checked."""
     pod = pod_from(
         daemon_set.spec.template,
@@ -108,7 +107,7 @@ def daemon_pod(daemon_set: Workload, node: str, revision_hash: str) -> RawObject
     return pod
 
 
-def node_of(pod: Pod) -> str | None:
+def node_of(pod: LivePod) -> str | None:
     """The node a daemon pod runs on or is pinned to."""
     if pod.spec.node_name:
         return pod.spec.node_name

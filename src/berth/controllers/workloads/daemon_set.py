@@ -27,6 +27,7 @@ from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.objects import LivePod, LiveWorkload, Node, PartialObjectMetadata, RollingUpdate
 from berth.kube.shares import resolved
 from berth.machines.cache import Cache, controller_of, key_of
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
@@ -42,7 +43,6 @@ from berth.machines.pods import (
     pod_condition,
 )
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.views import Node, Pod, RollingUpdate, Workload
 
 BURST = 250
 
@@ -52,7 +52,7 @@ class _Plan:
     """What has to happen: nodes that need a pod, pods that have to go and why."""
 
     create: list[str] = field(default_factory=list)
-    delete: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+    delete: dict[str, tuple[LivePod, str]] = field(default_factory=dict)
 
 
 class DaemonSetController(Machine):
@@ -78,7 +78,7 @@ class DaemonSetController(Machine):
             self.queue.add(event.key)
         elif event.resource == NODES:
             if event.old is None or event.change == DELETED or _matters(event.old, event.object):
-                for daemon_set in self.cache.all(DAEMON_SETS, Workload):
+                for daemon_set in self.cache.all(DAEMON_SETS, LiveWorkload):
                     self.queue.add(key_of(daemon_set.metadata))
         elif event.resource == REVISIONS:
             self._concern(event)
@@ -96,7 +96,7 @@ class DaemonSetController(Machine):
                 self.queue.add(key)
 
     def _settle(self, event: Event) -> None:
-        pod: Pod = event.object
+        pod: LivePod = event.object
         owner = controller_of(pod.metadata)
         if owner is None or owner.kind != DAEMON_SETS.kind:
             return
@@ -112,18 +112,18 @@ class DaemonSetController(Machine):
     # --- deciding -----------------------------------------------------------------------------------
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        daemon_set = self.cache.get(DAEMON_SETS, key, Workload)
+        daemon_set = self.cache.get(DAEMON_SETS, key, LiveWorkload)
         if daemon_set is None:
             return
         metadata = daemon_set.metadata
         self._count_evictions(metadata.uid or "", now)
         found = history(self.cache, daemon_set)
         claim = Claim(self.cache, DAEMON_SETS, metadata, daemon_set.spec.selector, dependents=PODS)
-        pods = claim.owned(Pod)
+        pods = claim.owned(LivePod)
         if not metadata.deletion_timestamp:
             hashes = {(pod.metadata.labels or {}).get(REVISION_HASH, "") for pod in pods}
             yield from keep_up(DAEMON_SETS, daemon_set, found, hashes)
-            claims = list(claim.actions(Pod))
+            claims = list(claim.actions(LivePod))
             if claims:
                 yield from claims
                 return
@@ -139,14 +139,16 @@ class DaemonSetController(Machine):
         for uid in [uid for uid, (of, _) in self._evicted.items() if of == owner]:
             self._restraint.note(owner, self._evicted.pop(uid)[1], now)
 
-    def _wants(self, daemon_set: Workload) -> Eligibility:
+    def _wants(self, daemon_set: LiveWorkload) -> Eligibility:
         uid, generation = daemon_set.metadata.uid or "", daemon_set.metadata.generation or 0
         known = self._eligibility.get(uid)
         if known is None or known[0] != generation:
             known = self._eligibility[uid] = (generation, Eligibility(daemon_set, self._gates))
         return known[1]
 
-    def _plan(self, key: Key, daemon_set: Workload, by_node: dict[str, list[Pod]], now: float) -> _Plan:
+    def _plan(
+        self, key: Key, daemon_set: LiveWorkload, by_node: dict[str, list[LivePod]], now: float
+    ) -> _Plan:
         plan = _Plan()
         eligibility, uid = self._wants(daemon_set), daemon_set.metadata.uid or ""
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
@@ -177,7 +179,7 @@ class DaemonSetController(Machine):
                         plan.delete[pod.metadata.uid or ""] = (pod, f"node {name or '?'} is gone")
         return plan
 
-    def _unwanted(self, pods: list[Pod], node: Node, *, stays: bool) -> dict[str, tuple[Pod, str]]:
+    def _unwanted(self, pods: list[LivePod], node: Node, *, stays: bool) -> dict[str, tuple[LivePod, str]]:
         """The pods to delete from a node that is not eligible: those that nobody evicts.
 
         Those who evict for a broken rule ask the budgets first, and say why.
@@ -186,7 +188,7 @@ class DaemonSetController(Machine):
         evicted = [pod for pod in pods if stays and is_evicted(pod, node, self._gates)]
         return {pod.metadata.uid or "": (pod, cause) for pod in pods if pod not in evicted}
 
-    def _replace_failed(self, key: Key, uid: str, node: str, pod: Pod, plan: _Plan, now: float) -> None:
+    def _replace_failed(self, key: Key, uid: str, node: str, pod: LivePod, plan: _Plan, now: float) -> None:
         """A failed pod is removed once its node's turn has come, which is later each time."""
         until = self._restraint.until(uid, node)
         if until > now:
@@ -198,7 +200,12 @@ class DaemonSetController(Machine):
     # --- updating -----------------------------------------------------------------------------------
 
     def _update(
-        self, daemon_set: Workload, by_node: dict[str, list[Pod]], found: History, plan: _Plan, now: float
+        self,
+        daemon_set: LiveWorkload,
+        by_node: dict[str, list[LivePod]],
+        found: History,
+        plan: _Plan,
+        now: float,
     ) -> None:
         """Replace pods of older revisions: surplus pods first where surging is allowed."""
         strategy = daemon_set.spec.update_strategy
@@ -208,7 +215,7 @@ class DaemonSetController(Machine):
         total = self._desired(daemon_set)
         budget = max(resolved(given.max_unavailable, total, default=1, up=True), 1)
         minimum = daemon_set.spec.min_ready_seconds or 0
-        old: list[Pod] = []
+        old: list[LivePod] = []
         for pods in by_node.values():
             living = [pod for pod in pods if not is_terminating(pod)]
             if not any(is_available(pod, minimum, now) for pod in living):
@@ -220,14 +227,14 @@ class DaemonSetController(Machine):
         for pod in [*unavailable, *available[: max(budget, 0)]]:
             plan.delete[pod.metadata.uid or ""] = (pod, "it has an older revision")
 
-    def _desired(self, daemon_set: Workload) -> int:
+    def _desired(self, daemon_set: LiveWorkload) -> int:
         eligibility = self._wants(daemon_set)
         return sum(eligibility.of(node)[0] for node in self.cache.all(NODES, Node))
 
     # --- doing --------------------------------------------------------------------------------------
 
     def _carry_out(
-        self, key: Key, daemon_set: Workload, plan: _Plan, found: History, now: float
+        self, key: Key, daemon_set: LiveWorkload, plan: _Plan, found: History, now: float
     ) -> Iterator[Action]:
         uid = daemon_set.metadata.uid or ""
         count = 1 if self.queue.failures(key) else BURST
@@ -259,14 +266,14 @@ class DaemonSetController(Machine):
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Create) and action.resource == PODS and outcome.ok:
-            daemon_set = self.cache.get(DAEMON_SETS, action.key, Workload)
+            daemon_set = self.cache.get(DAEMON_SETS, action.key, LiveWorkload)
             if daemon_set is not None:
-                message = f"Created pod: {outcome.decode(Pod).metadata.name}"
+                message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
                 self.recorder.record(outcome.at, DAEMON_SETS, daemon_set, NORMAL, "SuccessfulCreate", message)
         super().done(action, outcome)
 
     def failed(self, action: Action, outcome: Outcome) -> None:
-        daemon_set = self.cache.get(DAEMON_SETS, action.key, Workload)
+        daemon_set = self.cache.get(DAEMON_SETS, action.key, LiveWorkload)
         if daemon_set is None or action.resource != PODS:
             return
         uid = daemon_set.metadata.uid or ""
@@ -280,7 +287,12 @@ class DaemonSetController(Machine):
     # --- status -------------------------------------------------------------------------------------
 
     def _status(
-        self, key: Key, daemon_set: Workload, by_node: dict[str, list[Pod]], found: History, now: float
+        self,
+        key: Key,
+        daemon_set: LiveWorkload,
+        by_node: dict[str, list[LivePod]],
+        found: History,
+        now: float,
     ) -> Iterator[Action]:
         eligibility = self._wants(daemon_set)
         minimum = daemon_set.spec.min_ready_seconds or 0
@@ -316,12 +328,12 @@ class DaemonSetController(Machine):
             yield status_patch(DAEMON_SETS, daemon_set, dict(status))
 
 
-def _hash(pod: Pod) -> str:
+def _hash(pod: LivePod) -> str:
     return (pod.metadata.labels or {}).get(REVISION_HASH, "")
 
 
-def _by_node(pods: list[Pod]) -> dict[str, list[Pod]]:
-    found: dict[str, list[Pod]] = defaultdict(list)
+def _by_node(pods: list[LivePod]) -> dict[str, list[LivePod]]:
+    found: dict[str, list[LivePod]] = defaultdict(list)
     for pod in pods:
         found[node_of(pod) or ""].append(pod)
     return found

@@ -13,13 +13,13 @@ from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, 
 from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.templates import TEMPLATE_HASH, digest, plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from berth.kube.objects import LivePod, LiveWorkload
 from berth.machines.cache import controller_of
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, RawObject
 from berth.machines.controller import Machine
 from berth.machines.patches import patch, status_patch
 from berth.machines.pods import is_finished, owner_reference
 from berth.machines.recorder import NORMAL
-from berth.machines.views import Pod, Workload
 
 _NAME_LENGTH = 253
 
@@ -36,7 +36,9 @@ class DeploymentController(Machine):
         elif event.change == DELETED:
             # A Recreate deployment waits for the last old pod to go.
             owner = controller_of(event.object.metadata)
-            replica_set = owner and self.cache.get(REPLICA_SETS, (event.key[0], owner.name or ""), Workload)
+            replica_set = owner and self.cache.get(
+                REPLICA_SETS, (event.key[0], owner.name or ""), LiveWorkload
+            )
             above = controller_of(replica_set.metadata) if replica_set else None
             if above is not None and above.kind == DEPLOYMENTS.kind:
                 self.queue.add((event.key[0], above.name or ""))
@@ -52,17 +54,17 @@ class DeploymentController(Machine):
                 self.queue.add(key)
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        deployment = self.cache.get(DEPLOYMENTS, key, Workload)
+        deployment = self.cache.get(DEPLOYMENTS, key, LiveWorkload)
         if deployment is None:
             return
         claim = Claim(
             self.cache, DEPLOYMENTS, deployment.metadata, deployment.spec.selector, dependents=REPLICA_SETS
         )
-        sets = sizing.sort_out(deployment, claim.owned(Workload))
+        sets = sizing.sort_out(deployment, claim.owned(LiveWorkload))
         if deployment.metadata.deletion_timestamp:
             yield from self._status(deployment, sets, now)
             return
-        adoptions = list(claim.actions(Workload))
+        adoptions = list(claim.actions(LiveWorkload))
         if adoptions:
             yield from adoptions
             return
@@ -75,7 +77,7 @@ class DeploymentController(Machine):
 
     # --- what to do ---------------------------------------------------------------------------------
 
-    def _roll(self, key: Key, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+    def _roll(self, key: Key, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
         if deployment.spec.paused or sizing.is_scaling(deployment, sets):
             sizes = sizing.scaled(deployment, sets)
             yield from self._resize(deployment, sets, sizes, "scaled", now)
@@ -85,7 +87,7 @@ class DeploymentController(Machine):
             yield from self._recreate(key, deployment, sets, now)
         yield from self._clean_up(key, deployment, sets)
 
-    def _rolling_update(self, key: Key, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+    def _rolling_update(self, key: Key, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
         size = sizing.rolled_up(deployment, sets)
         if sets.new is None:
             yield from self._create(key, deployment, sets, size, now)
@@ -101,7 +103,7 @@ class DeploymentController(Machine):
         sizes = sizing.rolled_down(deployment, sets)
         yield from self._resize(deployment, sets, sizes, "replaced by a newer revision", now)
 
-    def _recreate(self, key: Key, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+    def _recreate(self, key: Key, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
         old = {rs.metadata.name or "": 0 for rs in sets.old if wanted(rs)}
         if old:
             yield from self._resize(deployment, sets, old, "recreated with a newer revision", now)
@@ -117,19 +119,21 @@ class DeploymentController(Machine):
             name = sets.new.metadata.name or ""
             yield from self._resize(deployment, sets, {name: wanted(deployment)}, "rolling out", now)
 
-    def _old_pods(self, sets: Sets) -> Iterator[Pod]:
+    def _old_pods(self, sets: Sets) -> Iterator[LivePod]:
         for replica_set in sets.old:
-            pods = self.cache.owned(PODS, replica_set.metadata.uid, Pod)
+            pods = self.cache.owned(PODS, replica_set.metadata.uid, LivePod)
             yield from (pod for pod in pods if not is_finished(pod))
 
     # --- how ----------------------------------------------------------------------------------------
 
-    def _create(self, key: Key, deployment: Workload, sets: Sets, size: int, now: float) -> Iterator[Action]:
+    def _create(
+        self, key: Key, deployment: LiveWorkload, sets: Sets, size: int, now: float
+    ) -> Iterator[Action]:
         template = plain(deployment.spec.template)
         collisions = deployment.status.collision_count or 0
         tag = digest(template, collisions)
         name = f"{key[1][: _NAME_LENGTH - len(tag) - 1]}-{tag}"
-        taken = self.cache.get(REPLICA_SETS, (key[0], name), Workload)
+        taken = self.cache.get(REPLICA_SETS, (key[0], name), LiveWorkload)
         if taken is not None:
             if plain(taken.spec.template) != template or controller_of(taken.metadata) is not None:
                 yield status_patch(
@@ -147,7 +151,7 @@ class DeploymentController(Machine):
             cause="no ReplicaSet has the template",
         )
 
-    def _annotate(self, deployment: Workload, sets: Sets) -> Iterator[Action]:
+    def _annotate(self, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
         """Keep the new ReplicaSet's annotations and readiness time in step."""
         new = sets.new
         if new is None:
@@ -162,7 +166,7 @@ class DeploymentController(Machine):
             yield self._for(deployment, new, body, "annotations")
 
     def _resize(
-        self, deployment: Workload, sets: Sets, sizes: sizing.Sizes, cause: str, now: float
+        self, deployment: LiveWorkload, sets: Sets, sizes: sizing.Sizes, cause: str, now: float
     ) -> Iterator[Action]:
         annotations = sizing.size_annotations(deployment)
         for replica_set in sets.all:
@@ -178,7 +182,9 @@ class DeploymentController(Machine):
                 message = f"Scaled {way} replica set {name} from {wanted(replica_set)} to {size}"
                 self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
 
-    def _for(self, deployment: Workload, replica_set: Workload, body: RawObject, cause: str) -> Action:
+    def _for(
+        self, deployment: LiveWorkload, replica_set: LiveWorkload, body: RawObject, cause: str
+    ) -> Action:
         made = patch(REPLICA_SETS, replica_set, body, cause)
         key = (deployment.metadata.namespace or "", deployment.metadata.name or "")
         return type(made)(
@@ -190,7 +196,7 @@ class DeploymentController(Machine):
             cause=cause,
         )
 
-    def _clean_up(self, key: Key, deployment: Workload, sets: Sets) -> Iterator[Action]:
+    def _clean_up(self, key: Key, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
         if not _is_complete(deployment):
             return
         for replica_set in sizing.surplus(deployment, sets):
@@ -204,7 +210,7 @@ class DeploymentController(Machine):
                 cause="beyond the revision history limit",
             )
 
-    def _status(self, deployment: Workload, sets: Sets, now: float) -> Iterator[Action]:
+    def _status(self, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
         status, due = status_of(deployment, sets, now)
         if due is not None:
             self.queue.add_at((deployment.metadata.namespace or "", deployment.metadata.name or ""), due)
@@ -212,7 +218,7 @@ class DeploymentController(Machine):
             yield status_patch(DEPLOYMENTS, deployment, status)
 
 
-def _replica_set(deployment: Workload, sets: Sets, name: str, tag: str, size: int) -> RawObject:
+def _replica_set(deployment: LiveWorkload, sets: Sets, name: str, tag: str, size: int) -> RawObject:
     template = sizing.template_with_hash(deployment.spec.template, TEMPLATE_HASH, tag)
     selector = deployment.spec.selector
     labels = {**((selector.match_labels if selector else None) or {}), TEMPLATE_HASH: tag}
@@ -239,7 +245,7 @@ def _replica_set(deployment: Workload, sets: Sets, name: str, tag: str, size: in
     }
 
 
-def _is_complete(deployment: Workload) -> bool:
+def _is_complete(deployment: LiveWorkload) -> bool:
     status, replicas = deployment.status, wanted(deployment)
     counts = (status.updated_replicas or 0, status.replicas or 0, status.available_replicas or 0)
     return counts == (replicas, replicas, replicas) and (status.observed_generation or 0) >= (

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.controllers.workloads.templates import plain
+from berth.kube.objects import LiveWorkload, RollingUpdate
 from berth.kube.shares import resolved
 from berth.machines.contract import RawObject
 from berth.machines.pods import created_at
-from berth.machines.views import RollingUpdate, Workload
 
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
@@ -30,11 +30,11 @@ _OWN_ANNOTATIONS = frozenset(
 )
 
 
-def wanted(workload: Workload) -> int:
+def wanted(workload: LiveWorkload) -> int:
     return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
-def is_rolling(deployment: Workload) -> bool:
+def is_rolling(deployment: LiveWorkload) -> bool:
     strategy = deployment.spec.strategy
     return strategy is None or strategy.type != "Recreate"
 
@@ -47,7 +47,7 @@ class Limits:
     unavailable: int
 
 
-def limits(deployment: Workload) -> Limits:
+def limits(deployment: LiveWorkload) -> Limits:
     if not is_rolling(deployment):
         return Limits(0, 0)
     strategy = deployment.spec.strategy
@@ -64,19 +64,19 @@ def limits(deployment: Workload) -> Limits:
 class Sets:
     """The ReplicaSets of one Deployment; `old` oldest first."""
 
-    new: Workload | None
-    old: list[Workload]
+    new: LiveWorkload | None
+    old: list[LiveWorkload]
 
     @property
-    def all(self) -> list[Workload]:
+    def all(self) -> list[LiveWorkload]:
         return [*self.old, self.new] if self.new else self.old
 
     @property
-    def active(self) -> list[Workload]:
+    def active(self) -> list[LiveWorkload]:
         return [replica_set for replica_set in self.all if wanted(replica_set) > 0]
 
 
-def sort_out(deployment: Workload, owned: Iterable[Workload]) -> Sets:
+def sort_out(deployment: LiveWorkload, owned: Iterable[LiveWorkload]) -> Sets:
     ordered = sorted(owned, key=lambda rs: (created_at(rs.metadata), rs.metadata.name or ""))
     template = plain(deployment.spec.template)
     new = next((rs for rs in ordered if plain(rs.spec.template) == template), None)
@@ -86,16 +86,16 @@ def sort_out(deployment: Workload, owned: Iterable[Workload]) -> Sets:
 # --- annotations ------------------------------------------------------------------------------
 
 
-def annotation(workload: Workload, name: str) -> int | None:
+def annotation(workload: LiveWorkload, name: str) -> int | None:
     text = (workload.metadata.annotations or {}).get(name, "")
     return int(text) if text.isdigit() else None
 
 
-def revision(workload: Workload) -> int:
+def revision(workload: LiveWorkload) -> int:
     return annotation(workload, REVISION) or 0
 
 
-def new_annotations(deployment: Workload, sets: Sets) -> dict[str, str]:
+def new_annotations(deployment: LiveWorkload, sets: Sets) -> dict[str, str]:
     """What the new ReplicaSet's annotations should be."""
     current = dict((sets.new.metadata.annotations if sets.new else None) or {})
     given = (deployment.metadata.annotations or {}).items()
@@ -110,12 +110,12 @@ def new_annotations(deployment: Workload, sets: Sets) -> dict[str, str]:
     return {**current, **size_annotations(deployment)}
 
 
-def size_annotations(deployment: Workload) -> dict[str, str]:
+def size_annotations(deployment: LiveWorkload) -> dict[str, str]:
     replicas = wanted(deployment)
     return {DESIRED: str(replicas), MAXIMUM: str(replicas + limits(deployment).surge)}
 
 
-def is_scaling(deployment: Workload, sets: Sets) -> bool:
+def is_scaling(deployment: LiveWorkload, sets: Sets) -> bool:
     """Whether the number of replicas changed since the ReplicaSets were last sized."""
     sizes = (annotation(replica_set, DESIRED) for replica_set in sets.active)
     return any(size is not None and size != wanted(deployment) for size in sizes)
@@ -126,7 +126,7 @@ def is_scaling(deployment: Workload, sets: Sets) -> bool:
 Sizes = dict[str, int]  # by the ReplicaSet's name
 
 
-def is_saturated(deployment: Workload, replica_set: Workload | None) -> bool:
+def is_saturated(deployment: LiveWorkload, replica_set: LiveWorkload | None) -> bool:
     if replica_set is None:
         return False
     replicas = wanted(deployment)
@@ -137,7 +137,7 @@ def is_saturated(deployment: Workload, replica_set: Workload | None) -> bool:
     )
 
 
-def scaled(deployment: Workload, sets: Sets) -> Sizes:
+def scaled(deployment: LiveWorkload, sets: Sets) -> Sizes:
     """Sizes after the Deployment was scaled: in proportion while an update is going on."""
     active = sets.active
     if len(active) <= 1:
@@ -148,7 +148,7 @@ def scaled(deployment: Workload, sets: Sets) -> Sizes:
     return _in_proportion(deployment, active) if is_rolling(deployment) else {}
 
 
-def _in_proportion(deployment: Workload, active: list[Workload]) -> Sizes:
+def _in_proportion(deployment: LiveWorkload, active: list[LiveWorkload]) -> Sizes:
     replicas = wanted(deployment)
     allowed = replicas + limits(deployment).surge if replicas else 0
     to_add = allowed - sum(map(wanted, active))
@@ -169,7 +169,7 @@ def _in_proportion(deployment: Workload, active: list[Workload]) -> Sizes:
     return sizes
 
 
-def _share(deployment: Workload, replica_set: Workload, to_add: int, added: int) -> int:
+def _share(deployment: LiveWorkload, replica_set: LiveWorkload, to_add: int, added: int) -> int:
     replicas, size = wanted(deployment), wanted(replica_set)
     if not replicas:
         fraction = -size
@@ -179,7 +179,7 @@ def _share(deployment: Workload, replica_set: Workload, to_add: int, added: int)
     return min(fraction, to_add - added) if to_add > 0 else max(fraction, to_add - added)
 
 
-def rolled_up(deployment: Workload, sets: Sets) -> int:
+def rolled_up(deployment: LiveWorkload, sets: Sets) -> int:
     """The size of the new ReplicaSet that the surge allows."""
     size = wanted(sets.new) if sets.new else 0
     if size > wanted(deployment):
@@ -188,7 +188,7 @@ def rolled_up(deployment: Workload, sets: Sets) -> int:
     return size + max(min(room, wanted(deployment) - size), 0)
 
 
-def rolled_down(deployment: Workload, sets: Sets) -> Sizes:
+def rolled_down(deployment: LiveWorkload, sets: Sets) -> Sizes:
     """Sizes of old ReplicaSets: unhealthy pods go first, then as many as availability allows."""
     minimum = wanted(deployment) - limits(deployment).unavailable
     new = sets.new
@@ -214,11 +214,11 @@ def rolled_down(deployment: Workload, sets: Sets) -> Sizes:
     return {name: size for name, size in sizes.items() if size != _size(sets.old, name)}
 
 
-def _size(sets: list[Workload], name: str) -> int:
+def _size(sets: list[LiveWorkload], name: str) -> int:
     return next(wanted(rs) for rs in sets if rs.metadata.name == name)
 
 
-def surplus(deployment: Workload, sets: Sets) -> list[Workload]:
+def surplus(deployment: LiveWorkload, sets: Sets) -> list[LiveWorkload]:
     """Old ReplicaSets beyond the history limit, oldest revision first."""
     limit = deployment.spec.revision_history_limit
     idle = [

@@ -6,10 +6,10 @@ Upstream: pkg/controller/deployment/progress.go and sync.go.
 from __future__ import annotations
 
 from berth.controllers.workloads.deployment_sets import Sets, limits, wanted
+from berth.kube.objects import LiveWorkload
 from berth.kube.times import seconds
 from berth.machines.conditions import FALSE, TRUE, UNKNOWN, Conditions
 from berth.machines.contract import RawObject
-from berth.machines.views import Workload
 
 DONE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
@@ -23,7 +23,7 @@ _COUNTS = (
 )
 
 
-def status_of(deployment: Workload, sets: Sets, now: float) -> tuple[RawObject | None, float | None]:
+def status_of(deployment: LiveWorkload, sets: Sets, now: float) -> tuple[RawObject | None, float | None]:
     """The status to write, None if it is right already; and when it may change by itself."""
     old = deployment.status
     counts = _counts(deployment, sets)
@@ -41,7 +41,7 @@ def status_of(deployment: Workload, sets: Sets, now: float) -> tuple[RawObject |
     return {**counts, "conditions": conditions.list()}, due
 
 
-def _counts(deployment: Workload, sets: Sets) -> RawObject:
+def _counts(deployment: LiveWorkload, sets: Sets) -> RawObject:
     statuses = [replica_set.status for replica_set in sets.all]
     available = sum(status.available_replicas or 0 for status in statuses)
     return {
@@ -54,7 +54,7 @@ def _counts(deployment: Workload, sets: Sets) -> RawObject:
     }
 
 
-def _set_available(deployment: Workload, counts: RawObject, conditions: Conditions) -> None:
+def _set_available(deployment: LiveWorkload, counts: RawObject, conditions: Conditions) -> None:
     if counts["availableReplicas"] >= wanted(deployment) - limits(deployment).unavailable:
         conditions.set("Available", TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
@@ -70,7 +70,7 @@ def _pause(conditions: Conditions) -> None:
 
 
 def _set_progress(
-    deployment: Workload, sets: Sets, counts: RawObject, conditions: Conditions, now: float
+    deployment: LiveWorkload, sets: Sets, counts: RawObject, conditions: Conditions, now: float
 ) -> float | None:
     """Set the Progressing condition; when it may time out."""
     name = deployment.metadata.name
@@ -109,7 +109,7 @@ def _same_set(known: RawObject, of_new: str) -> bool:
     return str(known.get("message", "")).startswith(of_new)
 
 
-def _is_complete(deployment: Workload, counts: RawObject) -> bool:
+def _is_complete(deployment: LiveWorkload, counts: RawObject) -> bool:
     replicas = wanted(deployment)
     return bool(
         counts["updatedReplicas"] == replicas
@@ -118,7 +118,7 @@ def _is_complete(deployment: Workload, counts: RawObject) -> bool:
     )
 
 
-def _progresses(deployment: Workload, counts: RawObject) -> bool:
+def _progresses(deployment: LiveWorkload, counts: RawObject) -> bool:
     old = deployment.status
     before_old = (old.replicas or 0) - (old.updated_replicas or 0)
     return bool(

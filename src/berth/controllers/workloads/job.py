@@ -18,6 +18,7 @@ from berth.controllers.workloads.job_pods import (
     tally,
 )
 from berth.kube.api_resources import JOBS, PODS
+from berth.kube.objects import LiveJob, LivePod, PartialObjectMetadata
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
@@ -36,7 +37,6 @@ from berth.machines.controller import Machine
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.views import Job, Pod
 
 _RETRY, _RETRY_MOST = 10.0, 600.0
 _FINISHED = ("Complete", "Failed")
@@ -55,7 +55,7 @@ class JobController(Machine):
                 self.expectations.forget(event.object.metadata.uid or "")
             self.queue.add(event.key)
             return
-        pod: Pod = event.object
+        pod: LivePod = event.object
         owner = controller_of(pod.metadata)
         if owner is None or owner.kind != JOBS.kind:
             return
@@ -66,10 +66,10 @@ class JobController(Machine):
         self.queue.add((pod.metadata.namespace or "", owner.name or ""))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        job = self.cache.get(JOBS, key, Job)
+        job = self.cache.get(JOBS, key, LiveJob)
         if job is None:
             return
-        pods = self.cache.owned(PODS, job.metadata.uid, Pod)
+        pods = self.cache.owned(PODS, job.metadata.uid, LivePod)
         if job.metadata.deletion_timestamp:
             yield from self._release(key, [pod for pod in pods if _tracked(pod)])
             return
@@ -90,7 +90,9 @@ class JobController(Machine):
 
     # --- deciding -----------------------------------------------------------------------------------
 
-    def _verdict(self, job: Job, pods: list[Pod], count: Tally, now: float) -> tuple[str, str, str] | None:
+    def _verdict(
+        self, job: LiveJob, pods: list[LivePod], count: Tally, now: float
+    ) -> tuple[str, str, str] | None:
         """Complete or Failed, with reason and message; None while it goes on."""
         for kind, early in _EARLY.items():
             known = condition(job.status.conditions, early)
@@ -115,7 +117,9 @@ class JobController(Machine):
             return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
         return None
 
-    def _manage(self, key: Key, job: Job, pods: list[Pod], count: Tally, now: float) -> Iterator[Action]:
+    def _manage(
+        self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally, now: float
+    ) -> Iterator[Action]:
         active = [pod for pod in pods if is_active(pod)]
         parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
         if job.spec.suspend:
@@ -132,7 +136,7 @@ class JobController(Machine):
             yield from self._create(key, job, pods, count, wanted - len(active), now)
 
     def _create(
-        self, key: Key, job: Job, pods: list[Pod], count: Tally, number: int, now: float
+        self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally, number: int, now: float
     ) -> Iterator[Action]:
         again = self._not_before(pods, count)
         if again > now:
@@ -148,7 +152,7 @@ class JobController(Machine):
             )
 
     @staticmethod
-    def _not_before(pods: list[Pod], count: Tally) -> float:
+    def _not_before(pods: list[LivePod], count: Tally) -> float:
         """A pod that failed is replaced later each time."""
         if not count.failed:
             return 0.0
@@ -164,14 +168,14 @@ class JobController(Machine):
 
     # --- counting -----------------------------------------------------------------------------------
 
-    def _counted(self, key: Key, job: Job, pods: list[Pod], count: Tally) -> Iterator[Action]:
+    def _counted(self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally) -> Iterator[Action]:
         """Let go of pods whose end is on record."""
         recorded = job.status.uncounted_terminated_pods
         uids = {*((recorded and recorded.succeeded) or ()), *((recorded and recorded.failed) or ())}
         if uids == count.uncounted:
             yield from self._release(key, [p for p in pods if p.metadata.uid in uids and _tracked(p)])
 
-    def _release(self, key: Key, pods: list[Pod]) -> Iterator[Action]:
+    def _release(self, key: Key, pods: list[LivePod]) -> Iterator[Action]:
         for pod in pods:
             kept = [name for name in pod.metadata.finalizers or () if name != FINALIZER]
             yield Patch(
@@ -194,8 +198,8 @@ class JobController(Machine):
     def _finish(
         self,
         key: Key,
-        job: Job,
-        pods: list[Pod],
+        job: LiveJob,
+        pods: list[LivePod],
         count: Tally,
         verdict: tuple[str, str, str],
         now: float,
@@ -220,7 +224,7 @@ class JobController(Machine):
         event = ("Completed", "Job completed") if kind == "Complete" else (reason, message)
         self.recorder.record(now, JOBS, job, NORMAL if kind == "Complete" else WARNING, *event)
 
-    def _after(self, key: Key, job: Job, pods: list[Pod], now: float) -> Iterator[Action]:
+    def _after(self, key: Key, job: LiveJob, pods: list[LivePod], now: float) -> Iterator[Action]:
         yield from self._release(key, [pod for pod in pods if _tracked(pod) and not is_active(pod)])
         ttl, ended = job.spec.ttl_seconds_after_finished, finished_at(job)
         if ttl is None or ended is None:
@@ -238,7 +242,7 @@ class JobController(Machine):
             cause="its time to live is over",
         )
 
-    def _delete(self, key: Key, job: Job, pod: Pod, cause: str, now: float) -> Action:
+    def _delete(self, key: Key, job: LiveJob, pod: LivePod, cause: str, now: float) -> Action:
         self.expectations.expect_deletion(job.metadata.uid or "", pod.metadata.uid or "", now)
         return Delete(
             resource=PODS,
@@ -250,7 +254,7 @@ class JobController(Machine):
         )
 
     def failed(self, action: Action, outcome: Outcome) -> None:
-        job = self.cache.get(JOBS, action.key, Job)
+        job = self.cache.get(JOBS, action.key, LiveJob)
         if job is None or action.resource != PODS:
             return
         if isinstance(action, Create):
@@ -262,16 +266,21 @@ class JobController(Machine):
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Create) and action.resource == PODS and outcome.ok:
-            job = self.cache.get(JOBS, action.key, Job)
+            job = self.cache.get(JOBS, action.key, LiveJob)
             if job is not None:
-                message = f"Created pod: {outcome.decode(Pod).metadata.name}"
+                message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
                 self.recorder.record(outcome.at, JOBS, job, NORMAL, "SuccessfulCreate", message)
         super().done(action, outcome)
 
     # --- status -------------------------------------------------------------------------------------
 
     def _status(
-        self, job: Job, pods: list[Pod], count: Tally, now: float, conditions: Conditions | None = None
+        self,
+        job: LiveJob,
+        pods: list[LivePod],
+        count: Tally,
+        now: float,
+        conditions: Conditions | None = None,
     ) -> Iterator[Action]:
         old = job.status
         status = self._numbers(job, pods, count)
@@ -306,7 +315,7 @@ class JobController(Machine):
             yield status_patch(JOBS, job, status)
 
     @staticmethod
-    def _numbers(job: Job, pods: list[Pod], count: Tally) -> RawObject:
+    def _numbers(job: LiveJob, pods: list[LivePod], count: Tally) -> RawObject:
         active = [pod for pod in pods if is_active(pod)]
         status: RawObject = {
             "active": len(active),
@@ -323,7 +332,7 @@ class JobController(Machine):
         return status
 
 
-def finished_at(job: Job) -> float | None:
+def finished_at(job: LiveJob) -> float | None:
     """When a Job ended, None if it has not."""
     for kind in _FINISHED:
         found = condition(job.status.conditions, kind)
@@ -332,15 +341,15 @@ def finished_at(job: Job) -> float | None:
     return None
 
 
-def _tracked(pod: Pod) -> bool:
+def _tracked(pod: LivePod) -> bool:
     return FINALIZER in (pod.metadata.finalizers or ())
 
 
-def _on_failure(job: Job) -> bool:
+def _on_failure(job: LiveJob) -> bool:
     return ((job.spec.template or {}).get("spec") or {}).get("restartPolicy") == "OnFailure"
 
 
-def _ended(pod: Pod) -> str | None:
+def _ended(pod: LivePod) -> str | None:
     for status in (pod.status.container_statuses if pod.status else None) or ():
         if status.state and status.state.terminated:
             found = status.state.terminated.get("finishedAt")

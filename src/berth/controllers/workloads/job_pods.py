@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from berth.kube.api_resources import JOBS
+from berth.kube.objects import LiveJob, LivePod
 from berth.machines.contract import RawObject
 from berth.machines.pods import is_active, is_terminating, owner_reference, phase, pod_from
-from berth.machines.views import Job, Pod
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -43,7 +43,7 @@ class Tally:
         return self.new_succeeded | self.new_failed
 
 
-def tally(job: Job, pods: list[Pod]) -> Tally:
+def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
     """Count ends: a pod counts while it holds the finalizer, and for good once it has lost it."""
     status, recorded = job.status, job.status.uncounted_terminated_pods
     count = Tally(
@@ -75,12 +75,12 @@ def tally(job: Job, pods: list[Pod]) -> Tally:
     return count
 
 
-def index_of(pod: Pod) -> int | None:
+def index_of(pod: LivePod) -> int | None:
     text = (pod.metadata.annotations or {}).get(COMPLETION_INDEX, "")
     return int(text) if text.isdigit() else None
 
 
-def missing_indexes(job: Job, pods: list[Pod], count: Tally) -> list[int]:
+def missing_indexes(job: LiveJob, pods: list[LivePod], count: Tally) -> list[int]:
     """Indexes that neither succeeded nor are being worked on, lowest first."""
     busy = {index_of(pod) for pod in pods if is_active(pod)}
     return [n for n in range(job.spec.completions or 0) if n not in count.indexes and n not in busy]
@@ -107,7 +107,7 @@ def spelled_indexes(indexes: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
 
 
-def job_pod(job: Job, index: int | None) -> RawObject:
+def job_pod(job: LiveJob, index: int | None) -> RawObject:
     metadata = job.metadata
     name, uid = metadata.name or "", metadata.uid or ""
     labels = {

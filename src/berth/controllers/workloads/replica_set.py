@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from berth.controllers.workloads.adoption import Claim, selecting
 from berth.kube.api_resources import PODS, REPLICA_SETS
+from berth.kube.objects import LivePod, LiveWorkload, PartialObjectMetadata
 from berth.machines.cache import Cache, controller_of
 from berth.machines.conditions import TRUE, Conditions
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, RawObject
@@ -25,7 +26,6 @@ from berth.machines.pods import (
     pod_from,
 )
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.views import Pod, Workload
 
 BURST = 500
 
@@ -44,7 +44,7 @@ class ReplicaSetController(Machine):
                 self.expectations.forget(event.object.metadata.uid or "")
             self.queue.add(event.key)
             return
-        pod: Pod = event.object
+        pod: LivePod = event.object
         self._settle(event, pod)
         for seen in (pod, event.old):
             owner = controller_of(seen.metadata) if seen is not None else None
@@ -54,7 +54,7 @@ class ReplicaSetController(Machine):
                 for key in selecting(self.cache, REPLICA_SETS, pod.metadata.namespace, pod.metadata.labels):
                     self.queue.add(key)
 
-    def _settle(self, event: Event, pod: Pod) -> None:
+    def _settle(self, event: Event, pod: LivePod) -> None:
         owner = controller_of(pod.metadata)
         if owner is None or owner.kind != REPLICA_SETS.kind:
             return
@@ -64,23 +64,25 @@ class ReplicaSetController(Machine):
             self.expectations.deleted(owner.uid or "", pod.metadata.uid or "")
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        replica_set = self.cache.get(REPLICA_SETS, key, Workload)
+        replica_set = self.cache.get(REPLICA_SETS, key, LiveWorkload)
         if replica_set is None or self.waits(key, replica_set.metadata.uid, now):
             return
         metadata = replica_set.metadata
         claim = Claim(self.cache, REPLICA_SETS, metadata, replica_set.spec.selector, dependents=PODS)
-        claims = list(claim.actions(Pod))
+        claims = list(claim.actions(LivePod))
         if claims:
             yield from claims
             return  # who belongs here is decided first
-        active = [pod for pod in claim.owned(Pod) if is_active(pod)]
+        active = [pod for pod in claim.owned(LivePod) if is_active(pod)]
         if not metadata.deletion_timestamp:
             yield from self._manage(key, replica_set, active, now)
         yield from self._status(key, replica_set, active, now)
 
     # --- pods -------------------------------------------------------------------------------------
 
-    def _manage(self, key: Key, replica_set: Workload, active: list[Pod], now: float) -> Iterator[Action]:
+    def _manage(
+        self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
+    ) -> Iterator[Action]:
         uid = replica_set.metadata.uid or ""
         missing = _wanted(replica_set) - len(active)
         if missing > 0:
@@ -105,7 +107,7 @@ class ReplicaSetController(Machine):
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "SuccessfulDelete", message)
 
-    def _create(self, key: Key, replica_set: Workload) -> Create:
+    def _create(self, key: Key, replica_set: LiveWorkload) -> Create:
         body = pod_from(
             replica_set.spec.template,
             owner_reference(REPLICA_SETS, replica_set.metadata),
@@ -114,25 +116,27 @@ class ReplicaSetController(Machine):
         )
         return Create(resource=PODS, key=key, namespace=key[0], body=body, cause="too few pods")
 
-    def _neighbours(self, replica_set: Workload, active: list[Pod]) -> dict[str, int]:
+    def _neighbours(self, replica_set: LiveWorkload, active: list[LivePod]) -> dict[str, int]:
         """How many pods of the same workload run on each node, over all its ReplicaSets."""
         owner = controller_of(replica_set.metadata)
-        siblings = self.cache.owned(REPLICA_SETS, owner.uid, Workload) if owner is not None else [replica_set]
+        siblings = (
+            self.cache.owned(REPLICA_SETS, owner.uid, LiveWorkload) if owner is not None else [replica_set]
+        )
         nodes: Counter[str] = Counter()
         for sibling in siblings:
             owned = (
                 active
                 if sibling.metadata.uid == replica_set.metadata.uid
-                else self.cache.owned(PODS, sibling.metadata.uid, Pod)
+                else self.cache.owned(PODS, sibling.metadata.uid, LivePod)
             )
             nodes.update(pod.spec.node_name for pod in owned if pod.spec.node_name and is_active(pod))
         return nodes
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Create) and action.resource == PODS and outcome.ok:
-            replica_set = self.cache.get(REPLICA_SETS, action.key, Workload)
+            replica_set = self.cache.get(REPLICA_SETS, action.key, LiveWorkload)
             if replica_set is not None:
-                name = outcome.decode(Pod).metadata.name
+                name = outcome.decode(PartialObjectMetadata).metadata.name
                 self.recorder.record(
                     outcome.at, REPLICA_SETS, replica_set, NORMAL, "SuccessfulCreate", f"Created pod: {name}"
                 )
@@ -140,7 +144,7 @@ class ReplicaSetController(Machine):
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         key: Key = action.key
-        replica_set = self.cache.get(REPLICA_SETS, key, Workload)
+        replica_set = self.cache.get(REPLICA_SETS, key, LiveWorkload)
         if replica_set is None or action.resource != PODS:
             return
         uid = replica_set.metadata.uid or ""
@@ -160,7 +164,9 @@ class ReplicaSetController(Machine):
 
     # --- status -----------------------------------------------------------------------------------
 
-    def _status(self, key: Key, replica_set: Workload, active: list[Pod], now: float) -> Iterator[Action]:
+    def _status(
+        self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
+    ) -> Iterator[Action]:
         minimum = replica_set.spec.min_ready_seconds or 0
         old = replica_set.status
         if len(active) >= _wanted(replica_set):
@@ -195,5 +201,5 @@ class ReplicaSetController(Machine):
             yield status_patch(REPLICA_SETS, replica_set, status)
 
 
-def _wanted(replica_set: Workload) -> int:
+def _wanted(replica_set: LiveWorkload) -> int:
     return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from berth.controllers.workloads.templates import REVISION_HASH, digest, plain
 from berth.kube.api_resources import REVISIONS, Resource
+from berth.kube.objects import ControllerRevision, LiveWorkload
 from berth.machines.cache import Cache, key_of
 from berth.machines.contract import Action, Create, Delete, Patch, RawObject
 from berth.machines.pods import owner_reference
-from berth.machines.views import Revision, Workload
 
 _NAME_LENGTH = 253
 
@@ -22,8 +22,8 @@ _NAME_LENGTH = 253
 class History:
     """The revisions of one workload, oldest first; `current` is the one of its template, if it is there."""
 
-    all: list[Revision]
-    current: Revision | None
+    all: list[ControllerRevision]
+    current: ControllerRevision | None
     hash: str  # of the workload's template
     name: str  # of the revision for it
 
@@ -35,13 +35,14 @@ class History:
         return None
 
 
-def hash_of(revision: Revision) -> str:
+def hash_of(revision: ControllerRevision) -> str:
     return (revision.metadata.labels or {}).get(REVISION_HASH, "")
 
 
-def history(cache: Cache, workload: Workload) -> History:
+def history(cache: Cache, workload: LiveWorkload) -> History:
     owned = sorted(
-        cache.owned(REVISIONS, workload.metadata.uid, Revision), key=lambda revision: revision.revision or 0
+        cache.owned(REVISIONS, workload.metadata.uid, ControllerRevision),
+        key=lambda revision: revision.revision or 0,
     )
     template = plain(workload.spec.template, REVISION_HASH)
     current = next((r for r in reversed(owned) if _template(r) == template), None)
@@ -50,13 +51,15 @@ def history(cache: Cache, workload: Workload) -> History:
     return History(owned, current, tag, f"{base}-{tag}")
 
 
-def _template(revision: Revision) -> RawObject:
+def _template(revision: ControllerRevision) -> RawObject:
     """The template in a revision, without the mark that tells a patch to replace the old one whole."""
     template: RawObject = (revision.data or {}).get("spec", {}).get("template") or {}
     return plain({name: value for name, value in template.items() if name != "$patch"}, REVISION_HASH)
 
 
-def keep_up(resource: Resource, workload: Workload, found: History, used: Iterable[str]) -> Iterator[Action]:
+def keep_up(
+    resource: Resource, workload: LiveWorkload, found: History, used: Iterable[str]
+) -> Iterator[Action]:
     """Create the revision of the template, make it the newest, and drop what the limit does not keep."""
     newest = max((revision.revision or 0 for revision in found.all), default=0)
     if found.current is None:
@@ -85,7 +88,7 @@ def keep_up(resource: Resource, workload: Workload, found: History, used: Iterab
         )
 
 
-def _create(resource: Resource, workload: Workload, found: History, number: int) -> Action:
+def _create(resource: Resource, workload: LiveWorkload, found: History, number: int) -> Action:
     template = {**plain(workload.spec.template, REVISION_HASH), "$patch": "replace"}
     labels = ((workload.spec.template or {}).get("metadata") or {}).get("labels") or {}
     return Create(
@@ -109,7 +112,7 @@ def _create(resource: Resource, workload: Workload, found: History, number: int)
     )
 
 
-def _annotations(workload: Workload) -> dict[str, str]:
+def _annotations(workload: LiveWorkload) -> dict[str, str]:
     return {
         name: value
         for name, value in (workload.metadata.annotations or {}).items()

@@ -10,35 +10,35 @@ from collections.abc import Iterator
 
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
+from berth.kube.objects import LivePod, LiveWorkload
 from berth.machines.cache import key_of
 from berth.machines.contract import Action, Create, RawObject
 from berth.machines.pods import owner_reference, pod_from
-from berth.machines.views import Pod, Workload
 
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 
 
-def wanted(stateful_set: Workload) -> int:
+def wanted(stateful_set: LiveWorkload) -> int:
     return 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
 
 
-def ordinals(stateful_set: Workload) -> range:
+def ordinals(stateful_set: LiveWorkload) -> range:
     start = (stateful_set.spec.ordinals.start if stateful_set.spec.ordinals else None) or 0
     return range(start, start + wanted(stateful_set))
 
 
-def pod_name(stateful_set: Workload, ordinal: int) -> str:
+def pod_name(stateful_set: LiveWorkload, ordinal: int) -> str:
     return f"{stateful_set.metadata.name}-{ordinal}"
 
 
-def ordinal_of(stateful_set: Workload, pod: Pod) -> int | None:
+def ordinal_of(stateful_set: LiveWorkload, pod: LivePod) -> int | None:
     """The pod's number, None if its name is not one of the set's."""
     base, _, number = (pod.metadata.name or "").rpartition("-")
     return int(number) if base == stateful_set.metadata.name and number.isdigit() else None
 
 
 def stateful_pod(
-    stateful_set: Workload, ordinal: int, revision: str, template: RawObject | None
+    stateful_set: LiveWorkload, ordinal: int, revision: str, template: RawObject | None
 ) -> RawObject:
     name = pod_name(stateful_set, ordinal)
     pod = pod_from(
@@ -66,11 +66,11 @@ def stateful_pod(
     return pod
 
 
-def claim_name(stateful_set: Workload, claim: RawObject, ordinal: int) -> str:
+def claim_name(stateful_set: LiveWorkload, claim: RawObject, ordinal: int) -> str:
     return f"{claim['metadata']['name']}-{stateful_set.metadata.name}-{ordinal}"
 
 
-def claims_of(stateful_set: Workload, ordinal: int) -> Iterator[Action]:
+def claims_of(stateful_set: LiveWorkload, ordinal: int) -> Iterator[Action]:
     """The claims the pod with this number needs."""
     key = key_of(stateful_set.metadata)
     selector = stateful_set.spec.selector

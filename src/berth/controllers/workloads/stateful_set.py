@@ -22,6 +22,7 @@ from berth.controllers.workloads.stateful_pods import (
 )
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
+from berth.kube.objects import LivePod, LiveWorkload, PersistentVolumeClaim
 from berth.machines.cache import controller_of
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
 from berth.machines.controller import Machine
@@ -35,15 +36,14 @@ from berth.machines.pods import (
     phase,
 )
 from berth.machines.recorder import NORMAL, WARNING
-from berth.machines.views import Pod, VolumeClaim, Workload
 
 
 @dataclass(frozen=True, slots=True)
 class _Set:
     """A set while it is looked at: pods by number, and the revisions it is between."""
 
-    item: Workload
-    pods: dict[int, Pod]
+    item: LiveWorkload
+    pods: dict[int, LivePod]
     found: History
     current: str
     update: str
@@ -53,7 +53,7 @@ class _Set:
         return self.item.spec.pod_management_policy != "Parallel"
 
     @property
-    def condemned(self) -> list[Pod]:
+    def condemned(self) -> list[LivePod]:
         """Pods beyond the wanted number, highest first."""
         numbers = ordinals(self.item)
         return [self.pods[n] for n in sorted(self.pods, reverse=True) if n not in numbers]
@@ -69,7 +69,7 @@ class _Set:
         strategy = self.item.spec.update_strategy
         return strategy is None or strategy.type != "OnDelete"
 
-    def healthy(self, pod: Pod, now: float) -> bool:
+    def healthy(self, pod: LivePod, now: float) -> bool:
         minimum = self.item.spec.min_ready_seconds or 0
         return phase(pod) == "Running" and is_available(pod, minimum, now) and not is_terminating(pod)
 
@@ -98,18 +98,18 @@ class StatefulSetController(Machine):
                 self.queue.add(key)
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        item = self.cache.get(STATEFUL_SETS, key, Workload)
+        item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
         if item is None or self.waits(key, item.metadata.uid, now):
             return
         claim = Claim(self.cache, STATEFUL_SETS, item.metadata, item.spec.selector, dependents=PODS)
         found = history(self.cache, item)
-        pods = {n: pod for pod in claim.owned(Pod) if (n := ordinal_of(item, pod)) is not None}
+        pods = {n: pod for pod in claim.owned(LivePod) if (n := ordinal_of(item, pod)) is not None}
         current = item.status.current_revision or found.name
         this = _Set(item, pods, found, current, found.name)
         if not item.metadata.deletion_timestamp:
             hashes = {name.rpartition("-")[2] for name in (current, *map(_revision, pods.values()))}
             yield from keep_up(STATEFUL_SETS, item, found, hashes)
-            claims = list(claim.actions(Pod))
+            claims = list(claim.actions(LivePod))
             yield from claims
             if not claims and found.current is not None:
                 yield from self._act(key, this, now)
@@ -172,7 +172,8 @@ class StatefulSetController(Machine):
             action
             for action in claims_of(item, number)
             if isinstance(action, Create)
-            and self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), VolumeClaim) is None
+            and self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), PersistentVolumeClaim)
+            is None
         ]
         if missing:
             yield from missing
@@ -189,7 +190,7 @@ class StatefulSetController(Machine):
         message = f"create Pod {pod_name(item, number)} in StatefulSet {key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, item, NORMAL, "SuccessfulCreate", message)
 
-    def _delete(self, key: Key, this: _Set, pod: Pod, cause: str, now: float) -> Action:
+    def _delete(self, key: Key, this: _Set, pod: LivePod, cause: str, now: float) -> Action:
         self.expectations.expect_deletion(this.item.metadata.uid or "", pod.metadata.uid or "", now)
         message = f"delete Pod {pod.metadata.name} in StatefulSet {key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, this.item, NORMAL, "SuccessfulDelete", message)
@@ -203,7 +204,7 @@ class StatefulSetController(Machine):
         )
 
     def failed(self, action: Action, outcome: Outcome) -> None:
-        item = self.cache.get(STATEFUL_SETS, action.key, Workload)
+        item = self.cache.get(STATEFUL_SETS, action.key, LiveWorkload)
         if item is None or action.resource != PODS:
             return
         uid = item.metadata.uid or ""
@@ -243,5 +244,5 @@ class StatefulSetController(Machine):
             yield status_patch(STATEFUL_SETS, item, dict(status))
 
 
-def _revision(pod: Pod) -> str:
+def _revision(pod: LivePod) -> str:
     return (pod.metadata.labels or {}).get(REVISION_HASH, "")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.engine.offline.snapshot import Entry, Snapshot
-    from berth.kube.objects import Condition, Pod
+    from berth.kube.objects import Pod
 
 _ALWAYS = "AlwaysAllow"
 # Pods with the same labels are asked about once: by namespace, then by labels.
@@ -136,7 +136,7 @@ def _replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
 
 def is_ready(pod: Pod) -> bool:
     """Whether the pod serves. One that was only written down has no conditions and is taken for ready."""
-    conditions: list[Condition] | None = pod.status.conditions if pod.status else None
+    conditions = pod.status.conditions if pod.status else None
     if conditions is None:
         return True
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from berth.engine.state.nodes import taints_of
+
 if TYPE_CHECKING:
     from berth.engine.state.pod_class import PodClass
     from berth.kube.objects import Node
@@ -113,7 +115,7 @@ def node_change(slot: int, old: Node, new: Node) -> NodeUpdated | None:
     taints = unschedulable = allocatable = images = False
     if old.spec != new.spec:
         was, now = old.spec, new.spec
-        taints = ((was and was.taints) or []) != ((now and now.taints) or [])
+        taints = taints_of(old) != taints_of(new)
         unschedulable = bool(was and was.unschedulable) != bool(now and now.unschedulable)
     if old.status != new.status:
         before, after = old.status, new.status

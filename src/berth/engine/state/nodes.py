@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.engine.state.arrays import BoolArray, Int32Array, Int64Array, grown
 from berth.engine.state.columns import InternedColumn, LabelColumn, column_from
@@ -105,7 +106,7 @@ class NodeTable:
     def moves(self, slot: int, node: Node) -> bool:
         """Whether an update changes to which domains, or to whose counts, the node's pods belong."""
         taints = self.taints.values[self.taints.ids[slot]]
-        return self.labels[slot] != (node.metadata.labels or {}) or taints != _taints(node)
+        return self.labels[slot] != (node.metadata.labels or {}) or taints != taints_of(node)
 
     def update(self, slot: int, node: Node) -> bool:
         """Take over a node's properties. True if any is different from before."""
@@ -114,7 +115,7 @@ class NodeTable:
             labels = self.labels[slot] = node.metadata.labels or {}
             for key, column in self._columns.items():
                 column.set(slot, labels.get(key))
-            self.taints.set(slot, _taints(node))
+            self.taints.set(slot, taints_of(node))
         unschedulable = bool(node.spec and node.spec.unschedulable)
         if unschedulable != self.unschedulable[slot]:
             self.unschedulable[slot] = unschedulable
@@ -223,5 +224,7 @@ class NodeTable:
             label_column.grow_slots(capacity)
 
 
-def _taints(node: Node) -> tuple[Taint, ...]:
-    return tuple((node.spec.taints if node.spec else None) or ())
+def taints_of(node: Node) -> tuple[Taint, ...]:
+    """The node's taints without their times, which would tell apart what is the same to every pod."""
+    given = (node.spec.taints if node.spec else None) or ()
+    return tuple(replace(taint, time_added=None) if taint.time_added else taint for taint in given)

@@ -6,7 +6,7 @@ those are taken exactly and rounded up to whole units once at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -192,7 +192,7 @@ class _EffectiveRequests:
         self._by_name: dict[str, ContainerStatus] = {}
         if status is None:
             return
-        groups: Iterable[list[ContainerStatus] | None] = (
+        groups: Iterable[Sequence[ContainerStatus] | None] = (
             status.container_statuses,
             status.init_container_statuses,
         )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from berth.fleet.scheduler import claims, writing
 from berth.kube.api_resources import LEASES
 from berth.kube.karmada import Binding
+from berth.kube.objects import Lease
 from berth.machines.contract import Action, Get, Key, Outcome, Patch
-from berth.machines.views import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from berth.machines.contract import Create, Get, Patch, RawObject, Update
 if TYPE_CHECKING:
     from berth.fleet.terms import WorkloadRule
     from berth.kube.karmada import Binding
-    from berth.machines.views import Lease
+    from berth.kube.objects import Lease
 
     Key = tuple[str, str]
 

@@ -14,13 +14,13 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.karmada import Binding, Cluster
-from berth.machines.views import Bare, Namespace
+from berth.kube.objects import Namespace, PartialObjectMetadata
 
 VIEWS: dict[Resource, type[Any]] = {
     CLUSTERS: Cluster,
     RESOURCE_BINDINGS: Binding,
     CLUSTER_BINDINGS: Binding,
-    POLICIES: Bare,
-    CLUSTER_POLICIES: Bare,
+    POLICIES: PartialObjectMetadata,
+    CLUSTER_POLICIES: PartialObjectMetadata,
     NAMESPACES: Namespace,
 }

@@ -1,0 +1,21 @@
+"""What every view is made of: the base class, integers as Kubernetes types them, maps of text and amounts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+# Integers as Kubernetes types them; Python's own have no end.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+Labels = dict[str, str]
+RawQuantity = str | Int64 | float
+ResourceList = dict[str, RawQuantity]
+IntOrString = Int32 | str
+RawObject = dict[str, Any]
+
+
+class Struct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True, gc=False):
+    """Base of every view: camelCase on the wire, immutable, compared by value."""

@@ -1,0 +1,140 @@
+"""Pods. `Pod` is what placing them needs, `LivePod` adds what controllers, kubelets and evictions look at.
+
+A machine is content with either, unless it says `LivePod`; the difference is a fifth of a pod's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from berth.kube.objects.affinity import Affinity, Toleration, TopologySpreadConstraint
+from berth.kube.objects.base import Int32, Int64, Labels, RawObject, ResourceList, Struct
+from berth.kube.objects.metadata import Condition, ObjectMeta, TypedObject, UntimedCondition
+from berth.kube.objects.storage import PersistentVolumeClaimTemplate
+
+
+class ResourceRequirements(Struct, frozen=True):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+
+
+class ContainerPort(Struct, frozen=True):
+    name: str | None = None
+    container_port: Int32 | None = None
+    host_port: Int32 | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class Container(Struct, frozen=True):
+    name: str | None = None
+    image: str | None = None
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class PodSchedulingGate(Struct, frozen=True):
+    name: str | None = None
+
+
+class ImageVolumeSource(Struct, frozen=True):
+    reference: str | None = None
+
+
+class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
+    claim_name: str | None = None
+
+
+class EphemeralVolumeSource(Struct, frozen=True):
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class Volume(Struct, frozen=True):
+    name: str | None = None
+    image: ImageVolumeSource | None = None
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+
+
+class PodSchedulingGroup(Struct, frozen=True):
+    pod_group_name: str | None = None
+
+
+class PodSpec(Struct, frozen=True):
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    node_selector: Labels | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+    host_network: bool | None = None
+    priority: Int32 | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+    scheduling_gates: list[PodSchedulingGate] | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+    volumes: list[Volume] | None = None
+    restart_policy: str | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
+    subdomain: str | None = None
+    hostname: str | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class PodStatus(Struct, frozen=True):
+    phase: str | None = None
+    start_time: str | None = None
+    nominated_node_name: str | None = None
+    conditions: Sequence[UntimedCondition] | None = None
+    container_statuses: Sequence[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class Pod(TypedObject, frozen=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus | None = None
+
+
+class PodTemplateSpec(Struct, frozen=True):
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+
+
+class ContainerState(Struct, frozen=True):
+    running: RawObject | None = None
+    waiting: RawObject | None = None
+    terminated: RawObject | None = None
+
+
+class LiveContainerStatus(ContainerStatus, frozen=True):
+    restart_count: Int32 | None = None
+    ready: bool | None = None
+    state: ContainerState | None = None
+
+
+class LivePodStatus(PodStatus, frozen=True):
+    conditions: Sequence[Condition] | None = None
+    container_statuses: Sequence[LiveContainerStatus] | None = None
+    reason: str | None = None
+    pod_ip: str | None = msgspec.field(default=None, name="podIP")
+
+
+class LivePod(Pod, frozen=True):
+    """A pod with all of its status."""
+
+    status: LivePodStatus | None = None

@@ -1,0 +1,62 @@
+"""Priorities, disruption budgets, pod groups and services."""
+
+from __future__ import annotations
+
+from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, Struct
+from berth.kube.objects.metadata import Condition, TypedObject
+from berth.kube.objects.selectors import LabelSelector
+
+
+class PriorityClass(TypedObject, frozen=True):
+    value: Int32 | None = None
+    global_default: bool | None = None
+    preemption_policy: str | None = None
+
+
+class PodDisruptionBudgetSpec(Struct, frozen=True):
+    min_available: IntOrString | None = None
+    max_unavailable: IntOrString | None = None
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    disruptions_allowed: Int32 | None = None
+    current_healthy: Int32 | None = None
+    desired_healthy: Int32 | None = None
+    expected_pods: Int32 | None = None
+    disrupted_pods: dict[str, str] | None = None
+    observed_generation: Int64 | None = None
+    conditions: list[Condition] | None = None
+
+
+class PodDisruptionBudget(TypedObject, frozen=True):
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus | None = None
+
+
+class GangPolicy(Struct, frozen=True):
+    min_count: Int32 | None = None
+
+
+class GroupPolicy(Struct, frozen=True):
+    gang: GangPolicy | None = None
+
+
+class PodGroupSpec(Struct, frozen=True):
+    """Of both kinds of pod groups: one has a policy, the other a number."""
+
+    scheduling_policy: GroupPolicy | None = None
+    min_member: Int32 | None = None
+
+
+class PodGroup(TypedObject, frozen=True):
+    spec: PodGroupSpec = PodGroupSpec()
+
+
+class ServiceSpec(Struct, frozen=True):
+    selector: Labels | None = None
+
+
+class Service(TypedObject, frozen=True):
+    spec: ServiceSpec = ServiceSpec()
