@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bench.report import Figure
-from berth.fleet.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet
 from berth.kube.karmada import Binding, Cluster
 from berth.live.component import keep_many_objects
 

@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 from berth.cli.fleet import command as fleet_command
 from berth.cli.fleet.command import command
 from berth.cli.output.decision_log import PlacingLog
-from berth.fleet.errors import NO_CLUSTER_FIT, PlacementError
-from berth.fleet.options import COMPATIBLE, Options
-from berth.fleet.placing import Attempt, Decision
-from berth.fleet.scheduler import FleetScheduler, FleetSettings, Metrics
-from berth.fleet.scheduler.writing import FAILED, SUCCEEDED
+from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
+from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
+from berth.fleet.scheduler.patches import FAILED, SUCCEEDED
+from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
+from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.decoding import convert
 from berth.kube.karmada import PropagationPolicy, TargetCluster
 from berth.kube.validation.propagation import validate_policy
@@ -89,7 +89,7 @@ def test_every_flag_arrives(started: Started) -> None:
     )
     assert berth("fleet", *flags.split()).code == 0
     assert started.fleet == FleetSettings(
-        options=Options(
+        options=FleetOptions(
             empty_workload_propagation=True,
             count_evicting=False,
             group_failover=False,
@@ -169,12 +169,12 @@ def test_a_server_without_karmadas_kinds() -> None:
 def test_decisions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Where, why and what; the same failure again is only for those who look closely."""
     nowhere = np.zeros(1, dtype=np.bool_)
-    failed = Attempt("", nowhere, [], error=PlacementError(NO_CLUSTER_FIT, "no"))
-    good = Attempt("own", nowhere, [], targets=[TargetCluster(name="m1", replicas=2)])
+    failed = PlacementAttempt("", nowhere, [], error=PlacementError(NO_CLUSTER_FIT, "no"))
+    good = PlacementAttempt("own", nowhere, [], targets=[TargetCluster(name="m1", replicas=2)])
     log = PlacingLog()
     with caplog.at_level(1, "berth.cli.output.decision_log"):
         for attempt in (failed, failed, good, failed):
-            log(("shop", "web"), "it is new", Decision([attempt], attempt))
+            log(("shop", "web"), "it is new", PlacementDecision([attempt], attempt))
     told = [(record.levelno >= logging.WARNING, record.__dict__["keys"]) for record in caplog.records]
     failure = {"binding": "shop/web", "why": "it is new", "reason": NO_CLUSTER_FIT, "message": "no"}
     placed = {"binding": "shop/web", "why": "it is new", "clusters": "m1:2", "affinity": "own"}
@@ -203,7 +203,7 @@ def test_every_flag_is_in_the_table() -> None:
 
 
 def test_every_metric_is_in_the_table() -> None:
-    metrics = Metrics()
+    metrics = FleetMetrics()
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in metrics.registry.collect()

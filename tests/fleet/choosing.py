@@ -4,15 +4,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.fleet.assignment import assign
-from berth.fleet.clusters import Clusters
-from berth.fleet.options import COMPATIBLE, Options
-from berth.fleet.selection import Selection, select
+from berth.fleet.placement.assignment import assign
+from berth.fleet.selection.ranking import ClusterSelection
+from berth.fleet.selection.select import select
+from berth.fleet.state.clusters import Clusters
+from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from tests.fleet.builders import BindingBuilder, ClusterBuilder
 
 __all__ = ["BERTH", "COMPATIBLE", "assigned", "selected", "selection"]
 
-BERTH = Options()
+BERTH = FleetOptions()
 
 
 def selection(
@@ -20,8 +21,8 @@ def selection(
     binding: BindingBuilder,
     *,
     term: str = "",
-    options: Options = BERTH,
-) -> Selection:
+    options: FleetOptions = BERTH,
+) -> ClusterSelection:
     if not isinstance(clusters, Clusters):
         clusters = Clusters(cluster.build() for cluster in clusters)
     built = binding.build()
@@ -36,7 +37,7 @@ def selected(
     binding: BindingBuilder,
     *,
     term: str = "",
-    options: Options = BERTH,
+    options: FleetOptions = BERTH,
 ) -> list[str]:
     """The names of the selected clusters, the most preferred first."""
     return selection(clusters, binding, term=term, options=options).names
@@ -47,7 +48,7 @@ def assigned(
     binding: BindingBuilder,
     *,
     term: str = "",
-    options: Options = BERTH,
+    options: FleetOptions = BERTH,
 ) -> dict[str, int]:
     """The targets and their replicas."""
     found = selection(clusters, binding, term=term, options=options)

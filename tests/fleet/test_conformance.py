@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from berth.fleet.cases import decode_case, evaluate_case
+from berth.fleet.offline.cases import decode_case, evaluate_case
 from tests.support.paths import DATA
 
 FOLDER = DATA / "conformance-fleet"

@@ -5,7 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from berth.controllers.propagation import ClusterEviction, PropagationController, UnmatchedPolicies
+from berth.controllers.propagation import (
+    ClusterEvictionController,
+    PropagationController,
+    UnmatchedPolicies,
+)
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
@@ -28,7 +32,7 @@ _ids = itertools.count(1)
 
 class World(Script):
     def __init__(self) -> None:
-        super().__init__(lambda cache: PropagationController(cache, KINDS), ClusterEviction)
+        super().__init__(lambda cache: PropagationController(cache, KINDS), ClusterEvictionController)
         self.machines.append(UnmatchedPolicies(self.cache, self.machines[0].kinds))
 
     def policy(self, name: str, *selectors: Raw, **spec: Any) -> Raw:

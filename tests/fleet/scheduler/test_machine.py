@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler.triggers import APPLIED_PLACEMENT
+from berth.fleet.scheduler.reasons import APPLIED_PLACEMENT
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, LEASES, POLICIES, RESOURCE_BINDINGS
 from berth.kube.karmada import DEFAULT_SCHEDULER
 from berth.machines.contract import Action, Outcome, Patch

@@ -17,7 +17,7 @@ from berth.kube.karmada import Binding, Cluster
 from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import make_cluster
 from tests.fleet.scheduler.world import OURS, World
-from tests.fleet.test_index import bindings
+from tests.fleet.state.test_index import bindings
 from tests.reference import workloads
 
 NAMES = ("m1", "m2", "m3", "m4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from berth.fleet.options import Options
+from berth.fleet.state.options import FleetOptions
 from berth.kube.api_resources import CLUSTERS, LEASES, RESOURCE_BINDINGS
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
 from tests.fleet.scheduler.world import OURS, World
@@ -16,19 +16,19 @@ def single(name: str) -> BindingBuilder:
     return make_binding(name).spread("cluster", 1, 1)
 
 
-def world_with(options: Options, clusters: int) -> World:
+def world_with(options: FleetOptions, clusters: int) -> World:
     return World(replace(OURS, options=options), clusters=clusters)
 
 
 def test_without_keeping_what_fits_nowhere_is_taken_away() -> None:
-    world = world_with(Options(keep_when_unfit=False), clusters=1)
+    world = world_with(FleetOptions(keep_when_unfit=False), clusters=1)
     world.bind(make_binding("web").affinity("gone").on(m1=1))
     world.settle()
     assert world.places("web") == {}
 
 
 def test_without_counting_them_peers_being_evicted_are_not_there() -> None:
-    world = world_with(Options(count_evicting=False), clusters=2)
+    world = world_with(FleetOptions(count_evicting=False), clusters=2)
     world.bind(single("a").anti_group(GROUP).affinity("m2").evicting("m1"))
     world.bind(single("b").anti_group(GROUP).affinity("m1"))
     world.settle()
@@ -36,7 +36,7 @@ def test_without_counting_them_peers_being_evicted_are_not_there() -> None:
 
 
 def test_without_group_failover_who_is_evicted_waits() -> None:
-    world = world_with(Options(group_failover=False), clusters=3)
+    world = world_with(FleetOptions(group_failover=False), clusters=3)
     world.bind(single("a").group(GROUP), single("b").group(GROUP))
     world.settle()
     world.evict("b", "m1")
@@ -45,7 +45,7 @@ def test_without_group_failover_who_is_evicted_waits() -> None:
 
 
 def test_without_names_reasons_are_karmadas() -> None:
-    world = world_with(Options(name_peers=False), clusters=1)
+    world = world_with(FleetOptions(name_peers=False), clusters=1)
     world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
     world.settle()
     assert world.condition("b")["message"] == (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.fleet.scheduler.triggers import CLAIMED_BY
+from berth.fleet.scheduler.reasons import CLAIMED_BY
 from berth.kube.karmada import binding_name
 from tests.fleet.builders import (
     BindingBuilder,

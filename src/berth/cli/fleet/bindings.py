@@ -8,10 +8,10 @@ from berth.cli.fleet.objects import Inventory, Template
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError
 from berth.controllers.propagation.matching import best, fit, is_reserved, is_skipped
-from berth.fleet.options import Options
-from berth.fleet.scheduler.keeping import policy_of
-from berth.fleet.simulation import Workload
-from berth.fleet.strategy import DYNAMIC_WEIGHT, strategy_of
+from berth.fleet.offline.simulation import FleetWorkload
+from berth.fleet.scheduler.fleet_cache import policy_of
+from berth.fleet.state.options import FleetOptions
+from berth.fleet.state.strategy import DYNAMIC_WEIGHT, strategy_of
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
 from berth.kube.decoding import convert, without_nulls
 from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
@@ -22,7 +22,7 @@ _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "Statef
 _SHOWN = 5
 
 
-def workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[Workload], list[str]]:
+def workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[FleetWorkload], list[str]]:
     """The bindings there are and those that policies make, and remarks about what will not work.
 
     Args:
@@ -37,14 +37,14 @@ def workloads_of(inventory: Inventory, *, make: bool) -> tuple[list[Workload], l
         (policy.metadata.namespace or "", policy.metadata.name or ""): policy.metadata.annotations
         for _, policy in inventory.policies
     }
-    found: dict[Key, Workload] = {}
+    found: dict[Key, FleetWorkload] = {}
     for key, (_, binding) in inventory.bindings.items():
         reference = binding.spec.resource
         where = (reference.namespace or "", reference.name or "")
         metadata = named.get((reference.api_version or "", reference.kind or "", *where))
         by = policy_of(binding)
         said = policies.get(by) if by is not None else None
-        workload = Workload(key, binding, annotations=(said,), policy=_named(by))
+        workload = FleetWorkload(key, binding, annotations=(said,), policy=_named(by))
         if metadata is not None:
             workload.labels = metadata.labels
             workload.annotations = (metadata.annotations, said)
@@ -62,7 +62,7 @@ def _named(policy: Key | None) -> str | None:
     return title(kind, *policy)
 
 
-def _make_all(inventory: Inventory, found: dict[Key, Workload]) -> Iterator[str]:
+def _make_all(inventory: Inventory, found: dict[Key, FleetWorkload]) -> Iterator[str]:
     """Add the bindings that policies make."""
     scopes: dict[str, dict[int, tuple[str, LivePolicy]]] = {}
     for place, policy in inventory.policies:
@@ -89,7 +89,7 @@ def _make_all(inventory: Inventory, found: dict[Key, Workload]) -> Iterator[str]
             yield f"{template.place}: {found[key].title} has the same binding {key[1]}, this one is left out"
             continue
         binding = _made(inventory, template, place, policy, key)
-        found[key] = Workload(key, binding, policy=place.partition(": ")[2])
+        found[key] = FleetWorkload(key, binding, policy=place.partition(": ")[2])
     for place, policy in inventory.policies:
         if place not in used and not any(_selects(policy, template) for template in inventory.templates):
             yield f"{place}: spec.resourceSelectors select nothing that is here"
@@ -131,7 +131,7 @@ def _made(inventory: Inventory, template: Template, place: str, policy: LivePoli
 # --- what will not work ------------------------------------------------------------------------------
 
 
-def remarks(inventory: Inventory, workloads: list[Workload], options: Options) -> Iterator[str]:
+def remarks(inventory: Inventory, workloads: list[FleetWorkload], options: FleetOptions) -> Iterator[str]:
     """What is lacking in the clusters that some workload needs, and targets that are not there."""
     if not inventory.clusters:
         yield "there is no Cluster (cluster.karmada.io/v1alpha1) in the input"

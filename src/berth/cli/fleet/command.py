@@ -23,7 +23,7 @@ from berth.cli.input.components import (
 )
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
-from berth.fleet.scheduler import SCHEDULER_NAME, FleetScheduler, FleetSettings, Metrics
+from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
 from berth.fleet.scheduler.views import VIEWS
 from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 from berth.live import logs
@@ -100,7 +100,7 @@ def command(
     identity = settings.election.identity if settings.election is not None else socket.gethostname()
 
     def make(client: Client, registry: CollectorRegistry) -> Work:
-        machine = FleetScheduler(fleet, identity=identity, metrics=Metrics(registry), tell=PlacingLog())
+        machine = FleetScheduler(fleet, identity=identity, metrics=FleetMetrics(registry), tell=PlacingLog())
         return _work(client, machine, watch_workloads=flags["watch_workloads"])
 
     names = ",".join(sorted(fleet.scheduler_names))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.cli.output.documents import API_VERSION, Document
-from berth.fleet.simulation import PLACED, STAYS
+from berth.fleet.offline.simulation import PLACED, STAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from berth.fleet.explanation import ClusterVerdict, Explanation
-    from berth.fleet.relaxations import Relaxation
-    from berth.fleet.simulation import Simulation, Workload
+    from berth.fleet.offline.explanation import ClusterExplanation, FleetExplanation
+    from berth.fleet.offline.relaxations import FleetRelaxation
+    from berth.fleet.offline.simulation import FleetSimulation, FleetWorkload
     from berth.kube.karmada import TargetCluster
 
 
-def simulation_document(simulation: Simulation, shown: Iterable[Workload]) -> Document:
+def simulation_document(simulation: FleetSimulation, shown: Iterable[FleetWorkload]) -> Document:
     states = [workload.state for workload in simulation.workloads]
     return {
         "apiVersion": API_VERSION,
@@ -33,7 +33,7 @@ def simulation_document(simulation: Simulation, shown: Iterable[Workload]) -> Do
     }
 
 
-def _workload(workload: Workload) -> Document:
+def _workload(workload: FleetWorkload) -> Document:
     decision = workload.decision
     error = decision.error if decision is not None else None
     resource = workload.binding.spec.resource
@@ -56,7 +56,7 @@ def _targets(targets: Iterable[TargetCluster]) -> list[Document]:
     return [{"name": target.name, "replicas": target.replicas} for target in targets]
 
 
-def explanation_document(explanation: Explanation, notes: Iterable[str]) -> Document:
+def explanation_document(explanation: FleetExplanation, notes: Iterable[str]) -> Document:
     workload = explanation.workload
     decision = workload.decision
     return {
@@ -76,7 +76,7 @@ def explanation_document(explanation: Explanation, notes: Iterable[str]) -> Docu
     }
 
 
-def _cluster(cluster: ClusterVerdict) -> Document:
+def _cluster(cluster: ClusterExplanation) -> Document:
     return {
         "name": cluster.name,
         "region": cluster.region,
@@ -91,7 +91,7 @@ def _cluster(cluster: ClusterVerdict) -> Document:
     }
 
 
-def _relaxation(relaxation: Relaxation) -> Document:
+def _relaxation(relaxation: FleetRelaxation) -> Document:
     return {
         "sentence": relaxation.sentence,
         "change": relaxation.change,

@@ -8,7 +8,7 @@ import click
 
 from berth.cli.fleet.options import options_of, placing_options
 from berth.cli.input.case_lines import judge_lines
-from berth.fleet.cases import CaseError, decode_case, evaluate_case
+from berth.fleet.offline.cases import FleetCaseError, decode_case, evaluate_case
 
 
 @click.command("evaluate")
@@ -27,4 +27,4 @@ def command(ctx: click.Context, /, *, file: str, **flags: Any) -> None:  # noqa:
     def judge(line: bytes) -> object:
         return evaluate_case(decode_case(line), options)
 
-    ctx.exit(0 if judge_lines(file, judge, CaseError) else 1)
+    ctx.exit(0 if judge_lines(file, judge, FleetCaseError) else 1)

@@ -14,8 +14,8 @@ from berth.cli.fleet.reports import explanation_report
 from berth.cli.input.manifests import progress_bar
 from berth.cli.output.documents import show
 from berth.cli.output.tables import terminal
-from berth.fleet.explanation import explain
-from berth.fleet.simulation import Workload, simulate
+from berth.fleet.offline.explanation import explain
+from berth.fleet.offline.simulation import FleetWorkload, simulate
 from berth.kube.manifests import DEFAULT_NAMESPACE
 
 _NEAR_NAMES = 5
@@ -65,7 +65,7 @@ def command(
     ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)
 
 
-def find(workloads: Iterable[Workload], name: str, namespace: str | None) -> Workload:
+def find(workloads: Iterable[FleetWorkload], name: str, namespace: str | None) -> FleetWorkload:
     """The workload that is meant; without a namespace in `default` first, then in all others."""
     kind, slash, rest = name.rpartition("/")
     kind = _SHORT.get(kind.lower(), kind.lower()).partition(".")[0]
@@ -87,7 +87,7 @@ def find(workloads: Iterable[Workload], name: str, namespace: str | None) -> Wor
     raise click.ClickException(f"there is no binding {name}{where} (there is: {shown})")
 
 
-def _is(workload: Workload, kind: str, name: str) -> bool:
+def _is(workload: FleetWorkload, kind: str, name: str) -> bool:
     resource = workload.binding.spec.resource
     lowered = (resource.kind or "").lower()
     return (resource.name or "") == name and kind in (lowered, f"{lowered}s")

@@ -12,11 +12,11 @@ from berth.cli.fleet.bindings import remarks, workloads_of
 from berth.cli.fleet.objects import sort
 from berth.cli.fleet.options import options_of, placing_options
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
-from berth.fleet.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet
 from berth.kube.manifests import Manifest, ManifestError, load
 
 if TYPE_CHECKING:
-    from berth.fleet.simulation import Workload
+    from berth.fleet.offline.simulation import FleetWorkload
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ def fleet_options(command: _F) -> _F:
 
 
 @dataclass(slots=True)
-class Given:
+class FleetInput:
     """A fleet with its clusters, and what is to be placed there.
 
     Attributes:
@@ -39,12 +39,12 @@ class Given:
     """
 
     fleet: Fleet
-    workloads: list[Workload]
+    workloads: list[FleetWorkload]
     retry: bool
     notes: list[str]
 
 
-def taken_in(flags: Mapping[str, Any]) -> Given:
+def taken_in(flags: Mapping[str, Any]) -> FleetInput:
     """What is in the files or on the server; whatever is wrong ends the command, the rest is noted."""
     options = options_of(flags)
     try:
@@ -61,7 +61,7 @@ def taken_in(flags: Mapping[str, Any]) -> Given:
     notes += [*odd, *remarks(inventory, workloads, options)]
     for note in notes:
         click.echo(f"note: {note}", err=True)
-    return Given(fleet, workloads, not options.compat, notes)
+    return FleetInput(fleet, workloads, not options.compat, notes)
 
 
 def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:

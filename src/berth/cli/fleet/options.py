@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from berth.cli.input.components import given
-from berth.fleet.options import COMPATIBLE, Options
+from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube import names
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -92,9 +92,9 @@ def _keys_option(kind: str) -> Callable[[_F], _F]:
     )
 
 
-def options_of(flags: Mapping[str, Any]) -> Options:
+def options_of(flags: Mapping[str, Any]) -> FleetOptions:
     """What the flags say."""
-    base = COMPATIBLE if flags["karmada_compat"] else Options()
+    base = COMPATIBLE if flags["karmada_compat"] else FleetOptions()
     return replace(
         base,
         empty_workload_propagation=flags["enable_empty_workload_propagation"],

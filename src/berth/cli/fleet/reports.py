@@ -7,8 +7,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
-from berth.fleet.explanation import DOES_NOT_FIT, ClusterVerdict, Explanation, spelled
-from berth.fleet.simulation import PLACED, STAYS, SUSPENDED, Simulation, Workload
+from berth.fleet.offline.explanation import (
+    DOES_NOT_FIT,
+    ClusterExplanation,
+    FleetExplanation,
+    spelled,
+)
+from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
 
 # Up to here every workload and cluster has a row; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100
@@ -21,7 +26,7 @@ _REFUSED_LISTED = 3
 
 
 def simulation_report(
-    simulation: Simulation, shown: list[Workload], term: Terminal, *, wide: bool
+    simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal, *, wide: bool
 ) -> Iterator[str]:
     listed = shown if wide else shown[:_ROWS_LISTED]
     if listed:
@@ -36,7 +41,7 @@ def simulation_report(
     yield from _conclusion(shown, term)
 
 
-def _workloads(workloads: Iterable[Workload], term: Terminal, *, wide: bool) -> str:
+def _workloads(workloads: Iterable[FleetWorkload], term: Terminal, *, wide: bool) -> str:
     headers = ["NAMESPACE", "WORKLOAD", "REPLICAS", "CLUSTERS"]
     if wide:
         headers[2:2] = ["BINDING", "POLICY", "PRIORITY"]
@@ -49,12 +54,12 @@ def _workloads(workloads: Iterable[Workload], term: Terminal, *, wide: bool) -> 
     return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
 
 
-def _where(workload: Workload) -> str | None:
+def _where(workload: FleetWorkload) -> str | None:
     placed = spelled(workload.targets, bare=not workload.binding.spec.replicas)
     return f"{placed} (as before)" if placed and workload.state != PLACED else placed
 
 
-def _map(simulation: Simulation, shown: list[Workload], term: Terminal, *, wide: bool) -> str:
+def _map(simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal, *, wide: bool) -> str:
     """Every cluster with what is on it; + was placed now."""
     clusters = simulation.fleet.clusters
     on: dict[str, list[str]] = {clusters.names[slot]: [] for slot in np.flatnonzero(clusters.exists).tolist()}
@@ -75,7 +80,7 @@ def _map(simulation: Simulation, shown: list[Workload], term: Terminal, *, wide:
     return sheet
 
 
-def _conclusion(shown: list[Workload], term: Terminal) -> Iterator[str]:
+def _conclusion(shown: list[FleetWorkload], term: Terminal) -> Iterator[str]:
     good = [workload for workload in shown if workload.state in (PLACED, STAYS)]
     total = count(len(shown), "workload")
     if len(good) == len(shown):
@@ -87,7 +92,7 @@ def _conclusion(shown: list[Workload], term: Terminal) -> Iterator[str]:
             yield indented(f"{workload.name}: {_why(workload)}", "  ", term)
 
 
-def _why(workload: Workload) -> str:
+def _why(workload: FleetWorkload) -> str:
     if workload.state == SUSPENDED:
         return "its scheduling is suspended (spec.suspension.scheduling)"
     error = workload.decision.error if workload.decision is not None else None
@@ -97,7 +102,7 @@ def _why(workload: Workload) -> str:
 # --- explanations ----------------------------------------------------------------------------------
 
 
-def explanation_report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
+def explanation_report(explanation: FleetExplanation, term: Terminal, *, wide: bool) -> Iterator[str]:
     workload = explanation.workload
     good = explanation.reason is None and explanation.state not in (SUSPENDED, DOES_NOT_FIT)
     by = f", by {workload.policy}" if workload.policy else ""
@@ -127,7 +132,7 @@ def explanation_report(explanation: Explanation, term: Terminal, *, wide: bool) 
             yield "No single change that Berth knows to try would help."
 
 
-def _fits(clusters: list[ClusterVerdict], term: Terminal, *, wide: bool) -> str:
+def _fits(clusters: list[ClusterExplanation], term: Terminal, *, wide: bool) -> str:
     listed = clusters if wide else clusters[:_CLUSTERS_LISTED]
     headers = ["CLUSTER", "REGION", "SCORE", "ROOM", "SELECTED", "REPLICAS"]
     rows: list[list[object]] = [
@@ -147,12 +152,12 @@ def _fits(clusters: list[ClusterVerdict], term: Terminal, *, wide: bool) -> str:
     return sheet
 
 
-def _refused(clusters: list[ClusterVerdict], term: Terminal, *, wide: bool) -> str:
+def _refused(clusters: list[ClusterExplanation], term: Terminal, *, wide: bool) -> str:
     headers = ("CLUSTER", "REGION", "RULE", "WHY")
     if wide or len(clusters) <= _CLUSTERS_LISTED:
         rows = [row for cluster in clusters for row in _rows(cluster.name, cluster)]
         return table(headers, rows, term)
-    groups: dict[tuple[object, ...], list[ClusterVerdict]] = {}
+    groups: dict[tuple[object, ...], list[ClusterExplanation]] = {}
     for cluster in clusters:
         groups.setdefault(cluster.rejections, []).append(cluster)
     rows = []
@@ -162,7 +167,7 @@ def _refused(clusters: list[ClusterVerdict], term: Terminal, *, wide: bool) -> s
     return table(headers, rows, term) + f"\n({count(len(clusters), 'cluster')}; -o wide lists every one)"
 
 
-def _rows(name: str, cluster: ClusterVerdict) -> Iterator[tuple[str | None, ...]]:
+def _rows(name: str, cluster: ClusterExplanation) -> Iterator[tuple[str | None, ...]]:
     head: tuple[str | None, ...] = (name, cluster.region)
     for rejection in cluster.rejections:
         yield (*head, rejection.rule, rejection.reason)

@@ -12,7 +12,7 @@ from berth.cli.fleet.reports import simulation_report
 from berth.cli.input.manifests import progress_bar
 from berth.cli.output.documents import show
 from berth.cli.output.tables import terminal
-from berth.fleet.simulation import simulate
+from berth.fleet.offline.simulation import simulate
 
 
 @click.command("simulate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from berth.eviction import EvictionDecision
-from berth.fleet.placing import Decision as Placing
+from berth.fleet.placement.decision import PlacementDecision
 from berth.live.logs import say, v
 
 _log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class PlacingLog:
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], str] = {}
 
-    def __call__(self, key: tuple[str, str], why: str, decision: Placing) -> None:
+    def __call__(self, key: tuple[str, str], why: str, decision: PlacementDecision) -> None:
         """Log where a workload goes and why it was looked at, or what is in the way."""
         binding = "/".join(filter(None, key))
         if decision.error is not None:

@@ -15,7 +15,11 @@ from berth.controllers.hollow.pods import Kubelets, Pace
 from berth.controllers.hollow.registration import Registration
 from berth.controllers.namespaces import NamespaceController
 from berth.controllers.node_lifecycle import NodeLifecycle
-from berth.controllers.propagation import ClusterEviction, PropagationController, UnmatchedPolicies
+from berth.controllers.propagation import (
+    ClusterEvictionController,
+    PropagationController,
+    UnmatchedPolicies,
+)
 from berth.controllers.taint_eviction import TaintEviction
 from berth.controllers.workloads.cron_job import CronJobController
 from berth.controllers.workloads.daemon_set import DaemonSetController
@@ -101,7 +105,11 @@ def assemble(
     propagation = None
     if POLICIES in known:
         propagation = PropagationController(cache, kept)
-        controllers += [propagation, UnmatchedPolicies(cache, propagation.kinds), ClusterEviction(cache)]
+        controllers += [
+            propagation,
+            UnmatchedPolicies(cache, propagation.kinds),
+            ClusterEvictionController(cache),
+        ]
     return ControlPlane(cache, controllers, garbage, namespaces, registration, propagation)
 
 

@@ -12,8 +12,7 @@ from berth.cli.commands.scheduler_shell import Shell
 from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.cli.up.control_plane import ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
-from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler import Metrics as FleetMetrics
+from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.fleet.scheduler.views import VIEWS as FLEET_VIEWS
 from berth.kube.api_resources import Resource
 from berth.kube.gates import FeatureGates

@@ -16,8 +16,6 @@ from berth.controllers.propagation.replicas import replicas_of
 from berth.kube.annotations import AnnotationError
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
-    CLUSTER_POLICIES,
-    POLICIES,
     RESOURCE_BINDINGS,
     Resource,
 )
@@ -50,10 +48,6 @@ def bindings_for(resource: Resource) -> Resource:
 def binding_key(resource: Resource, key: Key) -> Key:
     """Where the binding of a resource is."""
     return (key[0], binding_name(resource.kind, key[1]))
-
-
-def policy_resource(policy: LivePolicy) -> Resource:
-    return POLICIES if policy.metadata.namespace else CLUSTER_POLICIES
 
 
 # --- claims -------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ SETTLE = 5.0  # seconds a task is kept once the workload has its new place
 TIMEOUT = 600.0  # seconds a task is kept if it never gets one, unless the task says otherwise
 
 
-class ClusterEviction(Machine):
+class ClusterEvictionController(Machine):
     """Keys are those of bindings."""
 
     name = "taint-manager"

@@ -106,6 +106,10 @@ class MatchIndex:
         self.hidden: set[str] = set(IDENTITY_LABELS)
         self.mentioned: set[str] = set()
 
+    def __len__(self) -> int:
+        """How many label sets and terms are kept."""
+        return len(self._label_sets) + len(self._terms)
+
     def mention(self, keys: Iterable[str]) -> None:
         """Some selector looks at these labels, so none of them may stay hidden."""
         self.mentioned.update(self.hidden.intersection(keys))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from berth.fleet.rules.base import Ask, ClusterRule, Objection
+from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 REASON = "cluster(s) did not have the API resource"
 
 
-class ApiEnablement(ClusterRule):
+class ApiEnablementRule(ClusterRule):
     name = "APIEnablement"
 
-    def objections(self, ask: Ask) -> Iterable[Objection]:
-        resource = ask.binding.spec.resource
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        resource = query.binding.spec.resource
         api, kind = resource.api_version or "", resource.kind or ""
-        serving = ask.clusters.remembered(
-            (self.name, api, kind), lambda: ask.each(lambda view: _serves(view, api, kind))
+        serving = query.clusters.remembered(
+            (self.name, api, kind), lambda: query.each(lambda view: _serves(view, api, kind))
         )
-        yield Objection(~serving & ~ask.targets, lambda _: REASON)
+        yield ClusterVerdict(~serving & ~query.targets, lambda _: REASON)
 
-    def violated(self, ask: Ask) -> Iterable[str]:
-        resource = ask.binding.spec.resource
-        for target in ask.binding.spec.clusters or ():
-            slot = ask.clusters.slot_of.get(target.name)
-            view = ask.clusters.views[slot] if slot is not None else None
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        resource = query.binding.spec.resource
+        for target in query.binding.spec.clusters or ():
+            slot = query.clusters.slot_of.get(target.name)
+            view = query.clusters.views[slot] if slot is not None else None
             if view is not None and not _serves(view, resource.api_version or "", resource.kind or ""):
                 yield f"{target.name} does not serve {resource.kind} of {resource.api_version}"
 

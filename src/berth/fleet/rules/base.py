@@ -12,15 +12,15 @@ from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 
 if TYPE_CHECKING:
     from berth.engine.state.arrays import BoolArray, Int64Array
-    from berth.fleet.clusters import Clusters
-    from berth.fleet.index import BindingIndex, Entry
-    from berth.fleet.options import Options
+    from berth.fleet.state.clusters import Clusters
+    from berth.fleet.state.index import BindingIndex, IndexedWorkload
+    from berth.fleet.state.options import FleetOptions
     from berth.kube.karmada import Binding, Cluster, Placement
 
 MAX_SCORE = 100
 
 
-class Objection(NamedTuple):
+class ClusterVerdict(NamedTuple):
     """Clusters that will not do, and for each of them why.
 
     Attributes:
@@ -38,7 +38,7 @@ class Objection(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ask:
+class PlacementQuery:
     """Where may this binding go, with the clusters of one affinity term?
 
     Attributes:
@@ -51,10 +51,10 @@ class Ask:
 
     clusters: Clusters
     index: BindingIndex
-    options: Options
+    options: FleetOptions
     binding: Binding
     placement: Placement
-    entry: Entry
+    entry: IndexedWorkload
     targets: BoolArray
     affinity_name: str = ""
     incomparable: frozenset[str] = frozenset()
@@ -97,14 +97,14 @@ class ClusterRule:
 
     name = ""
 
-    def objections(self, ask: Ask) -> Iterable[Objection]:  # noqa: ARG002
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:  # noqa: ARG002
         """Clusters the rule rejects."""
         return ()
 
-    def score(self, ask: Ask) -> Int64Array | None:  # noqa: ARG002
+    def score(self, query: PlacementQuery) -> Int64Array | None:  # noqa: ARG002
         """How much the rule is for each cluster, 0 to `MAX_SCORE`; None where all are the same to it."""
         return None
 
-    def violated(self, ask: Ask) -> Iterable[str]:  # noqa: ARG002
+    def violated(self, query: PlacementQuery) -> Iterable[str]:  # noqa: ARG002
         """What is broken where the binding is placed now, in words."""
         return ()

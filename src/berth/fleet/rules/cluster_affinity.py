@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.fleet.cluster_affinity import matching
-from berth.fleet.rules.base import Ask, ClusterRule, Objection
+from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
+from berth.fleet.state.cluster_affinity import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 REASON = "cluster(s) did not match the placement cluster affinity constraint"
 
 
-class ClusterAffinity(ClusterRule):
+class ClusterAffinityRule(ClusterRule):
     name = "ClusterAffinity"
 
-    def objections(self, ask: Ask) -> Iterable[Objection]:
-        affinities = _affinities(ask)
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        affinities = _affinities(query)
         if affinities is not None:
-            wanted = np.logical_or.reduce([matching(ask.clusters, affinity) for affinity in affinities])
-            yield Objection(~wanted, lambda _: REASON)
+            wanted = np.logical_or.reduce([matching(query.clusters, affinity) for affinity in affinities])
+            yield ClusterVerdict(~wanted, lambda _: REASON)
 
-    def violated(self, ask: Ask) -> Iterable[str]:
-        for objection in self.objections(ask):
-            for slot in np.flatnonzero(objection.rejected & ask.targets & ask.clusters.exists):
-                yield f"{ask.clusters.names[slot]} does not match the placement's cluster affinity"
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        for verdict in self.verdicts(query):
+            for slot in np.flatnonzero(verdict.rejected & query.targets & query.clusters.exists):
+                yield f"{query.clusters.names[slot]} does not match the placement's cluster affinity"
 
 
-def _affinities(ask: Ask) -> Sequence[Affinity] | None:
+def _affinities(query: PlacementQuery) -> Sequence[Affinity] | None:
     """The affinities of which one must match; None where every cluster does.
 
     What has no replicas takes no room, so it never overflows.
     """
-    if ask.placement.cluster_affinity is not None:
-        return [ask.placement.cluster_affinity]
-    for term in ask.placement.cluster_affinities or ():
-        if (term.affinity_name or "") == ask.affinity_name:
-            return [term, *(term.overflow_affinities or ())] if ask.is_workload else [term]
+    if query.placement.cluster_affinity is not None:
+        return [query.placement.cluster_affinity]
+    for term in query.placement.cluster_affinities or ():
+        if (term.affinity_name or "") == query.affinity_name:
+            return [term, *(term.overflow_affinities or ())] if query.is_workload else [term]
     return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.fleet.rules.base import Ask, ClusterRule, Objection
+from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 REASON = "cluster(s) is in the process of eviction"
 
 
-class ClusterEviction(ClusterRule):
+class ClusterEvictionRule(ClusterRule):
     name = "ClusterEviction"
 
-    def objections(self, ask: Ask) -> Iterable[Objection]:
-        if ask.entry.leaving:
-            rejected = np.zeros(ask.clusters.size, dtype=np.bool_)
-            rejected[list(ask.entry.leaving)] = True
-            yield Objection(rejected, lambda _: REASON)
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        if query.entry.leaving:
+            rejected = np.zeros(query.clusters.size, dtype=np.bool_)
+            rejected[list(query.entry.leaving)] = True
+            yield ClusterVerdict(rejected, lambda _: REASON)
 
-    def violated(self, ask: Ask) -> Iterable[str]:
-        for slot in ask.entry.leaving:
-            if ask.targets[slot]:
-                yield f"{ask.clusters.names[slot]} is a target while the binding is being evicted from it"
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        for slot in query.entry.leaving:
+            if query.targets[slot]:
+                yield f"{query.clusters.names[slot]} is a target while the binding is being evicted from it"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.fleet.rules.base import MAX_SCORE, Ask, ClusterRule
+from berth.fleet.rules.base import MAX_SCORE, ClusterRule, PlacementQuery
 
 if TYPE_CHECKING:
     from berth.engine.state.arrays import Int64Array
 
 
-class ClusterLocality(ClusterRule):
+class ClusterLocalityRule(ClusterRule):
     name = "ClusterLocality"
 
-    def score(self, ask: Ask) -> Int64Array | None:
-        return ask.targets.astype(np.int64) * MAX_SCORE
+    def score(self, query: PlacementQuery) -> Int64Array | None:
+        return query.targets.astype(np.int64) * MAX_SCORE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from berth.fleet.rules.base import Ask, ClusterRule, Objection
+from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 _PROPERTIES = {"provider": "provider", "region": "region", "zone": "zones"}
 
 
-class SpreadConstraint(ClusterRule):
+class SpreadConstraintRule(ClusterRule):
     name = "SpreadConstraint"
 
-    def objections(self, ask: Ask) -> Iterable[Objection]:
-        constraints = ask.placement.spread_constraints or ()
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        constraints = query.placement.spread_constraints or ()
         fields = tuple(c.spread_by_field for c in constraints if c.spread_by_field in _PROPERTIES)
         if fields:
-            lacking = ask.clusters.remembered(
-                (self.name, fields), lambda: ask.each(lambda view: _first_lacking(view, fields) is not None)
+            lacking = query.clusters.remembered(
+                (self.name, fields), lambda: query.each(lambda view: _first_lacking(view, fields) is not None)
             )
-            yield Objection(lacking, lambda slot: _reason(ask.clusters.views[slot], fields))
+            yield ClusterVerdict(lacking, lambda slot: _reason(query.clusters.views[slot], fields))
 
-    def violated(self, ask: Ask) -> Iterable[str]:
-        for objection in self.objections(ask):
-            for target in ask.binding.spec.clusters or ():
-                slot = ask.clusters.slot_of.get(target.name)
-                if slot is not None and objection.rejected[slot]:
-                    yield f"{target.name}: {objection.why(slot)}"
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        for verdict in self.verdicts(query):
+            for target in query.binding.spec.clusters or ():
+                slot = query.clusters.slot_of.get(target.name)
+                if slot is not None and verdict.rejected[slot]:
+                    yield f"{target.name}: {verdict.why(slot)}"
 
 
 def _first_lacking(cluster: Cluster, fields: Iterable[str | None]) -> str | None:

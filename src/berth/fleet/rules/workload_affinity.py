@@ -14,101 +14,107 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.fleet.index import HOME, LEAVING, Tally
-from berth.fleet.rules.base import Ask, ClusterRule, Objection
+from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.rules.peers import first_elsewhere, incomparable, others, preference
-from berth.fleet.terms import AFFINITY_GROUP, CLUSTER
-from berth.fleet.topology import reach
+from berth.fleet.state.index import HOME, LEAVING, WorkloadCounts
+from berth.fleet.state.terms import AFFINITY_GROUP, CLUSTER
+from berth.fleet.state.topology import reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.engine.state.arrays import BoolArray, Int64Array
     from berth.engine.state.matching import Term
-    from berth.fleet.terms import WorkloadRule
+    from berth.fleet.state.terms import WorkloadRule
 
 GROUP_REASON = "ResourceBinding with the same affinity group does not target this cluster"
 
 
-class WorkloadAffinity(ClusterRule):
+class WorkloadAffinityRule(ClusterRule):
     name = "WorkloadAffinity"
 
-    def objections(self, ask: Ask) -> Iterable[Objection]:
-        if AFFINITY_GROUP in ask.incomparable:
-            yield incomparable(ask)
-        for rule in ask.entry.rules.affinity:
-            allowed = _allowed(ask, rule)
+    def verdicts(self, query: PlacementQuery) -> Iterable[ClusterVerdict]:
+        if AFFINITY_GROUP in query.incomparable:
+            yield incomparable(query)
+        for rule in query.entry.rules.affinity:
+            allowed = _allowed(query, rule)
             if allowed is not None:
-                stay = ask.targets & ~_left_behind(ask, rule) if ask.options.group_failover else ask.targets
-                yield _objection(ask, rule, ~allowed & ~stay)
+                stay = (
+                    query.targets & ~_left_behind(query, rule)
+                    if query.options.group_failover
+                    else query.targets
+                )
+                yield _verdict(query, rule, ~allowed & ~stay)
 
-    def score(self, ask: Ask) -> Int64Array | None:
-        return preference(ask, ask.entry.rules.preferred_affinity, HOME)
+    def score(self, query: PlacementQuery) -> Int64Array | None:
+        return preference(query, query.entry.rules.preferred_affinity, HOME)
 
-    def violated(self, ask: Ask) -> Iterable[str]:
-        for rule in ask.entry.rules.affinity:
-            allowed = _allowed(ask, rule)
+    def violated(self, query: PlacementQuery) -> Iterable[str]:
+        for rule in query.entry.rules.affinity:
+            allowed = _allowed(query, rule)
             if allowed is not None:
-                broken = _objection(ask, rule, ask.targets & ~allowed)
+                broken = _verdict(query, rule, query.targets & ~allowed)
                 for slot in np.flatnonzero(broken.rejected):
-                    yield f"{ask.clusters.names[slot]}: {broken.why(int(slot))}"
+                    yield f"{query.clusters.names[slot]}: {broken.why(int(slot))}"
 
 
-def founding(ask: Ask) -> list[WorkloadRule]:
+def founding(query: PlacementQuery) -> list[WorkloadRule]:
     """The rules of which this workload would be the first to be placed: another may be so elsewhere.
 
     Who is only on clusters that failed founds its group anew.
     """
-    rules = ask.entry.rules.affinity
+    rules = query.entry.rules.affinity
     if not rules:
         return []
-    stays = ask.targets & ~ask.failed if ask.options.group_failover else ask.targets
-    return [] if stays.any() else [rule for rule in rules if _allowed(ask, rule) is None]
+    stays = query.targets & ~query.failed if query.options.group_failover else query.targets
+    return [] if stays.any() else [rule for rule in rules if _allowed(query, rule) is None]
 
 
-def _allowed(ask: Ask, rule: WorkloadRule) -> BoolArray | None:
+def _allowed(query: PlacementQuery, rule: WorkloadRule) -> BoolArray | None:
     """The clusters the rule allows; None for all of them, because no peer has been placed."""
-    term = ask.index.term(rule)
-    tally = others(ask, term, HOME)
-    if ask.options.group_failover and tally.counts:
-        tally = _standing(ask, term, tally)
-    if not tally.placed and (rule.everyone or ask.entry.label_set in term.selected):
+    term = query.index.term(rule)
+    counts = others(query, term, HOME)
+    if query.options.group_failover and counts.by_slot:
+        counts = _standing(query, term, counts)
+    if not counts.placed and (rule.everyone or query.entry.label_set in term.selected):
         return None
-    there = tally.mask(ask.clusters.size, all_placed=rule.everyone)
-    return there if rule.topology == CLUSTER else reach(ask.clusters, rule.topology, there)
+    there = counts.mask(query.clusters.size, all_placed=rule.everyone)
+    return there if rule.topology == CLUSTER else reach(query.clusters, rule.topology, there)
 
 
-def _standing(ask: Ask, term: Term, tally: Tally) -> Tally:
-    """The tally without what has failed: clusters that a member had to leave, and who is on no other."""
-    failed = ask.failed
-    lost = {slot for slot in tally.counts if failed[slot]}
-    lost.update(slot for slot in ask.index.tally(term, LEAVING).counts if slot in tally.counts)
+def _standing(query: PlacementQuery, term: Term, counts: WorkloadCounts) -> WorkloadCounts:
+    """The counts without what has failed: clusters that a member had to leave, and who is on no other."""
+    failed = query.failed
+    lost = {slot for slot in counts.by_slot if failed[slot]}
+    lost.update(slot for slot in query.index.counts(term, LEAVING).by_slot if slot in counts.by_slot)
     if not lost:
-        return tally
-    standing = Tally()
-    for peer in ask.index.selected(term):
-        if peer is not ask.entry:
+        return counts
+    standing = WorkloadCounts()
+    for peer in query.index.selected(term):
+        if peer is not query.entry:
             standing.add(slot for slot in peer.places[HOME] if slot not in lost)
     return standing
 
 
-def _left_behind(ask: Ask, rule: WorkloadRule) -> BoolArray:
+def _left_behind(query: PlacementQuery, rule: WorkloadRule) -> BoolArray:
     """Clusters this workload is on, but members that had to leave them found another place since."""
-    behind = np.zeros(ask.clusters.size, dtype=np.bool_)
-    term = ask.index.term(rule)
-    left = [slot for slot in ask.index.tally(term, LEAVING).counts if ask.targets[slot]]
+    behind = np.zeros(query.clusters.size, dtype=np.bool_)
+    term = query.index.term(rule)
+    left = [slot for slot in query.index.counts(term, LEAVING).by_slot if query.targets[slot]]
     if left and rule.everyone:
-        allowed = _allowed(ask, rule)
-        if allowed is not None and (allowed & ~ask.failed).any():
+        allowed = _allowed(query, rule)
+        if allowed is not None and (allowed & ~query.failed).any():
             behind[left] = True
     return behind
 
 
-def _objection(ask: Ask, rule: WorkloadRule, rejected: BoolArray) -> Objection:
+def _verdict(query: PlacementQuery, rule: WorkloadRule, rejected: BoolArray) -> ClusterVerdict:
     if rule.group is None:
         place = "cluster" if rule.topology == CLUSTER else f"cluster's {rule.topology}"
-        return Objection(rejected, lambda _: f"no workload that matches {rule.selector} is on the {place}")
-    if not ask.options.name_peers:
-        return Objection(rejected, lambda _: GROUP_REASON)
-    term = ask.index.term(rule)
-    return Objection(rejected, lambda _: GROUP_REASON, lambda slot: first_elsewhere(ask, term, slot))
+        return ClusterVerdict(
+            rejected, lambda _: f"no workload that matches {rule.selector} is on the {place}"
+        )
+    if not query.options.name_peers:
+        return ClusterVerdict(rejected, lambda _: GROUP_REASON)
+    term = query.index.term(rule)
+    return ClusterVerdict(rejected, lambda _: GROUP_REASON, lambda slot: first_elsewhere(query, term, slot))

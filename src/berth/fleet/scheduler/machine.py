@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from berth.fleet.errors import NO_CLUSTER_FIT, SCHEDULER_ERROR, UNSCHEDULABLE
-from berth.fleet.scheduler import moving, writing
-from berth.fleet.scheduler.claiming import Claiming
-from berth.fleet.scheduler.keeping import BINDINGS, Keeping
-from berth.fleet.scheduler.metrics import Metrics
-from berth.fleet.scheduler.reports import Reports
-from berth.fleet.scheduler.rippling import Ripples
+from berth.fleet.scheduler import group_failover, patches
+from berth.fleet.scheduler.binding_events import BindingEvents
+from berth.fleet.scheduler.changed_clusters import ChangedClusters
+from berth.fleet.scheduler.fleet_cache import BINDINGS, FleetCache
+from berth.fleet.scheduler.group_claims import GroupClaims
+from berth.fleet.scheduler.metrics import FleetMetrics
+from berth.fleet.scheduler.patches import ScheduledCondition
+from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
 from berth.fleet.scheduler.settings import FleetSettings
-from berth.fleet.scheduler.triggers import RECONCILE, is_ours, reason_to_schedule
-from berth.fleet.scheduler.waiting import NO_ROOM, Waiting
-from berth.fleet.scheduler.writing import Verdict
+from berth.fleet.scheduler.unschedulable import NO_ROOM, UnschedulableBindings
+from berth.fleet.state.errors import NO_CLUSTER_FIT, SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.kube.api_resources import CLUSTER_POLICIES, CLUSTERS, NAMESPACES, POLICIES, Resource
 from berth.kube.karmada import Binding, Placement
 from berth.machines.contract import DELETED, Action, Event, Get, Key, Outcome, Patch
@@ -33,8 +33,8 @@ from berth.machines.story import Story
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from berth.fleet.index import Entry
-    from berth.fleet.placing import Decision
+    from berth.fleet.placement.decision import PlacementDecision
+    from berth.fleet.state.index import IndexedWorkload
     from berth.kube.karmada import TargetCluster
 
 # Decisions between two looks at what happened.
@@ -46,7 +46,9 @@ _SOON = 0.05
 SPEC, STATUS = "spec", "status"
 
 
-Tell = Callable[[Key, str, "Decision"], None]  # a binding, why it was looked at, and what was decided
+Tell = Callable[
+    [Key, str, "PlacementDecision"], None
+]  # a binding, why it was looked at, and what was decided
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class _Work:
     """A decision on its way to the server."""
 
     kind: str
-    verdict: Verdict
+    verdict: ScheduledCondition
     targets: Sequence[TargetCluster]
     since: float
     follows: tuple[Key, ...] = ()
@@ -75,19 +77,19 @@ class FleetScheduler:
         settings: FleetSettings | None = None,
         *,
         identity: str = "berth-fleet",
-        metrics: Metrics | None = None,
+        metrics: FleetMetrics | None = None,
         timer: Callable[[], float] = time.perf_counter,
         tell: Tell | None = None,
     ) -> None:
         self.settings = settings or FleetSettings()
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or FleetMetrics()
         self.story = Story()
-        self.waiting = Waiting()
-        self.keeping = Keeping(self.settings.options, self._moved)
+        self.waiting = UnschedulableBindings()
+        self.keeping = FleetCache(self.settings.options, self._moved)
         self.fleet = self.keeping.fleet
-        self.reports = Reports(min(self.settings.scheduler_names, default=self.name), self.story)
-        self._ripples = Ripples(self.fleet.clusters)
-        self._claiming = Claiming(self.keeping, identity)
+        self.reports = BindingEvents(min(self.settings.scheduler_names, default=self.name), self.story)
+        self._ripples = ChangedClusters(self.fleet.clusters)
+        self._claiming = GroupClaims(self.keeping, identity)
         self._queue: Queue[Key] = Queue()
         self._ready: list[tuple[int, int, Key]] = []
         self._count = 0
@@ -95,7 +97,7 @@ class FleetScheduler:
         self._again: dict[Key, float] = {}  # when to decide once more, whatever is said meanwhile
         self._settled: dict[Key, int] = {}
         self._work: dict[Key, _Work] = {}
-        self._owed: dict[Key, Verdict] = {}
+        self._owed: dict[Key, ScheduledCondition] = {}
         self._unsure: set[Key] = set()
         self._after: dict[Key, dict[Key, None]] = {}
         self._asked: set[Key] = set()
@@ -177,7 +179,7 @@ class FleetScheduler:
             for key in self.waiting:
                 self._queue.add(key)
 
-    def _moved(self, entry: Entry) -> None:
+    def _moved(self, entry: IndexedWorkload) -> None:
         if self.settings.retry_blocked:
             for key in list(self.waiting.concerned(entry)):
                 if key != entry.key:
@@ -235,7 +237,7 @@ class FleetScheduler:
         if binding is None or key in self._work:
             return None
         if key in self._unsure:  # others may be waiting to know where it is
-            return Get(resource=writing.resource_of(key), key=key, namespace=key[0], name=key[1])
+            return Get(resource=patches.resource_of(key), key=key, namespace=key[0], name=key[1])
         if not is_ours(binding, self.settings):
             return None
         said = self._say(key, binding, self._owed[key], now) if key in self._owed else None
@@ -260,7 +262,7 @@ class FleetScheduler:
         wanted = self._reason(key, binding)
         if wanted is None:
             if (binding.status.scheduler_observed_generation or 0) != (binding.metadata.generation or 0):
-                return self._patch(key, writing.observed_patch(binding), "status")
+                return self._patch(key, patches.observed_patch(binding), "status")
             return None
         return self._schedule(key, binding, wanted, now)
 
@@ -292,7 +294,7 @@ class FleetScheduler:
             self._forced[key] = wanted[1]
             return claim
         self.story.tell(now, key, "decided", f"{wanted[1]}: {decision.error or _said(decision)}")
-        if self._tell is not None and not writing.stays(binding, decision.targets):
+        if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, wanted[1], decision)
         if decision.error is not None:
             return self._failed(key, binding, decision, wanted[0], now)
@@ -315,28 +317,32 @@ class FleetScheduler:
             self._queue.add(follower)
 
     def _succeeded(
-        self, key: Key, binding: Binding, decision: Decision, kind: str, now: float
+        self, key: Key, binding: Binding, decision: PlacementDecision, kind: str, now: float
     ) -> Action | None:
         targets = decision.targets or []
         several = (binding.spec.placement or Placement()).cluster_affinities
         name = decision.decisive.affinity_name if several else None
-        verdict = Verdict(writing.SUCCESS, writing.SUCCESS_MESSAGE, name)
+        verdict = ScheduledCondition(patches.SUCCESS, patches.SUCCESS_MESSAGE, name)
         self.waiting.remove(key)
         self.reports.attempts_failed(key, binding, decision, now)
-        leave = moving.left_behind(self.fleet, key, binding, targets)
-        patch = writing.spec_patch(binding, targets, leave)
-        if not writing.changes_anything(binding, patch):
+        leave = group_failover.left_behind(self.fleet, key, binding, targets)
+        patch = patches.spec_patch(binding, targets, leave)
+        if not patches.changes_anything(binding, patch):
             self.metrics.attempts.labels("scheduled", kind).inc()
             self._claiming.forget(key)
             self._settled[key] = binding.metadata.generation or 0
-            if not writing.already_said(binding, verdict):
+            if not patches.already_said(binding, verdict):
                 self.reports.succeeded(key, binding, targets, now)
             return self._say(key, binding, verdict, now)
         self.keeping.assume(key, targets)
-        self._work[key] = _Work(kind, verdict, targets, self._timer(), moving.companions(self.fleet, key))
+        self._work[key] = _Work(
+            kind, verdict, targets, self._timer(), group_failover.companions(self.fleet, key)
+        )
         return self._patch(key, patch)
 
-    def _failed(self, key: Key, binding: Binding, decision: Decision, kind: str, now: float) -> Action | None:
+    def _failed(
+        self, key: Key, binding: Binding, decision: PlacementDecision, kind: str, now: float
+    ) -> Action | None:
         error = decision.error
         if error is None:
             raise ValueError(decision)
@@ -346,14 +352,14 @@ class FleetScheduler:
         if entry is not None:
             self.waiting.add(key, entry)
         self.reports.failed(key, binding, error.message, now)
-        verdict = Verdict(error.reason, error.message)
+        verdict = ScheduledCondition(error.reason, error.message)
         if error.reason == UNSCHEDULABLE:
             self._retry_at(key, now + NO_ROOM)
         elif error.reason == SCHEDULER_ERROR:
             self._retry_at(key, now + self.waiting.delay(key))
         elif not self.settings.options.keep_when_unfit and error.reason == NO_CLUSTER_FIT:
-            patch = writing.spec_patch(binding, [])
-            if writing.changes_anything(binding, patch):
+            patch = patches.spec_patch(binding, [])
+            if patches.changes_anything(binding, patch):
                 self.keeping.assume(key, [])
                 self._work[key] = _Work(kind, verdict, [], self._timer())
                 return self._patch(key, patch)
@@ -363,17 +369,17 @@ class FleetScheduler:
     # --- writing ------------------------------------------------------------------
 
     def _patch(self, key: Key, body: dict[str, object], subresource: str = "") -> Patch:
-        resource = writing.resource_of(key)
+        resource = patches.resource_of(key)
         return Patch(
             resource=resource, key=key, namespace=key[0], name=key[1], body=body, subresource=subresource
         )
 
-    def _say(self, key: Key, binding: Binding, verdict: Verdict, now: float) -> Action | None:
-        if writing.already_said(binding, verdict):
+    def _say(self, key: Key, binding: Binding, verdict: ScheduledCondition, now: float) -> Action | None:
+        if patches.already_said(binding, verdict):
             self._owed.pop(key, None)
             return None
         self._owed[key] = verdict
-        return self._patch(key, writing.status_patch(binding, verdict, now), "status")
+        return self._patch(key, patches.status_patch(binding, verdict, now), "status")
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if action.key is Recorder.KEY:
@@ -413,8 +419,8 @@ class FleetScheduler:
         if not problem:
             return
         binding = self.keeping.bindings[key]
-        verdict = Verdict(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
-        if not writing.already_said(binding, verdict):
+        verdict = ScheduledCondition(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
+        if not patches.already_said(binding, verdict):
             self._owed[key] = verdict
             self.reports.failed(key, binding, verdict.message, now)
 
@@ -460,11 +466,11 @@ class FleetScheduler:
         if binding is None or outcome.missing or outcome.conflict or outcome.code == 429:
             return
         quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
-        reason = writing.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR
+        reason = patches.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR
         self._claiming.forget(key)
-        verdict = Verdict(reason, outcome.message)
+        verdict = ScheduledCondition(reason, outcome.message)
         self.reports.failed(key, binding, outcome.message, outcome.at)
-        if not writing.already_said(binding, verdict):
+        if not patches.already_said(binding, verdict):
             self._owed[key] = verdict
             self._queue.add(key)
 
@@ -476,5 +482,5 @@ class FleetScheduler:
                 self._queue.add(key)  # the watch will show nothing new
 
 
-def _said(decision: Decision) -> str:
+def _said(decision: PlacementDecision) -> str:
     return ", ".join(f"{target.name}:{target.replicas}" for target in decision.targets or ()) or "no clusters"

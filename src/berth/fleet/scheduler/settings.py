@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from berth.fleet.options import COMPATIBLE, Options
+from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import DEFAULT_SCHEDULER
 
 SCHEDULER_NAME = "berth"
@@ -21,7 +21,7 @@ class FleetSettings:
         claimed_only: Leave bindings alone that no policy made.
     """
 
-    options: Options = field(default_factory=Options)
+    options: FleetOptions = field(default_factory=FleetOptions)
     scheduler_names: frozenset[str] = frozenset((SCHEDULER_NAME,))
     retry_blocked: bool = True
     claim_groups: bool = True

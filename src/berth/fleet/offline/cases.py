@@ -1,0 +1,124 @@
+"""The JSON form that `berth fleet evaluate` speaks: a fleet and a binding in, the whole verdict out.
+
+The form is that of the recorded decisions under ``tests/fleet/conformance``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from berth.fleet.offline.in_flight import settle
+from berth.fleet.placement.fleet import Fleet
+from berth.fleet.state.errors import NO_CLUSTER_FIT
+from berth.fleet.state.options import COMPATIBLE, FleetOptions
+from berth.kube import json_reader
+from berth.kube.decoding import DecodeError
+from berth.kube.karmada import Binding, Cluster, Placement, binding_name
+from berth.kube.objects import Struct
+
+if TYPE_CHECKING:
+    from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
+
+
+class FleetCaseOptions(Struct, frozen=True):
+    enable_empty_workload_propagation: bool | None = None
+
+
+class FleetCase(Struct, frozen=True):
+    id: str | None = None
+    clusters: list[Cluster] | None = None
+    bindings: list[Binding] | None = None
+    binding: Binding | None = None
+    assigning: list[Binding] | None = None
+    options: FleetCaseOptions | None = None
+
+
+class _Line(Struct, frozen=True):
+    case: FleetCase | None = None
+
+
+class FleetCaseError(ValueError):
+    """A case that cannot be evaluated, said in one sentence."""
+
+
+def decode_case(line: bytes) -> FleetCase:
+    """The case in a line, which may be wrapped as recorded cases are, in ``case`` beside ``expect``.
+
+    Raises:
+        CaseError: it cannot be judged; the message says which field is to blame.
+    """
+    try:
+        case = json_reader.decode(line, _Line).case or json_reader.decode(line, FleetCase)
+    except json_reader.JsonError as error:
+        raise FleetCaseError(f"not valid JSON: {error.detail}") from None
+    except DecodeError as error:
+        raise FleetCaseError(f"not a case: {error}") from None
+    if case.binding is None:
+        raise FleetCaseError("a case has a 'binding'")
+    if case.binding.spec.placement is None:
+        raise FleetCaseError("binding: spec.placement: Required value")
+    for place, clusters in enumerate(case.clusters or ()):
+        if not clusters.metadata.name:
+            raise FleetCaseError(f"clusters[{place}]: metadata.name: Required value")
+    return case
+
+
+def evaluate_case(case: FleetCase, options: FleetOptions = COMPATIBLE) -> dict[str, Any]:
+    binding = case.binding or Binding()
+    chosen = case.options or FleetCaseOptions()
+    if chosen.enable_empty_workload_propagation is not None:
+        options = replace(options, empty_workload_propagation=chosen.enable_empty_workload_propagation)
+    fleet = Fleet(options)
+    for cluster in case.clusters or ():
+        fleet.set_cluster(cluster)
+    bindings, incomparable = settle(case.bindings or (), case.assigning or (), binding)
+    for existing in bindings:
+        fleet.set_binding((existing.metadata.namespace or "", existing.metadata.name or ""), existing)
+    resource = binding.spec.resource
+    key = (resource.namespace or "", binding_name(resource.kind or "", resource.name or ""))
+    fleet.set_binding(key, binding)
+    return {"id": case.id, **_verdict(fleet, binding, fleet.decide(key, incomparable))}
+
+
+def _verdict(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
+    names, attempt = fleet.clusters.names, decision.decisive
+    verdict: dict[str, Any] = {
+        "feasible": sorted(names[slot] for slot in np.flatnonzero(attempt.feasible)),
+        "rejected": _rejected(fleet, attempt),
+        "selected": sorted(attempt.selection.names) if attempt.selection is not None else None,
+        "result": _by_name(decision),
+        "error": None,
+    }
+    if decision.error is not None:
+        verdict["error"] = {"class": decision.error.reason, "message": decision.error.message}
+    placement = binding.spec.placement or Placement()
+    if placement.cluster_affinities:
+        verdict["affinityName"] = attempt.affinity_name
+    verdict["written"] = _written(fleet, binding, decision)
+    return verdict
+
+
+def _rejected(fleet: Fleet, attempt: PlacementAttempt) -> dict[str, list[str]]:
+    slots = np.flatnonzero(fleet.clusters.schedulable & ~attempt.feasible)
+    return {fleet.clusters.names[slot]: sorted(attempt.reasons(int(slot))) for slot in slots}
+
+
+def _by_name(decision: PlacementDecision) -> dict[str, int] | None:
+    return None if decision.targets is None else {t.name: t.replicas for t in decision.targets}
+
+
+def _written(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dict[str, Any]:
+    """What the binding says afterwards."""
+    observed = binding.status.scheduler_observing_affinity_name or ""
+    placement = binding.spec.placement or Placement()
+    result = _by_name(decision)
+    if result is not None:
+        name = decision.decisive.affinity_name if placement.cluster_affinities else observed
+        return {"clusters": result, "observedAffinityName": name}
+    emptied = decision.error is not None and decision.error.reason == NO_CLUSTER_FIT
+    kept = {t.name: t.replicas for t in binding.spec.clusters or ()}
+    lost = emptied and not fleet.options.keep_when_unfit
+    return {"clusters": {} if lost else kept, "observedAffinityName": observed}

@@ -1,0 +1,181 @@
+"""How many replicas each selected cluster gets.
+
+Targets come in order of preference if they all get the same, and by name if replicas were divided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.fleet.placement.division import divide
+from berth.fleet.selection.name_order import name_ranks
+from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas
+from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.state.errors import SCHEDULER_ERROR, UNSCHEDULABLE, PlacementError
+from berth.fleet.state.rescheduling import reschedule_required
+from berth.fleet.state.strategy import STATIC_WEIGHT, DivisionStrategy, strategy_of
+from berth.kube.karmada import AGGREGATED, DUPLICATED, Placement, TargetCluster
+
+if TYPE_CHECKING:
+    from berth.fleet.state.options import FleetOptions
+    from berth.kube.karmada import Binding, ClusterPreferences
+
+NO_CLUSTERS = "no clusters available to schedule"
+TOO_LITTLE_ROOM = "Clusters available replicas are not enough to schedule."
+
+
+def assign(
+    selection: ClusterSelection, binding: Binding, affinity_name: str, options: FleetOptions
+) -> list[TargetCluster]:
+    """The clusters that the binding is placed on, and with how many replicas.
+
+    Raises:
+        PlacementError: Nothing is selected, or there is not enough room for the replicas.
+    """
+    try:
+        targets = _assign(selection, binding, affinity_name, options)
+    except PlacementError as error:
+        raise error.within("failed to assign replicas") from None
+    if options.empty_workload_propagation:
+        having = {target.name for target in targets}
+        targets += [TargetCluster(name=name) for name in selection.names if name not in having]
+    return targets
+
+
+def _assign(
+    selection: ClusterSelection, binding: Binding, affinity_name: str, options: FleetOptions
+) -> list[TargetCluster]:
+    if not len(selection):
+        raise PlacementError(SCHEDULER_ERROR, NO_CLUSTERS)
+    spec = binding.spec
+    replicas = spec.replicas or 0
+    if (not replicas and spec.replica_requirements is None) or len(spec.components or ()) > 1:
+        return [TargetCluster(name=name) for name in selection.names]
+    work = _Work(binding, strategy_of(spec.placement or Placement(), options))
+    term = affinity_term(binding, affinity_name) if affinity_name else None
+    if term is None or term.overflow_affinities is None:
+        return work.assigned(selection, replicas)
+    return _assign_by_tier(work, selection, replicas)
+
+
+def _assign_by_tier(work: _Work, selection: ClusterSelection, replicas: int) -> list[TargetCluster]:
+    """Fill each tier as far as it has room before going on to the next."""
+    targets: list[TargetCluster] = []
+    left = replicas
+    for tier in np.unique(selection.tier):
+        clusters = selection.take(selection.tier == tier)
+        share = min(left, int(clusters.available.sum()))
+        targets += work.assigned(clusters, share)
+        left -= share
+        if left <= 0:
+            return targets
+    raise PlacementError(UNSCHEDULABLE, TOO_LITTLE_ROOM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be divided, and how."""
+
+    binding: Binding
+    strategy: DivisionStrategy
+
+    def assigned(self, selection: ClusterSelection, replicas: int) -> list[TargetCluster]:
+        kind = self.strategy.kind
+        if kind is None:
+            raise _unsupported(self.strategy)
+        if kind == DUPLICATED:
+            names = selection.names if replicas > 0 else ()
+            return [TargetCluster(name=name, replicas=replicas) for name in names]
+        if kind == STATIC_WEIGHT:
+            weights = _static_weights(selection, self.strategy.weights)
+            return _targets(selection, self._divided(selection, replicas, weights))
+        return self._by_room(selection, replicas)
+
+    def _by_room(self, selection: ClusterSelection, replicas: int) -> list[TargetCluster]:
+        present = self._present(selection)
+        assigned = int(present.sum())
+        if reschedule_required(self.binding):
+            room = selection.allocatable + present
+            return self._spread(selection, replicas, room, None, "failed to do fresh scale")
+        if assigned > replicas:
+            # Equals are kept in the order in which they are listed.
+            listed = self._as_listed(selection)
+            return self._spread(listed, replicas, self._present(listed), None, "failed to scale down")
+        if assigned < replicas:
+            more = replicas - assigned
+            return self._spread(selection, more, selection.allocatable, present, "failed to scale up")
+        return _targets(selection, present)
+
+    def _present(self, selection: ClusterSelection) -> Int64Array:
+        if not self.binding.spec.clusters:
+            return np.zeros(len(selection), dtype=np.int64)
+        return current_replicas(selection.clusters, self.binding)[selection.slots]
+
+    def _as_listed(self, selection: ClusterSelection) -> ClusterSelection:
+        """The selected clusters that are targets already, in the order of `spec.clusters`."""
+        place = {slot: position for position, slot in enumerate(selection.slots.tolist())}
+        slots = (selection.clusters.slot_of.get(target.name) for target in self.binding.spec.clusters or ())
+        listed = dict.fromkeys(place[slot] for slot in slots if slot in place)
+        return selection.take(np.fromiter(listed, dtype=np.intp))
+
+    def _spread(
+        self, selection: ClusterSelection, replicas: int, room: Int64Array, keep: Int64Array | None, step: str
+    ) -> list[TargetCluster]:
+        """Divide replicas in proportion to the room, on top of those to `keep`."""
+        total = int(room.sum())
+        if total < replicas:
+            message = f"{step}: Clusters available replicas {total} are not enough to schedule."
+            raise PlacementError(UNSCHEDULABLE, message)
+        if self.strategy.kind == AGGREGATED:
+            used = _fewest(replicas, room, keep)
+            room = np.where(used, room, 0)
+        shares = self._divided(selection, replicas, room)
+        return _targets(selection, shares if keep is None else shares + keep)
+
+    def _divided(self, selection: ClusterSelection, replicas: int, weights: Int64Array) -> Int64Array:
+        ranks = name_ranks(selection.clusters)[selection.slots]
+        return divide(replicas, weights, ranks, self.binding.spec.resource.uid or "")
+
+
+def _fewest(replicas: int, room: Int64Array, keep: Int64Array | None) -> BoolArray:
+    """The clusters that have enough room together: those in use before others, then the roomiest first."""
+    order: IndexArray = np.argsort(-room, kind="stable")
+    if keep is not None:
+        order = order[np.argsort(keep[order] <= 0, kind="stable")]
+    number = int(np.searchsorted(np.cumsum(room[order]), replicas)) + 1
+    used = np.zeros(len(room), dtype=np.bool_)
+    used[order[:number]] = True
+    return used
+
+
+def _static_weights(selection: ClusterSelection, preferences: ClusterPreferences | None) -> Int64Array:
+    """The greatest weight of a rule that matches; all alike if there is none for any cluster."""
+    weights = np.zeros(len(selection), dtype=np.int64)
+    for rule in (preferences.static_weight_list if preferences is not None else None) or ():
+        matched = matching(selection.clusters, rule.target_cluster)[selection.slots]
+        weights[matched] = np.maximum(weights[matched], rule.weight or 0)
+    return weights if weights.any() else np.ones_like(weights)
+
+
+def _targets(selection: ClusterSelection, replicas: Int64Array) -> list[TargetCluster]:
+    """Those that have replicas, by name."""
+    having = np.flatnonzero(replicas > 0)
+    slots = selection.slots[having]
+    order = np.argsort(name_ranks(selection.clusters)[slots])
+    names = selection.clusters.names
+    return [
+        TargetCluster(name=names[slot], replicas=number)
+        for slot, number in zip(slots[order].tolist(), replicas[having][order].tolist(), strict=True)
+    ]
+
+
+def _unsupported(strategy: DivisionStrategy) -> PlacementError:
+    return PlacementError(
+        SCHEDULER_ERROR,
+        f"unsupported replica scheduling strategy, replicaSchedulingType: {strategy.type}, "
+        f"replicaDivisionPreference: {strategy.preference}, please try another scheduling strategy",
+    )

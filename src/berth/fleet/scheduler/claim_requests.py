@@ -1,0 +1,134 @@
+"""Who places the first member of a group: one scheduler of several, by a Lease.
+
+Two schedulers may each see a group of which nobody is placed, and each put a member on a cluster of
+its own choice.  So whoever is about to found a group creates a Lease that is named after it, which
+only one can do; the others wait until they see where it went.  A claim whose binding was not placed
+in time may be taken over.  Its holder may only be slow, so the one that takes over first changes that
+binding: a write that was decided on before is refused then, because it names an older version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from berth.fleet.scheduler.patches import resource_of
+from berth.kube.api_resources import LEASES
+from berth.kube.times import micro_stamp, seconds
+from berth.machines.contract import Create, Get, Patch, RawObject, Update
+
+if TYPE_CHECKING:
+    from berth.fleet.state.terms import WorkloadRule
+    from berth.kube.karmada import Binding
+    from berth.kube.objects import Lease
+
+    Key = tuple[str, str]
+
+CLAIM_SECONDS = 15
+RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
+GROUP_ANNOTATION = "berth.dev/workload-group"
+FENCE_ANNOTATION = "berth.dev/claim-taken-over"
+CLUSTER_NAMESPACE = "kube-system"  # for the claims of what has no namespace itself
+
+
+def claim_name(rule: WorkloadRule) -> str:
+    """The same for every scheduler and every member of a group."""
+    named = repr((sorted(rule.namespaces), str(rule.namespace_selector), str(rule.selector), rule.topology))
+    return f"berth-fleet-{hashlib.sha256(named.encode()).hexdigest()[:20]}"
+
+
+def home_of(rule: WorkloadRule) -> str:
+    return min(rule.namespaces, default="") or CLUSTER_NAMESPACE
+
+
+def holder(key: Key) -> str:
+    return "/".join(filter(None, key))
+
+
+def create(key: Key, binding: Binding, rule: WorkloadRule, identity: str, now: float) -> Create:
+    return Create(
+        resource=LEASES,
+        key=key,
+        namespace=home_of(rule),
+        body=_body(key, binding, rule, identity, now),
+        cause=f"claim {rule} for {holder(key)}",
+    )
+
+
+def read(key: Key, rule: WorkloadRule) -> Get:
+    return Get(resource=LEASES, key=key, namespace=home_of(rule), name=claim_name(rule))
+
+
+def take_over(
+    key: Key, binding: Binding, rule: WorkloadRule, identity: str, held: Lease, now: float
+) -> Update:
+    body = _body(key, binding, rule, identity, now)
+    body["metadata"]["resourceVersion"] = held.metadata.resource_version
+    return Update(
+        resource=LEASES,
+        key=key,
+        namespace=home_of(rule),
+        name=claim_name(rule),
+        body=body,
+        cause=f"take over the claim of {rule} for {holder(key)}",
+    )
+
+
+def fence(key: Key, late: Binding, identity: str, now: float) -> Patch:
+    """A change of the binding that was to found the group: of this version, or not at all."""
+    metadata = late.metadata
+    namespace, name = metadata.namespace or "", metadata.name or ""
+    return Patch(
+        resource=resource_of((namespace, name)),
+        key=key,
+        namespace=namespace,
+        name=name,
+        body={
+            "metadata": {
+                "resourceVersion": metadata.resource_version,
+                "annotations": {FENCE_ANNOTATION: f"{holder(key)} by {identity} at {micro_stamp(now)}"},
+            }
+        },
+        cause=f"take over the claim of {holder((namespace, name))}",
+    )
+
+
+def expired(held: Lease, now: float) -> bool:
+    since = held.spec.renew_time
+    return since is None or now - seconds(since) > CLAIM_SECONDS
+
+
+def held_by(held: Lease) -> Key:
+    """The binding a claim was made for."""
+    named = (held.spec.holder_identity or "").partition(" by ")[0]
+    namespace, _, name = named.rpartition("/")
+    return namespace, name
+
+
+def _body(key: Key, binding: Binding, rule: WorkloadRule, identity: str, now: float) -> RawObject:
+    metadata: RawObject = {
+        "name": claim_name(rule),
+        "namespace": home_of(rule),
+        "annotations": {GROUP_ANNOTATION: str(rule)},
+    }
+    if binding.metadata.uid and home_of(rule) == key[0]:
+        # The claim goes with the binding; by then others of the group show where it is.
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": "work.karmada.io/v1alpha2",
+                "kind": "ResourceBinding",
+                "name": key[1],
+                "uid": binding.metadata.uid,
+            }
+        ]
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": {
+            "holderIdentity": f"{holder(key)} by {identity}",
+            "leaseDurationSeconds": CLAIM_SECONDS,
+            "acquireTime": micro_stamp(now),
+            "renewTime": micro_stamp(now),
+        },
+    }

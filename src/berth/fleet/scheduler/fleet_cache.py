@@ -1,0 +1,210 @@
+"""The fleet in step with the watches, with what was decided but not yet seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from berth.fleet.placement.fleet import Fleet
+from berth.kube.api_resources import (
+    CLUSTER_BINDINGS,
+    CLUSTER_POLICIES,
+    CLUSTERS,
+    NAMESPACES,
+    POLICIES,
+    RESOURCE_BINDINGS,
+)
+from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
+from berth.machines.contract import DELETED, Event, Key
+from berth.machines.indexes import take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from berth.fleet.state.index import IndexedWorkload
+    from berth.fleet.state.options import FleetOptions
+    from berth.kube.karmada import Binding, TargetCluster
+
+BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+# Where a binding says which policy it was made by: name, and namespace unless it is a cluster's policy.
+_POLICY = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name")
+_CLUSTER_POLICY = "clusterpropagationpolicy.karmada.io/name"
+
+_WorkloadKey = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
+
+
+class FleetCache:
+    """What is known of clusters, bindings, the policies and the workloads they are made of.
+
+    Args:
+        options: How bindings are placed.
+        moved: Called with each workload that comes, moves or goes, and as it was and is if its rules change.
+
+    Attributes:
+        watched: The kinds, by apiVersion and kind, whose workloads are watched for their labels.
+    """
+
+    def __init__(self, options: FleetOptions, moved: Callable[[IndexedWorkload], None]) -> None:
+        self.fleet = Fleet(options)
+        self.bindings: dict[Key, Binding] = {}
+        self._assumed: dict[Key, Sequence[TargetCluster]] = {}
+        self._policies: dict[Key, Mapping[str, str]] = {}
+        self._workloads: dict[_WorkloadKey, tuple[Mapping[str, str], Mapping[str, str]]] = {}
+        self._by_policy: dict[Key, dict[Key, None]] = {}
+        self._by_workload: dict[_WorkloadKey, dict[Key, None]] = {}
+        self._moved = moved
+        self.watched: set[tuple[str, str]] = set()
+
+    # --- events -------------------------------------------------------------------
+
+    def handle(self, event: Event) -> set[Key]:
+        """Take note; the bindings of which more is known now, besides the one that changed itself."""
+        resource, gone = event.resource, event.change == DELETED
+        if resource == CLUSTERS:
+            if gone:
+                self.fleet.remove_cluster(event.key[1])
+            else:
+                self.fleet.set_cluster(event.object)
+            return set()
+        if resource == NAMESPACES:
+            labels = None if gone else event.object.metadata.labels or {}
+            self.fleet.set_namespace(event.key[1], labels)
+            return set()
+        if resource in (POLICIES, CLUSTER_POLICIES):
+            return self._policy_changed(event.key, None if gone else event.object.metadata.annotations)
+        return self._workload_changed(event, gone=gone)
+
+    def see(self, key: Key, binding: Binding) -> bool:
+        """A binding as the server has it; False if a newer one was seen before."""
+        known = self.bindings.get(key)
+        if known is not None and _older(binding, known):
+            return False
+        self._unlink(key)
+        self.bindings[key] = binding
+        self._link(key)
+        self._index(key)
+        return True
+
+    def forget(self, key: Key) -> None:
+        entry = self.fleet.index.get(key)
+        if entry is not None:
+            self._moved(entry)
+        self._unlink(key)
+        self.bindings.pop(key, None)
+        self._assumed.pop(key, None)
+        self.fleet.remove_binding(key)
+
+    def assume(self, key: Key, targets: Sequence[TargetCluster]) -> None:
+        """Count a binding where it was decided to be, until the server has answered."""
+        self._assumed[key] = targets
+        self._index(key)
+
+    def settle(self, key: Key) -> None:
+        """The server has answered: what is seen counts again."""
+        if self._assumed.pop(key, None) is not None and key in self.bindings:
+            self._index(key)
+
+    def unconfirmed(self, key: Key) -> Key | None:
+        """A peer this binding would go with, of which it is not certain yet that it is where it was put."""
+        index = self.fleet.index
+        entry = index.get(key)
+        if entry is None or not entry.rules.affinity or not self._assumed:
+            return None
+        terms = [index.term(rule) for rule in entry.rules.affinity]
+        for other in self._assumed:
+            peer = index.get(other)
+            if peer is not None and other != key and any(peer.label_set in term.selected for term in terms):
+                return other
+        return None
+
+    def unseen(self, key: Key) -> bool:
+        """Whether the workload of a binding should be known by now, but was not seen yet."""
+        named = _workload_of(self.bindings[key])
+        return named[:2] in self.watched and named not in self._workloads
+
+    # --- inside -------------------------------------------------------------------
+
+    def _index(self, key: Key) -> None:
+        binding = self.bindings[key]
+        if key in self._assumed:
+            spec = msgspec.structs.replace(binding.spec, clusters=list(self._assumed[key]))
+            binding = msgspec.structs.replace(binding, spec=spec)
+        labels, annotations = self._workloads.get(_workload_of(binding), ({}, {}))
+        policy = self._policies.get(policy_of(binding) or ("", ""))
+        before = self.fleet.index.get(key)
+        places = before.places if before is not None else None
+        after = self.fleet.set_binding(key, binding, labels, (annotations, policy)).entry
+        if after is not before:
+            if before is not None:
+                self._moved(before)
+            self._moved(after)
+        elif after.places != places:
+            self._moved(after)
+
+    def _link(self, key: Key) -> None:
+        binding = self.bindings[key]
+        policy = policy_of(binding)
+        if policy is not None:
+            self._by_policy.setdefault(policy, {})[key] = None
+        self._by_workload.setdefault(_workload_of(binding), {})[key] = None
+
+    def _unlink(self, key: Key) -> None:
+        binding = self.bindings.get(key)
+        if binding is not None:
+            take(self._by_policy, policy_of(binding) or ("", ""), key)
+            take(self._by_workload, _workload_of(binding), key)
+
+    def _policy_changed(self, key: Key, annotations: Mapping[str, str] | None) -> set[Key]:
+        said = (annotations or {}).get(WORKLOAD_AFFINITY_ANNOTATION)
+        if said is not None:
+            if self._policies.get(key, {}).get(WORKLOAD_AFFINITY_ANNOTATION) == said:
+                return set()
+            self._policies[key] = {WORKLOAD_AFFINITY_ANNOTATION: said}
+        elif self._policies.pop(key, None) is None:
+            return set()
+        return self._reindex(self._by_policy.get(key, ()))
+
+    def _workload_changed(self, event: Event, *, gone: bool) -> set[Key]:
+        resource = event.resource
+        named = (resource.api_version, resource.kind, *event.key)
+        metadata = event.object.metadata
+        known = (metadata.labels or {}, metadata.annotations or {})
+        if gone:
+            self._workloads.pop(named, None)
+        elif self._workloads.get(named) == known:
+            return set()
+        else:
+            self._workloads[named] = known
+        return self._reindex(self._by_workload.get(named, ()))
+
+    def _reindex(self, keys: Iterable[Key]) -> set[Key]:
+        found = set(keys)
+        for key in found:
+            self._index(key)
+        return found
+
+
+def policy_of(binding: Binding) -> Key | None:
+    """The policy that a binding was made by."""
+    said = binding.metadata.annotations or {}
+    namespace, name = (said.get(annotation) for annotation in _POLICY)
+    if name:
+        return namespace or "", name
+    name = said.get(_CLUSTER_POLICY)
+    return ("", name) if name else None
+
+
+def _workload_of(binding: Binding) -> _WorkloadKey:
+    resource = binding.spec.resource
+    return resource.api_version or "", resource.kind or "", resource.namespace or "", resource.name or ""
+
+
+def _older(binding: Binding, than: Binding) -> bool:
+    """Whether an object comes late. What no version tells apart is taken as it comes."""
+    if binding.metadata.uid != than.metadata.uid:
+        return False
+    versions = (binding.metadata.resource_version or "", than.metadata.resource_version or "")
+    if not all(version.isdigit() for version in versions):
+        return False
+    return int(versions[0]) < int(versions[1])

@@ -1,0 +1,154 @@
+"""What is written to a binding, in Karmada's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from berth.fleet.scheduler.reasons import APPLIED_PLACEMENT, applied_placement
+from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
+from berth.kube.times import stamp
+from berth.machines.contract import RawObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from berth.kube.karmada import Binding, TargetCluster
+
+SCHEDULED = "Scheduled"
+SUCCESS, QUOTA_EXCEEDED = "Success", "QuotaExceeded"
+SUCCEEDED, FAILED = "ScheduleBindingSucceed", "ScheduleBindingFailed"
+SUCCESS_MESSAGE = "Binding has been scheduled successfully."
+# Who asks for, and why, a cluster to be left that others of the group had to leave.
+PRODUCER, FAILOVER = "BerthFleet", "AffinityGroupFailover"
+
+
+# The longest message that the API server takes in a condition.
+_LONGEST = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledCondition:
+    """What the status has to say.
+
+    Attributes:
+        affinity_name: The term of the cluster affinities that was used; None to leave it as it is.
+    """
+
+    reason: str
+    message: str
+    affinity_name: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.message) > _LONGEST:
+            object.__setattr__(self, "message", f"{self.message[: _LONGEST - 1]}…")
+
+    @property
+    def ok(self) -> bool:
+        return self.reason == SUCCESS
+
+
+def resource_of(key: tuple[str, str]) -> Resource:
+    return RESOURCE_BINDINGS if key[0] else CLUSTER_BINDINGS
+
+
+def spec_patch(binding: Binding, targets: Sequence[TargetCluster], leave: Iterable[str] = ()) -> RawObject:
+    """The change that puts a binding on its clusters; of the version it was decided on, or not at all.
+
+    Args:
+        binding: As it was when this was decided.
+        targets: Its clusters from now on.
+        leave: Clusters it leaves, gracefully, to stay with its group.
+    """
+    placement = msgspec.json.encode(binding.spec.placement).decode()
+    # A merge patch replaces lists whole, and an empty one is not written at all.
+    clusters: Any = msgspec.to_builtins(list(targets)) or None
+    spec: RawObject = {"clusters": clusters}
+    tasks = [
+        {
+            "fromCluster": name,
+            "reason": FAILOVER,
+            "producer": PRODUCER,
+            "message": "other workloads of its affinity group had to leave this cluster",
+        }
+        for name in leave
+    ]
+    if tasks:
+        spec["gracefulEvictionTasks"] = [*(binding.spec.graceful_eviction_tasks or ()), *tasks]
+    return {
+        "metadata": {
+            "resourceVersion": binding.metadata.resource_version,
+            "annotations": {APPLIED_PLACEMENT: placement},
+        },
+        "spec": msgspec.to_builtins(spec),
+    }
+
+
+def stays(binding: Binding, targets: Sequence[TargetCluster] | None) -> bool:
+    """Whether a decision leaves everything where it is; None stands for one that failed."""
+    return targets is not None and list(targets) == (binding.spec.clusters or [])
+
+
+def changes_anything(binding: Binding, patch: RawObject) -> bool:
+    """Whether a `spec_patch` is worth writing. What another scheduler applied may be spelt in another way."""
+    spec = patch["spec"]
+    return (
+        "gracefulEvictionTasks" in spec
+        or (msgspec.to_builtins(binding.spec.clusters) or None) != spec["clusters"]
+        or applied_placement(binding) != binding.spec.placement
+    )
+
+
+def status_patch(binding: Binding, verdict: ScheduledCondition, now: float) -> RawObject:
+    status: RawObject = {"conditions": _conditions(binding, verdict, now)}
+    if verdict.ok:
+        status["schedulerObservedGeneration"] = binding.metadata.generation or 0
+        status["lastScheduledTime"] = stamp(now)
+    if verdict.affinity_name is not None:
+        status["schedulerObservingAffinityName"] = verdict.affinity_name
+    return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": status}
+
+
+def observed_patch(binding: Binding) -> RawObject:
+    """Says only that nothing had to be done about the newest generation."""
+    return {"status": {"schedulerObservedGeneration": binding.metadata.generation or 0}}
+
+
+def already_said(binding: Binding, verdict: ScheduledCondition) -> bool:
+    """Whether the status says all this of this generation."""
+    status = binding.status
+    for condition in status.conditions or ():
+        if condition.type == SCHEDULED:
+            said = (condition.reason, condition.message) == (verdict.reason, verdict.message)
+            current = not verdict.ok or status.scheduler_observed_generation == binding.metadata.generation
+            named = verdict.affinity_name in (None, status.scheduler_observing_affinity_name or "")
+            return said and current and named
+    return False
+
+
+def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> list[RawObject]:
+    state = "True" if verdict.ok else "False"
+    fresh: RawObject = {
+        "type": SCHEDULED,
+        "status": state,
+        "reason": verdict.reason,
+        "message": verdict.message,
+        "lastTransitionTime": stamp(now),
+    }
+    conditions: list[RawObject] = msgspec.to_builtins(binding.status.conditions or [])
+    for place, condition in enumerate(conditions):
+        if condition.get("type") == SCHEDULED:
+            if condition.get("status") == state and condition.get("lastTransitionTime"):
+                fresh["lastTransitionTime"] = condition["lastTransitionTime"]
+            conditions[place] = fresh
+            return conditions
+    return [*conditions, fresh]
+
+
+def success_event(key: tuple[str, str], targets: Iterable[TargetCluster]) -> str:
+    """The sentence of a success. Of bindings without a namespace Karmada says it without the colon."""
+    colon = ":" if key[0] else ""
+    placed = ", ".join(f"{target.name}:{target.replicas}" for target in targets)
+    return f"{SUCCESS_MESSAGE} Result{colon} {{{placed}}}"

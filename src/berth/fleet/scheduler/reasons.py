@@ -1,0 +1,105 @@
+"""Whether a binding has to be scheduled at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from berth.fleet.state.rescheduling import reschedule_required
+from berth.fleet.state.strategy import replicas_changed
+from berth.kube.karmada import DEFAULT_SCHEDULER, DUPLICATED, Placement
+
+if TYPE_CHECKING:
+    from berth.fleet.scheduler.settings import FleetSettings
+    from berth.fleet.state.clusters import Clusters
+    from berth.kube.karmada import Binding, BindingSpec, ClusterAffinityTerm
+
+APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
+# Labels of bindings that a policy, or another binding, made.
+CLAIMED_BY = (
+    "propagationpolicy.karmada.io/permanent-id",
+    "clusterpropagationpolicy.karmada.io/permanent-id",
+    "binding.karmada.io/managed-by",
+)
+# What metrics call the two ways to come to a decision.
+RECONCILE, SCALE = "ReconcileSchedule", "ScaleSchedule"
+
+_decode = msgspec.json.Decoder(Placement).decode
+
+
+def is_ours(binding: Binding, settings: FleetSettings) -> bool:
+    spec = binding.spec
+    if (spec.scheduler_name or DEFAULT_SCHEDULER) not in settings.scheduler_names:
+        return False
+    if spec.suspension is not None and spec.suspension.scheduling:
+        return False
+    labels = binding.metadata.labels or {}
+    return not settings.claimed_only or any(labels.get(label) for label in CLAIMED_BY)
+
+
+def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) -> tuple[str, str] | None:
+    """Which kind of scheduling a binding needs, and why; None if it needs none.
+
+    Karmada (`compat`) does not notice that a cluster is gone if it did not see it go.
+    """
+    spec = binding.spec
+    placement = spec.placement or Placement()
+    if _placement_changed(binding, placement):
+        return RECONCILE, "its placement changed"
+    if replicas_changed(spec, placement):
+        return SCALE, "its replicas changed"
+    if reschedule_required(binding):
+        return RECONCILE, "a reschedule was triggered"
+    if not is_workload(spec) or scheduling_type(placement) == DUPLICATED:
+        return RECONCILE, "its scheduling type is Duplicated"
+    slots = [clusters.slot(target.name) for target in spec.clusters or ()]
+    if any(clusters.deleting[slot] for slot in slots):
+        return RECONCILE, "a cluster of it is being deleted"
+    gone = not compat and not all(clusters.exists[slot] for slot in slots)
+    return (RECONCILE, "a cluster of it is gone") if gone else None
+
+
+def is_workload(spec: BindingSpec) -> bool:
+    return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
+
+
+def scheduling_type(placement: Placement) -> str:
+    strategy = placement.replica_scheduling
+    return DUPLICATED if strategy is None else strategy.replica_scheduling_type or DUPLICATED
+
+
+def applied_placement(binding: Binding) -> Placement | None:
+    """The placement a binding was scheduled by last; None if that is not known."""
+    text = (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT)
+    try:
+        return _decode(text) if text else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _placement_changed(binding: Binding, placement: Placement) -> bool:
+    """Whether the placement is another than the one applied last, as far as it decides anything."""
+    if not (binding.metadata.annotations or {}).get(APPLIED_PLACEMENT):
+        return True
+    applied = applied_placement(binding)
+    if applied is None:
+        return False
+    if placement == applied:
+        return False
+    if (
+        placement.cluster_affinity != applied.cluster_affinity
+        or placement.cluster_tolerations != applied.cluster_tolerations
+        or placement.spread_constraints != applied.spread_constraints
+        or placement.replica_scheduling != applied.replica_scheduling
+    ):
+        return True
+    observed = binding.status.scheduler_observing_affinity_name
+    if not observed:
+        return True
+    now, then = _term(placement, observed), _term(applied, observed)
+    return now is None or then is None or now != then
+
+
+def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:
+    return next((t for t in placement.cluster_affinities or () if t.affinity_name == name), None)

@@ -1,0 +1,121 @@
+"""The feasible clusters in the order of preference in which they are selected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.fleet.selection.estimation import estimate
+from berth.fleet.selection.name_order import name_ranks
+from berth.fleet.state.cluster_affinity import matching
+
+if TYPE_CHECKING:
+    from berth.fleet.state.clusters import Clusters
+    from berth.kube.karmada import Binding, ClusterAffinityTerm
+
+_UNMATCHED_TIER = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSelection:
+    """Clusters in order, the most preferred first.
+
+    Attributes:
+        slots: Which clusters.
+        score: How well each is liked; greater is better.
+        allocatable: The replicas it could take besides those it has.
+        available: The same, with those it has.
+        tier: 0 for the clusters of the affinity itself, n for those of its n-th overflow affinity.
+    """
+
+    clusters: Clusters
+    slots: IndexArray
+    score: Int64Array
+    allocatable: Int64Array
+    available: Int64Array
+    tier: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @property
+    def names(self) -> list[str]:
+        names = self.clusters.names
+        return [names[slot] for slot in self.slots.tolist()]
+
+    def take(self, which: IndexArray | slice | BoolArray) -> ClusterSelection:
+        """The clusters at these positions, in this order."""
+        return ClusterSelection(
+            self.clusters,
+            self.slots[which],
+            self.score[which],
+            self.allocatable[which],
+            self.available[which],
+            self.tier[which],
+        )
+
+
+def ranked(
+    clusters: Clusters, feasible: BoolArray, score: Int64Array, binding: Binding, affinity_name: str
+) -> ClusterSelection:
+    """The feasible clusters by tier, score, room and name."""
+    slots = np.flatnonzero(feasible)
+    allocatable = estimate(clusters, binding)[slots]
+    available = allocatable
+    if binding.spec.clusters:
+        available = allocatable + current_replicas(clusters, binding)[slots]
+    tier = _tiers(clusters, binding, affinity_name)
+    found = ClusterSelection(
+        clusters,
+        slots,
+        score[slots],
+        allocatable,
+        available,
+        np.zeros(len(slots), dtype=np.int64) if tier is None else tier[slots],
+    )
+    return found.take(in_order(found))
+
+
+def in_order(found: ClusterSelection) -> IndexArray:
+    """The positions of clusters from the most preferred to the least."""
+    ranks = name_ranks(found.clusters)[found.slots]
+    return np.lexsort((ranks, -found.available, -found.score, found.tier))
+
+
+def current_replicas(clusters: Clusters, binding: Binding) -> Int64Array:
+    """Slot -> the replicas that the binding has there."""
+    replicas = np.zeros(clusters.size, dtype=np.int64)
+    # Should a name be there twice, the first one counts.
+    for target in reversed(binding.spec.clusters or ()):
+        slot = clusters.slot_of.get(target.name)
+        if slot is not None:
+            replicas[slot] = target.replicas
+    return replicas
+
+
+def affinity_term(binding: Binding, affinity_name: str) -> ClusterAffinityTerm | None:
+    """The term of clusterAffinities that is being tried, None if there is none of that name."""
+    placement = binding.spec.placement
+    if placement is None or placement.cluster_affinity is not None:
+        return None
+    for term in placement.cluster_affinities or ():
+        if (term.affinity_name or "") == affinity_name:
+            return term
+    return None
+
+
+def _tiers(clusters: Clusters, binding: Binding, affinity_name: str) -> Int64Array | None:
+    """None if all clusters are in the first tier."""
+    placement = binding.spec.placement
+    if placement is None or placement.cluster_affinity is not None or not placement.cluster_affinities:
+        return None
+    tiers = np.full(clusters.size, _UNMATCHED_TIER, dtype=np.int64)
+    term = affinity_term(binding, affinity_name)
+    if term is not None:
+        affinities = [term, *(term.overflow_affinities or ())]
+        for tier, affinity in reversed(list(enumerate(affinities))):
+            tiers[matching(clusters, affinity)] = tier
+    return tiers

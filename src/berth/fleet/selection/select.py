@@ -1,0 +1,99 @@
+"""Selecting, from the feasible clusters, those that a binding is to be placed on.
+
+Without spread constraints all are selected, in order of preference.  What Karmada lacks is done unless
+it is to be followed to the letter: spreading by zone, provider and cluster label, by several of them,
+no maximum where none is written, and enough room for the replicas in the selected regions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from berth.fleet.selection.ranking import ClusterSelection, ranked
+from berth.fleet.selection.spread_by_cluster import select_by_cluster
+from berth.fleet.selection.spread_by_group import ReplicaDemand, select_by_group
+from berth.fleet.selection.spread_cover import select_by_cover
+from berth.fleet.selection.spread_limits import ANY_NUMBER, SpreadLimit, karmadas_limits, limits
+from berth.fleet.state.errors import SCHEDULER_ERROR, PlacementError
+from berth.fleet.state.strategy import strategy_of
+from berth.fleet.state.terms import CLUSTER, REGION, ZONE
+from berth.kube.karmada import DUPLICATED, Placement
+from berth.kube.quantity import QuantityError
+
+if TYPE_CHECKING:
+    from berth.engine.state.arrays import BoolArray, Int64Array
+    from berth.fleet.state.clusters import Clusters
+    from berth.fleet.state.options import FleetOptions
+    from berth.kube.karmada import Binding
+
+UNSUPPORTED = "just support cluster and region spread constraint"
+_NONE = SpreadLimit(CLUSTER, 0, 0)
+
+
+def select(
+    clusters: Clusters,
+    feasible: BoolArray,
+    score: Int64Array,
+    binding: Binding,
+    affinity_name: str,
+    options: FleetOptions,
+) -> ClusterSelection:
+    """The clusters that replicas are assigned to, the most preferred first.
+
+    Args:
+        clusters: All clusters.
+        feasible: Slot -> whether it passed all filters.
+        score: Slot -> how well it is liked.
+        binding: What is to be placed.
+        affinity_name: The term of clusterAffinities being tried, "" if there are none.
+        options: How to go about it.
+
+    Raises:
+        PlacementError: The spread constraints cannot be satisfied.
+    """
+    try:
+        return _select(ranked(clusters, feasible, score, binding, affinity_name), binding, options)
+    except QuantityError as error:
+        raise PlacementError(SCHEDULER_ERROR, f"failed to select clusters: {error}") from error
+    except PlacementError as error:
+        raise error.within("failed to select clusters") from None
+
+
+def _select(ranking: ClusterSelection, binding: Binding, options: FleetOptions) -> ClusterSelection:
+    placement = binding.spec.placement or Placement()
+    strategy = strategy_of(placement, options)
+    constraints = placement.spread_constraints
+    if not constraints or strategy.ignores_spread:
+        return ranking
+    replicas = (binding.spec.replicas or 0) if strategy.needs_room else None
+    by_topology = karmadas_limits(constraints) if options.compat else limits(constraints)
+    cluster_limit = by_topology.get(CLUSTER)
+    demand = ReplicaDemand(
+        replicas=binding.spec.replicas or 0,
+        duplicated=strategy.type == DUPLICATED,
+        least_clusters=0 if cluster_limit is None else cluster_limit.least,
+    )
+    if not options.compat:
+        return _spread(ranking, by_topology, demand)
+    if REGION in by_topology:
+        return ranking.take(select_by_group(ranking, by_topology[REGION], cluster_limit or _NONE, demand))
+    if cluster_limit is not None:
+        return select_by_cluster(ranking, cluster_limit, replicas)
+    raise PlacementError(SCHEDULER_ERROR, UNSUPPORTED)
+
+
+def _spread(
+    ranking: ClusterSelection, by_topology: dict[str, SpreadLimit], demand: ReplicaDemand
+) -> ClusterSelection:
+    cluster_limit = by_topology.get(CLUSTER, ANY_NUMBER)
+    others = [limit for topology, limit in by_topology.items() if topology != CLUSTER]
+    if not others:
+        return select_by_cluster(ranking, cluster_limit, None if demand.duplicated else demand.replicas)
+    if len(others) == 1 and (others[0].label or others[0].topology != ZONE):
+        # Each group takes a cluster at least.
+        limit = replace(others[0], most=min(others[0].most, cluster_limit.most))
+        selected = ranking.take(select_by_group(ranking, limit, cluster_limit, demand))
+        if demand.duplicated or int(selected.available.sum()) >= demand.replicas:
+            return selected
+    return ranking.take(select_by_cover(ranking, others, cluster_limit, demand))

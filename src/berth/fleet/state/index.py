@@ -1,0 +1,282 @@
+"""Where the peers of a workload are: the index that every rule between workloads asks.
+
+It has the parts proposal 521 lists, on the engine's match index, which finds which label sets a
+term selects and which terms select a label set:
+
+* postings: the label sets of :class:`berth.engine.state.matching.MatchIndex`, and the bindings of each;
+* topology by binding: the cluster slots of an `Entry`;
+* owners by topology: for each anti-affinity term, where its owners are (`WorkloadCounts`);
+* memoised forbidden sets: for each term asked about, where the workloads it selects are (`WorkloadCounts`).
+
+Counts are kept up to date one binding at a time, so that a question costs the clusters where
+peers are, whatever the number of bindings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.state.matching import LabelSet, MatchIndex, Term
+
+if TYPE_CHECKING:
+    from berth.engine.state.arrays import BoolArray
+    from berth.fleet.state.terms import WorkloadRule, WorkloadRules
+
+# Where a workload counts for affinity, where for anti-affinity, and what it is being evicted from.
+HOME, PRESENT, LEAVING = 0, 1, 2
+Slots = tuple[int, ...]
+Places = tuple[Slots, Slots, Slots]
+NOWHERE: Places = ((), (), ())
+
+
+class WorkloadCounts:
+    """How many workloads are on each cluster, and how many are on any."""
+
+    __slots__ = ("by_slot", "placed")
+
+    def __init__(self) -> None:
+        self.by_slot: dict[int, int] = {}
+        self.placed = 0
+
+    def add(self, slots: Iterable[int], change: int = 1) -> None:
+        by_slot = self.by_slot
+        somewhere = 0
+        for slot in slots:
+            somewhere = 1
+            left = by_slot.get(slot, 0) + change
+            if left:
+                by_slot[slot] = left
+            else:
+                del by_slot[slot]
+        self.placed += change * somewhere
+
+    def without(self, slots: Iterable[int]) -> WorkloadCounts:
+        """The counts if one workload, which is on these clusters, were not counted."""
+        rest = WorkloadCounts()
+        rest.by_slot, rest.placed = dict(self.by_slot), self.placed
+        rest.add(slots, -1)
+        return rest
+
+    def mask(self, size: int, *, all_placed: bool = False) -> BoolArray:
+        """The clusters where some workload is, or those where every one is that is placed at all."""
+        mask = np.zeros(size, dtype=np.bool_)
+        slots = [s for s, n in self.by_slot.items() if n == self.placed] if all_placed else list(self.by_slot)
+        if slots:
+            mask[slots] = True
+        return mask
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WorkloadCounts) and (self.by_slot, self.placed) == (
+            other.by_slot,
+            other.placed,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class IndexedWorkload:
+    """One workload: its binding's key, what it is called by, where it is and what it demands.
+
+    Attributes:
+        places: The slots where it counts, by `HOME`, `PRESENT` and `LEAVING`.
+        owned: Its anti-affinity terms with their topologies, which protect it from newcomers.
+    """
+
+    __slots__ = ("key", "label_set", "owned", "places", "rules", "used")
+
+    def __init__(self, key: tuple[str, str], label_set: LabelSet, rules: WorkloadRules) -> None:
+        self.key = key
+        self.label_set = label_set
+        self.rules = rules
+        self.places = NOWHERE
+        self.owned: tuple[tuple[Term, str], ...] = ()
+        self.used: tuple[Term, ...] = ()
+
+    @property
+    def leaving(self) -> Slots:
+        return self.places[LEAVING]
+
+    @property
+    def name(self) -> str:
+        return "/".join(filter(None, self.key))
+
+
+class BindingIndex:
+    """All workloads that have a binding, by label set, with counts of the terms in use.
+
+    Args:
+        keys: The only labels indexed; None for all.
+    """
+
+    def __init__(self, keys: frozenset[str] | None = None) -> None:
+        self._keys = keys
+        self._matching = MatchIndex()
+        self._entries: dict[tuple[str, str], IndexedWorkload] = {}
+        self._carriers: dict[LabelSet, dict[IndexedWorkload, None]] = {}
+        self._counts: dict[Term, dict[int, WorkloadCounts]] = {}
+        self._owners: dict[Term, dict[str, WorkloadCounts]] = {}
+        self._users: dict[Term, dict[IndexedWorkload, None]] = {}
+        self._uses: dict[Term, int] = {}
+        self.version = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[IndexedWorkload]:
+        return iter(self._entries.values())
+
+    @property
+    def remembered(self) -> int:
+        """How many label sets and terms are kept for the workloads."""
+        return len(self._matching)
+
+    def get(self, key: tuple[str, str]) -> IndexedWorkload | None:
+        return self._entries.get(key)
+
+    # --- changes ------------------------------------------------------------------
+
+    def set(
+        self,
+        key: tuple[str, str],
+        labels: Mapping[str, str],
+        groups: Mapping[str, str],
+        rules: WorkloadRules,
+        places: Places,
+    ) -> IndexedWorkload:
+        """A workload has come or changed."""
+        entry = self._entries.get(key)
+        known = self._known(labels, groups)
+        if entry is not None:
+            if entry.label_set.labels == known and entry.rules == rules:
+                if entry.places != places:
+                    self._place(entry, places)
+                return entry
+            self.remove(key)
+        label_set = self._matching.label_set(key[0], known)
+        entry = self._entries[key] = IndexedWorkload(key, label_set, rules)
+        self._carriers.setdefault(label_set, {})[entry] = None
+        entry.used = tuple(map(self._use, rules.all))
+        # Groups exclude each other both ways already: whoever is selected has the same term.
+        entry.owned = tuple(
+            (self.term(rule), rule.topology) for rule in rules.anti_affinity if rule.group is None
+        )
+        for term in entry.used:
+            self._users.setdefault(term, {})[entry] = None
+        self._place(entry, places)
+        return entry
+
+    def remove(self, key: tuple[str, str]) -> IndexedWorkload | None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        self._place(entry, NOWHERE)
+        carriers = self._carriers[entry.label_set]
+        del carriers[entry]
+        if not carriers:
+            del self._carriers[entry.label_set]
+            self._matching.drop_label_set(entry.label_set)
+        for term in entry.used:
+            self._users[term].pop(entry, None)
+        for term in entry.used:
+            self._release(term)
+        return entry
+
+    def _place(self, entry: IndexedWorkload, places: Places) -> None:
+        before, entry.places = entry.places, places
+        self.version += 1
+        for term in entry.label_set.terms:
+            for kind, counts in self._counts.get(term, {}).items():
+                if before[kind] != places[kind]:
+                    counts.add(before[kind], -1)
+                    counts.add(places[kind])
+        if before[PRESENT] != places[PRESENT]:
+            for term, topology in entry.owned:
+                by_topology = self._owners.setdefault(term, {})
+                counts = by_topology.setdefault(topology, WorkloadCounts())
+                counts.add(before[PRESENT], -1)
+                counts.add(places[PRESENT])
+                if not counts.placed:
+                    del by_topology[topology]
+                if not by_topology:
+                    del self._owners[term]
+
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """A namespace's labels decide which of its workloads some terms select."""
+        if self._matching.set_namespace(name, labels):
+            self.version += 1
+            for term in list(self._counts):
+                if term.namespace_selector is not None:
+                    self._counts[term] = {kind: self._count(term, kind) for kind in self._counts[term]}
+
+    # --- questions ----------------------------------------------------------------
+
+    def term(self, rule: WorkloadRule) -> Term:
+        return self._matching.term(rule.selector, rule.namespaces, rule.namespace_selector)
+
+    def counts(self, term: Term, kind: int) -> WorkloadCounts:
+        """Where the workloads a term selects are; remembered while some workload owns the term."""
+        known = self._counts.get(term)
+        if known is None:
+            return self._count(term, kind)
+        if kind not in known:
+            known[kind] = self._count(term, kind)
+        return known[kind]
+
+    def owners(self, label_set: LabelSet) -> Iterator[tuple[Term, str, WorkloadCounts]]:
+        """The anti-affinity terms of placed workloads that select this one, and where their owners are."""
+        for term in label_set.terms:
+            for topology, counts in self._owners.get(term, {}).items():
+                yield term, topology, counts
+
+    def selected(self, term: Term) -> Iterator[IndexedWorkload]:
+        """The workloads a term selects."""
+        for label_set in term.selected:
+            yield from self._carriers.get(label_set, ())
+
+    def owners_of(self, term: Term, topology: str) -> Iterator[IndexedWorkload]:
+        """The workloads whose anti-affinity the term is."""
+        return (entry for entry in self._users.get(term, ()) if (term, topology) in entry.owned)
+
+    # --- inside -------------------------------------------------------------------
+
+    def _known(self, labels: Mapping[str, str], groups: Mapping[str, str]) -> dict[str, str]:
+        if self._keys is None:
+            return {**labels, **groups}
+        return {k: v for k, v in labels.items() if k in self._keys} | dict(groups)
+
+    def _use(self, rule: WorkloadRule) -> Term:
+        term = self.term(rule)
+        self._uses[term] = self._uses.get(term, 0) + 1
+        self._counts.setdefault(term, {})
+        return term
+
+    def _release(self, term: Term) -> None:
+        self._uses[term] -= 1
+        if not self._uses[term]:
+            del self._uses[term]
+            del self._counts[term]
+            self._users.pop(term, None)
+            self._matching.drop_term(term)
+
+    def _count(self, term: Term, kind: int) -> WorkloadCounts:
+        counts = WorkloadCounts()
+        for entry in self.selected(term):
+            counts.add(entry.places[kind])
+        return counts
+
+    def validate(self) -> None:
+        """Check every count against one made anew, and that nothing is kept which no workload uses."""
+        terms = {term for entry in self for term in entry.used}
+        label_sets = {entry.label_set for entry in self}
+        owned = {pair for entry in self if entry.places[PRESENT] for pair in entry.owned}
+        kept = (self._uses.keys(), self._users.keys(), self._counts.keys())
+        if any(part != terms for part in kept) or self._carriers.keys() != label_sets:
+            raise AssertionError("terms or label sets are kept that no workload uses")
+        if {(term, topology) for term, by in self._owners.items() for topology in by} != owned:
+            raise AssertionError("owners are kept that are not placed")
+        for term, known in self._counts.items():
+            if any(counts != self._count(term, kind) for kind, counts in known.items()):
+                raise AssertionError(f"workloads of {term.selector} are miscounted")

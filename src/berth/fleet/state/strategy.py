@@ -1,0 +1,80 @@
+"""How a placement divides replicas, and what that means for choosing clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.kube.karmada import AGGREGATED, DIVIDED, DUPLICATED, WEIGHTED, ClusterPreferences
+
+if TYPE_CHECKING:
+    from berth.fleet.state.options import FleetOptions
+    from berth.kube.karmada import BindingSpec, Placement
+
+STATIC_WEIGHT, DYNAMIC_WEIGHT = "StaticWeight", "DynamicWeight"
+
+
+@dataclass(frozen=True, slots=True)
+class DivisionStrategy:
+    """The replica scheduling of a placement.
+
+    Attributes:
+        type: `replicaSchedulingType`; without any replica scheduling it is Duplicated.
+        preference: `replicaDivisionPreference`.
+        weights: The weight preference, None if there is none.
+    """
+
+    type: str
+    preference: str = ""
+    weights: ClusterPreferences | None = None
+
+    @property
+    def kind(self) -> str | None:
+        """Duplicated, Aggregated, StaticWeight or DynamicWeight; None for what nobody knows."""
+        if self.type == DUPLICATED:
+            return DUPLICATED
+        if self.type == DIVIDED and self.preference == AGGREGATED:
+            return AGGREGATED
+        if self.type == DIVIDED and self.preference == WEIGHTED:
+            return (
+                DYNAMIC_WEIGHT if self.weights is not None and self.weights.dynamic_weight else STATIC_WEIGHT
+            )
+        return None
+
+    @property
+    def ignores_spread(self) -> bool:
+        """Static weights say where replicas go, whatever the spread constraints are."""
+        return self.kind == STATIC_WEIGHT and (self.weights is None or bool(self.weights.static_weight_list))
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether the selected clusters together must have room for the replicas."""
+        return self.type != DUPLICATED
+
+
+def strategy_of(placement: Placement, options: FleetOptions) -> DivisionStrategy:
+    """The strategy of a placement as the API server would have stored it.
+
+    Karmada leaves out what an API server would have filled in, and then fails to assign replicas.
+    """
+    scheduling = placement.replica_scheduling
+    if scheduling is None:
+        return DivisionStrategy(DUPLICATED)
+    type_, preference = scheduling.replica_scheduling_type or "", scheduling.replica_division_preference or ""
+    if not options.compat:
+        type_ = type_ or DIVIDED
+        preference = preference or (WEIGHTED if type_ == DIVIDED else "")
+    return DivisionStrategy(type_, preference, scheduling.weight_preference)
+
+
+def replicas_changed(spec: BindingSpec, placement: Placement) -> bool:
+    """Whether a binding has other replicas than its clusters were given."""
+    strategy = placement.replica_scheduling
+    if strategy is None:
+        return False
+    wanted, targets = spec.replicas or 0, spec.clusters or ()
+    if strategy.replica_scheduling_type == DUPLICATED:
+        return any(target.replicas != wanted for target in targets)
+    if strategy.replica_scheduling_type == DIVIDED:
+        return sum(target.replicas for target in targets) != wanted
+    return False

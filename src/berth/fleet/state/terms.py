@@ -1,0 +1,211 @@
+"""A workload's rules about other workloads: three ways to write them, one kind of term.
+
+* Karmada's own: ``spec.workloadAffinityGroups`` of the binding.  A group is a label that only
+  bindings of the group have (`AFFINITY_GROUP`, `ANTI_AFFINITY_GROUP`, names no label can have), so
+  that a group is selected like anything else.
+* Option 1 of proposal 521: a label selector and label keys whose values the peers share.
+* Option 2: ``affinityEnabled``, with the keys taken from the scheduler's flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.kube.karmada import WorkloadAntiAffinity
+from berth.kube.selectors import IN, NOTHING, Requirement, Selector, parse_label_selector
+
+if TYPE_CHECKING:
+    from berth.fleet.state.options import FleetOptions
+    from berth.kube.karmada import Binding, Placement, WeightedWorkloadTerm, WorkloadTerm
+
+AFFINITY_GROUP = "=affinity"
+ANTI_AFFINITY_GROUP = "=anti-affinity"
+
+CLUSTER, ZONE, REGION, PROVIDER = "cluster", "zone", "region", "provider"
+_TOPOLOGY_PREFIX = "topology.karmada.io/"
+
+
+class TermError(ValueError):
+    """A rule that cannot be followed; says which, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRule:
+    """Peers that a workload belongs with, or must be kept from.
+
+    Attributes:
+        selector: Which workloads are peers.
+        namespaces: Where they are looked for, besides those that `namespace_selector` selects.
+        topology: What is shared or not: a cluster, its zone, region or provider, or a label of it.
+        everyone: A domain will do only if every placed peer is there, not just one of them.
+        group: The group as Karmada writes it, ``key=value``; None for the proposal's terms.
+        weight: What it is worth to a preference; 0 for a requirement.
+    """
+
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector | None = None
+    topology: str = CLUSTER
+    everyone: bool = False
+    group: str | None = None
+    weight: int = 0
+
+    def __str__(self) -> str:
+        if self.group is not None:
+            return f"group {self.group}"
+        where = "" if self.topology == CLUSTER else f" by {self.topology}"
+        return f"workloads {self.selector}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRules:
+    """All of a workload's rules about others; the last two are preferences."""
+
+    affinity: tuple[WorkloadRule, ...] = ()
+    anti_affinity: tuple[WorkloadRule, ...] = ()
+    preferred_affinity: tuple[WorkloadRule, ...] = ()
+    preferred_anti_affinity: tuple[WorkloadRule, ...] = ()
+
+    @property
+    def all(self) -> tuple[WorkloadRule, ...]:
+        return self.affinity + self.anti_affinity + self.preferred_affinity + self.preferred_anti_affinity
+
+
+NO_RULES = WorkloadRules()
+_NONE = WorkloadAntiAffinity()
+
+
+def groups_of(binding: Binding) -> dict[str, str]:
+    """The groups of a binding, as the labels the index has them under."""
+    groups = binding.spec.workload_affinity_groups
+    if groups is None:
+        return {}
+    named = ((AFFINITY_GROUP, groups.affinity_group), (ANTI_AFFINITY_GROUP, groups.anti_affinity_group))
+    return {label: group for label, group in named if group}
+
+
+def derived_groups(placement: Placement | None, labels: Mapping[str, str]) -> dict[str, str]:
+    """The groups Karmada would have written, had its gate been on where bindings are made."""
+    rules = placement.workload_affinity if placement is not None else None
+    if rules is None:
+        return {}
+    named = ((AFFINITY_GROUP, rules.affinity), (ANTI_AFFINITY_GROUP, rules.anti_affinity))
+    keys = ((label, term.group_by_label_key) for label, term in named if term is not None)
+    return {label: f"{key}={labels[key]}" for label, key in keys if key and key in labels}
+
+
+def rules_of(
+    placement: Placement | None,
+    namespace: str,
+    labels: Mapping[str, str],
+    groups: Mapping[str, str],
+    options: FleetOptions,
+) -> WorkloadRules:
+    """The rules of a workload with these labels.
+
+    Raises:
+        TermError: a term uses a label that is not indexed, or needs keys that were not configured.
+    """
+    here = frozenset((namespace,))
+    grouped = {label: (_group_rule(label, group, here),) for label, group in groups.items()}
+    rules = (
+        WorkloadRules(grouped.get(AFFINITY_GROUP, ()), grouped.get(ANTI_AFFINITY_GROUP, ()))
+        if groups
+        else NO_RULES
+    )
+    if placement is None or not _has_terms(placement):
+        return rules
+    near = _Compiler(here, labels, options.affinity_label_keys, "--affinity-label-keys")
+    apart = _Compiler(here, labels, options.anti_affinity_label_keys, "--anti-affinity-label-keys")
+    with_ = placement.workload_affinity or _NONE
+    against = placement.workload_anti_affinity or _NONE
+    return WorkloadRules(
+        rules.affinity + near.required(with_.required_during_scheduling_ignored_during_execution),
+        rules.anti_affinity + apart.required(against.required_during_scheduling_ignored_during_execution),
+        near.preferred(with_.preferred_during_scheduling_ignored_during_execution),
+        apart.preferred(against.preferred_during_scheduling_ignored_during_execution),
+    )
+
+
+def _has_terms(placement: Placement) -> bool:
+    return any(
+        rules is not None
+        and (
+            rules.required_during_scheduling_ignored_during_execution
+            or rules.preferred_during_scheduling_ignored_during_execution
+        )
+        for rules in (placement.workload_affinity, placement.workload_anti_affinity)
+    )
+
+
+def _group_rule(label: str, group: str, namespaces: frozenset[str]) -> WorkloadRule:
+    selector = Selector(frozenset((Requirement(label, IN, frozenset((group,))),)))
+    return WorkloadRule(selector, namespaces, everyone=label == AFFINITY_GROUP, group=group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    """The proposal's terms of one workload, all of affinity or all of anti-affinity."""
+
+    here: frozenset[str]
+    labels: Mapping[str, str]
+    keys: tuple[str, ...]
+    flag: str
+
+    def required(self, terms: Iterable[WorkloadTerm] | None) -> tuple[WorkloadRule, ...]:
+        return tuple(self._rule(term, 0) for term in terms or () if term.affinity_enabled is not False)
+
+    def preferred(self, terms: Iterable[WeightedWorkloadTerm] | None) -> tuple[WorkloadRule, ...]:
+        return tuple(
+            self._rule(weighted.workload_affinity_term, weighted.weight or 0)
+            for weighted in terms or ()
+            if weighted.workload_affinity_term is not None
+            and weighted.workload_affinity_term.affinity_enabled is not False
+        )
+
+    def _rule(self, term: WorkloadTerm, weight: int) -> WorkloadRule:
+        selector = self._same_keys() if term.affinity_enabled else self._selector(term)
+        self._check_indexed(selector)
+        namespaces = frozenset(term.namespaces) if term.namespaces else self.here
+        if term.namespace_selector is None:
+            selected = None
+        else:
+            selected = parse_label_selector(term.namespace_selector)
+            namespaces = frozenset(term.namespaces or ())
+        return WorkloadRule(selector, namespaces, selected, topology_of(term.topology_key), weight=weight)
+
+    def _selector(self, term: WorkloadTerm) -> Selector:
+        """Without a label there is no value to share, so such a term selects nothing."""
+        shared = {key: self.labels.get(key) for key in term.match_label_keys or ()}
+        if None in shared.values():
+            return NOTHING
+        return parse_label_selector(term.label_selector).also(_equal(shared))
+
+    def _same_keys(self) -> Selector:
+        if not self.keys:
+            message = f"affinityEnabled is set, but the scheduler has no {self.flag} to compare workloads by"
+            raise TermError(message)
+        shared = {key: self.labels[key] for key in self.keys if key in self.labels}
+        return Selector(frozenset(_equal(shared))) if shared else NOTHING
+
+    def _check_indexed(self, selector: Selector) -> None:
+        unknown = {r.key for r in selector.requirements}.difference(self.keys) if self.keys else ()
+        for key in sorted(unknown):
+            message = (
+                f"label key {key} of a workload affinity term is not among {self.flag}={','.join(self.keys)}"
+            )
+            raise TermError(message)
+
+
+def _equal(labels: Mapping[str, str | None]) -> Iterable[Requirement]:
+    return (Requirement(key, IN, frozenset((value or "",))) for key, value in labels.items())
+
+
+def topology_of(key: str | None) -> str:
+    """A topology key as the index knows it: the four properties of a cluster, or one of its labels."""
+    if not key:
+        return CLUSTER
+    name = key.removeprefix(_TOPOLOGY_PREFIX)
+    return name if name in (CLUSTER, ZONE, REGION, PROVIDER) else key

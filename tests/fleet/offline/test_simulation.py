@@ -1,0 +1,210 @@
+"""Bindings placed one after the other, and why one goes where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from berth.fleet.offline.explanation import DOES_NOT_FIT, FITS, RUNS, FleetExplanation, explain
+from berth.fleet.offline.simulation import (
+    PLACED,
+    STAYS,
+    SUSPENDED,
+    UNPLACED,
+    FleetSimulation,
+    FleetWorkload,
+    simulate,
+)
+from berth.fleet.placement.fleet import Fleet
+from berth.fleet.state.errors import NO_CLUSTER_FIT, UNSCHEDULABLE
+from berth.fleet.state.options import COMPATIBLE, FleetOptions
+from berth.kube.karmada import Binding, BindingPriority, BindingSuspension
+from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster, peers
+
+
+def workload(binding: BindingBuilder | Binding) -> FleetWorkload:
+    built = binding.build() if isinstance(binding, BindingBuilder) else binding
+    return FleetWorkload((built.metadata.namespace or "", built.metadata.name or ""), built)
+
+
+def fleet_of(*clusters: ClusterBuilder, options: FleetOptions | None = None) -> Fleet:
+    fleet = Fleet(options)
+    for cluster in clusters:
+        fleet.set_cluster(cluster.build())
+    return fleet
+
+
+def where(simulation: FleetSimulation) -> dict[str, list[str]]:
+    return {
+        (w.binding.spec.resource.name or ""): [target.name for target in w.targets]
+        for w in simulation.workloads
+    }
+
+
+THREE = (make_cluster("m1"), make_cluster("m2"), make_cluster("m3"))
+
+
+def alone(name: str) -> BindingBuilder:
+    """A workload that takes one cluster."""
+    return make_binding(name).spread("cluster", 1, 1)
+
+
+# --- placing -----------------------------------------------------------------------------------
+
+
+def test_each_placement_counts_for_the_next() -> None:
+    """Members of an anti-affinity group take a cluster each, as long as there is one."""
+    group = [workload(alone(name).anti_group("ha=x")) for name in "abcd"]
+    simulation = simulate(fleet_of(*THREE), group)
+    assert sorted(where(simulation)[name][0] for name in "abc") == ["m1", "m2", "m3"]
+    assert [w.binding.spec.resource.name for w in simulation.unplaced] == ["d"]
+    assert [w.state for w in group] == [PLACED, PLACED, PLACED, UNPLACED]
+
+
+def test_the_highest_priority_goes_first() -> None:
+    """The order of appearance counts among equals only."""
+    late = alone("late").anti_group("ha=x").build()
+    spec = replace(late.spec, schedule_priority=BindingPriority(priority=5))
+    urgent = replace(late, spec=spec)
+    simulation = simulate(
+        fleet_of(make_cluster("m1")), [workload(alone("early").anti_group("ha=x")), workload(urgent)]
+    )
+    assert where(simulation) == {"early": [], "late": ["m1"]}
+
+
+def test_what_waits_for_a_peer_is_tried_again() -> None:
+    """The first needs the second, which needs nobody; Karmada's scheduler does not come back to it."""
+
+    def both() -> list[FleetWorkload]:
+        return [workload(alone("reader").near(peers({"app": "db"}))), workload(alone("db").labels(app="db"))]
+
+    assert where(simulate(fleet_of(*THREE), both()))["reader"] == ["m1"]
+    once = simulate(fleet_of(*THREE), both(), retry=False)
+    assert where(once) == {"reader": [], "db": ["m1"]}
+
+
+def test_what_is_placed_stays() -> None:
+    """Even where it may not be put today; only other replicas or a reschedule move it."""
+    there = workload(make_binding("old").on(m1=1).affinity("m2"))
+    simulation = simulate(fleet_of(*THREE), [there])
+    assert (there.state, there.decision, where(simulation)) == (STAYS, None, {"old": ["m1"]})
+    scaled = workload(make_binding("web").replicas(4).divided().on(m1=1))
+    simulate(fleet_of(*THREE), [scaled])
+    assert scaled.state == PLACED
+    assert sum(target.replicas for target in scaled.targets) == 4
+
+
+def test_what_is_suspended_is_left() -> None:
+    built = make_binding("web").build()
+    spec = replace(built.spec, suspension=BindingSuspension(scheduling=True))
+    held = workload(replace(built, spec=spec))
+    simulation = simulate(fleet_of(*THREE), [held])
+    assert (held.state, simulation.unplaced) == (SUSPENDED, [held])
+
+
+def test_room_is_used_up() -> None:
+    """A cluster that was filled by one workload has no room for the next."""
+    small = make_cluster("small").only(cpu="4", pods="10")
+    big = make_cluster("big").only(cpu="6", pods="10")
+
+    def pair(name: str) -> FleetWorkload:
+        return workload(make_binding(name).replicas(2).request(cpu="2").aggregated())
+
+    simulation = simulate(fleet_of(small, big), [pair("a"), pair("b"), pair("c")])
+    assert where(simulation)["a"] == ["big"]
+    assert where(simulation)["b"] == ["small"]
+    (left,) = simulation.unplaced
+    assert left.decision is not None
+    assert left.decision.error is not None
+    assert left.decision.error.reason == UNSCHEDULABLE
+
+
+# --- explaining ----------------------------------------------------------------------------------
+
+
+def explained(fleet: Fleet, asked: FleetWorkload, others: Iterable[FleetWorkload] = ()) -> FleetExplanation:
+    return explain(simulate(fleet, [*others, asked], asked=asked), asked)
+
+
+def test_every_cluster_has_every_reason() -> None:
+    """The peer that is in the way is named, and a cluster with two reasons has both."""
+    peer = workload(make_binding("peer").anti_group("ha=x").on(m1=1))
+    fleet = fleet_of(make_cluster("m1").taint("gpu"), *THREE[1:])
+    found = explained(fleet, workload(alone("web").anti_group("ha=x").affinity("m1", "m2")), [peer])
+    assert (found.state, found.message) == (FITS, "It goes to m2:1.")
+    verdicts = {cluster.name: cluster for cluster in found.clusters}
+    assert (verdicts["m2"].feasible, verdicts["m2"].selected, verdicts["m2"].replicas) == (True, True, 1)
+    assert {rejection.rule for rejection in verdicts["m1"].rejections} == {
+        "TaintToleration",
+        "WorkloadAntiAffinity",
+    }
+    assert any("default/peer-deployment" in rejection.reason for rejection in verdicts["m1"].rejections)
+    assert [rejection.rule for rejection in verdicts["m3"].rejections] == ["ClusterAffinity"]
+
+
+def test_what_is_broken_now() -> None:
+    """Of a placed binding it says what does not hold where it is, and clusters that are gone."""
+    peer = workload(make_binding("peer").anti_group("ha=x").on(m1=1))
+    found = explained(
+        fleet_of(*THREE), workload(make_binding("web").anti_group("ha=x").on(m1=1, gone=1)), [peer]
+    )
+    assert found.state == RUNS
+    assert any("m1" in text for text in found.broken)
+    (gone,) = [cluster for cluster in found.clusters if cluster.name == "gone"]
+    assert [rejection.reason for rejection in gone.rejections] == ["there is no such cluster"]
+
+
+def test_single_changes_that_help_are_named() -> None:
+    """Each was tried: the group, the taint; not the affinity, which alone would change nothing."""
+    peers_there = [workload(make_binding(f"p{i}").anti_group("ha=x").on({f"m{i}": 1})) for i in (1, 2)]
+    fleet = fleet_of(*THREE[:2], make_cluster("m3").taint("gpu"))
+    found = explained(fleet, workload(alone("web").anti_group("ha=x")), peers_there)
+    assert (found.state, found.reason) == (DOES_NOT_FIT, NO_CLUSTER_FIT)
+    assert [(r.change, r.fits) for r in found.relaxations] == [
+        ("without the anti-affinity group ha=x", 2),
+        ("with a toleration for the taint gpu:NoSchedule", 1),
+    ]
+    assert found.relaxations[1].sentence == (
+        "with a toleration for the taint gpu:NoSchedule it would fit on 1 cluster and go to m3"
+    )
+
+
+def test_a_rule_that_both_have_is_one_rule() -> None:
+    """Dropped on one side only it would still hold on the other."""
+    term = peers({"app": "web"})
+    peer = workload(make_binding("peer").labels(app="web").apart_from(term).on(m1=1))
+    found = explained(fleet_of(THREE[0]), workload(alone("web").labels(app="web").apart_from(term)), [peer])
+    assert [r.change for r in found.relaxations] == ["without the anti-affinity to workloads app=web"]
+
+
+def test_a_rule_of_a_peer_can_be_the_obstacle() -> None:
+    peer = workload(make_binding("peer").apart_from(peers({"app": "web"})).on(m1=1))
+    found = explained(fleet_of(THREE[0]), workload(alone("web").labels(app="web")), [peer])
+    assert [r.change for r in found.relaxations] == ["without the anti-affinity of default/peer-deployment"]
+
+
+def test_fewer_replicas_may_fit() -> None:
+    fleet = fleet_of(make_cluster("m1").only(cpu="4", pods="10"))
+    found = explained(fleet, workload(make_binding("web").replicas(5).request(cpu="1").aggregated()))
+    assert [r.change for r in found.relaxations] == ["with at most 4 replicas"]
+
+
+def test_trying_changes_leaves_the_fleet_as_it_was() -> None:
+    """What was in the way still is, for the same reason."""
+    peer = workload(make_binding("peer").labels(app="web").apart_from(peers({"app": "web"})).on(m1=1))
+    asked = workload(alone("web").labels(app="web"))
+    simulation = simulate(fleet_of(THREE[0]), [peer, asked], asked=asked)
+    before = simulation.fleet.decide(asked.key).decisive.reasons(0)
+    assert explain(simulation, asked).relaxations
+    assert simulation.fleet.decide(asked.key).decisive.reasons(0) == before
+    assert simulation.fleet.known(peer.key).binding == peer.binding
+
+
+def test_compatible_explanations_name_nobody() -> None:
+    peer = workload(make_binding("peer").anti_group("ha=x").on(m1=1))
+    fleet = fleet_of(THREE[0], options=COMPATIBLE)
+    found = explained(fleet, workload(alone("web").anti_group("ha=x")), [peer])
+    assert [r.reason for r in found.clusters[0].rejections] == [
+        "cluster already has workload with the same anti-affinity group"
+    ]
