@@ -21,7 +21,7 @@ from bench.drain import NEW, Drain, Size, broken_rules, drain, fill, pile_up
 from bench.report import Figure, merge_json, print_table
 from bench.session import open_session
 from bench.workloads import WORKLOADS, Workload, plain
-from tests.system.scheduler.backends import Backend, assets_folder, running
+from tests.support.api.servers import Backend, assets_folder, running_backend
 
 NAMES = (
     "basic",
@@ -140,7 +140,7 @@ def main(given: list[str]) -> int:
     by_name = workloads()
     found: list[Figure] = []
     for name in wanted.workloads or NAMES:
-        with running(real=real) as backend:
+        with running_backend(real=real) as backend:
             results = asyncio.run(compete(backend, by_name[name], size, wanted.patience))
         found += figures(name, size, results)
         rates = ", ".join(f"{contender} {result.rate:,.0f}" for contender, result in results.items())

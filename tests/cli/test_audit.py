@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.server.harness import Client, running
-from tests.server.harness import pod as served_pod
+from tests.support.api.client import Client
+from tests.support.api.objects import pod as served_pod
+from tests.support.api.servers import running_server
 from tests.support.command import NODES, berth, files, pod
 from tests.support.paths import ROOT
 
@@ -256,7 +257,7 @@ def test_the_documented_output_is_real() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A pod whose node lacks the label it requires, and a budget that nobody has counted yet."""
-    with running(tmp_path_factory.mktemp("data")) as client:
+    with running_server(tmp_path_factory.mktemp("data")) as client:
         client.made("/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"capacity": {"pods": "10"}}})
         rule = {RULE: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}}
         made = served_pod("p", nodeName="n1", affinity={"nodeAffinity": rule})

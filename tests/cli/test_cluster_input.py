@@ -15,9 +15,11 @@ import yaml
 from berth.cli.input import manifests
 from berth.engine.state.options import Options
 from tests.cli.test_simulate import Terminal
-from tests.server.harness import Client, Json, deployment, pod, running
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import deployment, pod
+from tests.support.api.servers import running_server
 from tests.support.command import berth
-from tests.support.control_plane import free_port
+from tests.support.processes.process import free_port
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -34,7 +36,7 @@ def node(name: str, zone: str) -> Json:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Two nodes; one pod runs, one is stuck, one waits, and the Deployment's pods were not made."""
-    with running(tmp_path_factory.mktemp("data")) as client:
+    with running_server(tmp_path_factory.mktemp("data")) as client:
         client.made("/api/v1/namespaces", {"metadata": {"name": "shop"}})
         for name, zone in (("n2", "b"), ("n1", "a")):
             client.made("/api/v1/nodes", node(name, zone))

@@ -27,8 +27,8 @@ from berth.kube.karmada import PropagationPolicy, TargetCluster
 from berth.kube.validation.propagation import validate_policy
 from berth.live import logs
 from berth.live.component import ComponentSettings, StartError
+from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.command import Outcome, berth
-from tests.support.fake_api import FakeApi, Fault, serving
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")

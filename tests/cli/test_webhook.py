@@ -17,9 +17,9 @@ from berth.cli.commands.webhook import certificate, command
 from berth.live.webhook.component import Metrics
 from tests.live.webhook.reviews import LASTING, ZONE, apart, pod, review, term
 from tests.support.command import berth
-from tests.support.control_plane import free_port
 from tests.support.paths import ROOT
-from tests.support.webhook_process import webhook
+from tests.support.processes.process import free_port
+from tests.support.processes.webhook import webhook
 
 PAGE = (ROOT / "docs" / "webhook.md").read_text(encoding="utf-8")
 EVERYWHERE = pod(affinity=apart(term(namespaceSelector={})))

@@ -9,7 +9,7 @@ import pytest
 from berth.controllers.disruption import DisruptionController
 from berth.kube.api_resources import BUDGETS, PODS, REPLICA_SETS
 from berth.kube.times import stamp
-from tests.support.controller_script import Script, workload
+from tests.support.scripts.script import Script, workload
 
 
 def script(pods: int, replicas: int | None = None, **spec: Any) -> Script:

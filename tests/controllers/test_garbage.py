@@ -9,7 +9,7 @@ from berth.controllers.namespaces import NamespaceController
 from berth.kube.api_resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
 from berth.machines.cache import Cache
 from berth.machines.contract import Get
-from tests.support.controller_script import Script
+from tests.support.scripts.script import Script
 
 RESOURCES = (PODS, REPLICA_SETS, DEPLOYMENTS)
 

@@ -13,7 +13,7 @@ from berth.controllers.hollow.registration import Registration
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Delete, Update
-from tests.support.controller_script import Script, verbs
+from tests.support.scripts.script import Script, verbs
 
 REQUIRED = "requiredDuringSchedulingRequiredDuringExecution"
 

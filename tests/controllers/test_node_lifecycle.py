@@ -8,7 +8,7 @@ from berth.controllers.node_lifecycle import NodeLifecycle
 from berth.controllers.taint_eviction import TaintEviction
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.times import micro_stamp
-from tests.support.controller_script import Script
+from tests.support.scripts.script import Script
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 

@@ -26,7 +26,9 @@ from tests.deploy.rendered import (
     role,
 )
 from tests.deploy.test_manifests import granted, needs_helm, unknown_values
-from tests.server.harness import Client, namespace, running
+from tests.support.api.client import Client
+from tests.support.api.objects import namespace
+from tests.support.api.servers import running_server
 
 CONTROLLERS = KUSTOMIZE / "controllers"
 
@@ -61,7 +63,7 @@ def objects(request: pytest.FixtureRequest) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(tmp_path_factory.mktemp("data")) as started:
+    with running_server(tmp_path_factory.mktemp("data")) as started:
         started.made("/api/v1/namespaces", namespace(NAMESPACE))
         yield started
 

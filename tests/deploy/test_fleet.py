@@ -14,7 +14,9 @@ from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
 from berth.server.registry.resources import BUILTIN
 from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
 from tests.deploy.test_manifests import granted
-from tests.server.harness import Client, namespace, running
+from tests.support.api.client import Client
+from tests.support.api.objects import namespace
+from tests.support.api.servers import running_server
 
 HOST, KARMADA = KUSTOMIZE / "fleet", KUSTOMIZE / "fleet-karmada"
 
@@ -44,7 +46,7 @@ ELECTION = {
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(tmp_path_factory.mktemp("data")) as started:
+    with running_server(tmp_path_factory.mktemp("data")) as started:
         started.made("/api/v1/namespaces", namespace(NAMESPACE))
         yield started
 

@@ -17,7 +17,9 @@ from berth.scheduler.machine import Scheduler
 from berth.server.registry.resources import BUILTIN
 from tests.deploy import rendered
 from tests.deploy.rendered import BASE, CHART, HELM, NAMESPACE, ONLY, Object, one, role
-from tests.server.harness import Client, namespace, running
+from tests.support.api.client import Client
+from tests.support.api.objects import namespace
+from tests.support.api.servers import running_server
 
 needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not on PATH")
 
@@ -55,7 +57,7 @@ def objects(request: pytest.FixtureRequest) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(tmp_path_factory.mktemp("data")) as started:
+    with running_server(tmp_path_factory.mktemp("data")) as started:
         started.made("/api/v1/namespaces", namespace(NAMESPACE))
         yield started
 

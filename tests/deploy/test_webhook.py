@@ -15,7 +15,9 @@ from berth.live.webhook.judging import PODS
 from berth.server.registry.resources import BUILTIN
 from tests.deploy import rendered
 from tests.deploy.rendered import CHART, HELM, KUBECTL, KUSTOMIZE, NAMESPACE, Object
-from tests.server.harness import Client, namespace, running
+from tests.support.api.client import Client
+from tests.support.api.objects import namespace
+from tests.support.api.servers import running_server
 from tests.support.paths import ROOT
 
 WEBHOOK, CERT_MANAGER = KUSTOMIZE / "webhook", KUSTOMIZE / "overlays" / "webhook-cert-manager"
@@ -49,7 +51,7 @@ def objects(request: pytest.FixtureRequest) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(tmp_path_factory.mktemp("data")) as started:
+    with running_server(tmp_path_factory.mktemp("data")) as started:
         started.made("/api/v1/namespaces", namespace(NAMESPACE))
         yield started
 

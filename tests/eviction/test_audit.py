@@ -16,16 +16,16 @@ from berth.eviction import EvictionSettings
 from berth.eviction.decisions import INVALID, WOULD_EVICT
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import KubeObject, Namespace, Node, Pod
-from tests.eviction.world import HOSTNAME, World, apart_from, near, needs_label
 from tests.support.builders import ZONE
-from tests.support.controller_script import Raw
+from tests.support.scripts.eviction import HOSTNAME, EvictionScript, apart_from, near, needs_label
+from tests.support.scripts.script import Raw
 from tests.support.snapshots import snapshot
 
 MISSPELT = json.dumps(needs_label("disk")).replace("Exists", "Exist")
 ANNOTATION = "metadata.annotations[berth.dev/affinity]"
 
 
-def seen(world: World) -> Snapshot:
+def seen(world: EvictionScript) -> Snapshot:
     """What the world holds, as a command finds it."""
     views: list[KubeObject] = []
     for resource, kind in ((NODES, Node), (NAMESPACES, Namespace), (PODS, Pod)):
@@ -34,12 +34,12 @@ def seen(world: World) -> Snapshot:
     return snapshot(*views)
 
 
-def dry(**settings: Any) -> World:
+def dry(**settings: Any) -> EvictionScript:
     """Without patience, which an audit does not have."""
-    return World(EvictionSettings(dry_run=True, grace=0.0, **settings))
+    return EvictionScript(EvictionSettings(dry_run=True, grace=0.0, **settings))
 
 
-def compare(world: World) -> Audit:
+def compare(world: EvictionScript) -> Audit:
     """Let the controllers speak, and the audit say the same: who goes, why, where from, and what holds it."""
     world.settle()
     found = audit(seen(world), ceiling=world.settings.ceiling)
@@ -61,7 +61,7 @@ def compare(world: World) -> Audit:
     return found
 
 
-def some_world(chance: random.Random) -> World:
+def some_world(chance: random.Random) -> EvictionScript:
     world = dry(halt_above=chance.choice((2, 5)), max_share=chance.choice((0.3, 0.55, 1.0)))
     for i in range(6):
         labels = {"disk": "ssd"} if chance.random() < 0.6 else {}

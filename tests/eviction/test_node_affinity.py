@@ -14,8 +14,8 @@ from berth.eviction.decisions import BROKEN, EVICTED, HEALED, INVALID, WOULD_EVI
 from berth.kube.api_resources import BUDGETS, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
-from tests.eviction.world import LASTING, World, interfere_once, needs_label
-from tests.support.controller_script import Raw
+from tests.support.scripts.eviction import LASTING, EvictionScript, interfere_once, needs_label
+from tests.support.scripts.script import Raw
 
 RULE = needs_label("userB", "allow")
 
@@ -24,9 +24,9 @@ class Killed(Exception):  # noqa: N818
     """The process ends."""
 
 
-def world(settings: EvictionSettings | None = None) -> World:
+def world(settings: EvictionSettings | None = None) -> EvictionScript:
     """Two nodes for user B, one pod of theirs and one of nobody."""
-    made = World(settings)
+    made = EvictionScript(settings)
     made.labelled("n1", userB="allow")
     made.labelled("n2", userB="allow")
     made.pod("b", "n1", RULE)
@@ -182,7 +182,7 @@ def test_every_decision_tells_rule_node_label_and_value() -> None:
 # --- what changes meanwhile ---------------------------------------------------------------------------
 
 
-def refused(made: World) -> None:
+def refused(made: EvictionScript) -> None:
     """A world in which the eviction of the pod was refused once."""
     made.budget("pdb", "web", allowed=0)
     made.relabel("n1", userB=None)

@@ -8,16 +8,16 @@ from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.decisions import BACKED_OFF
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
-from tests.eviction.world import World, needs_label
+from tests.support.scripts.eviction import EvictionScript, needs_label
 
 RULE = needs_label("user", "b")
 FAST = EvictionRate(qps=1000, burst=1000)
 EASY = EvictionSettings(rate=FAST, domain_rate=FAST)
 
 
-def service(settings: EvictionSettings = EASY, replicas: int = 3) -> World:
+def service(settings: EvictionSettings = EASY, replicas: int = 3) -> EvictionScript:
     """A ReplicaSet on a node that is about to lose its label, and a node that has it."""
-    world = World(settings)
+    world = EvictionScript(settings)
     world.labelled("old", user="b")
     world.labelled("new", user="b")
     owner = world.replica_set("web", replicas)
@@ -27,12 +27,12 @@ def service(settings: EvictionSettings = EASY, replicas: int = 3) -> World:
     return world
 
 
-def owner_of(world: World) -> dict[str, object]:
+def owner_of(world: EvictionScript) -> dict[str, object]:
     owner: dict[str, object] = world.all(PODS)[0]["metadata"]["ownerReferences"][0]
     return owner
 
 
-def one(world: World) -> str:
+def one(world: EvictionScript) -> str:
     (name,) = world.going()
     return name
 
@@ -212,14 +212,14 @@ def test_a_pod_that_is_replaced_under_its_name_holds_nobody_up() -> None:
     assert len(world.going()) == 1
 
 
-def one_marked(world: World) -> str:
+def one_marked(world: EvictionScript) -> str:
     (name,) = [name for name in world.names(PODS) if world.condition(name)[0] == "True"]
     return name
 
 
 def test_daemons_are_not_paced() -> None:
     """The pod of a node has no replacement anywhere else."""
-    world = World(EASY)
+    world = EvictionScript(EASY)
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
     for number in range(3):
         world.labelled(f"n{number}", user="b")
@@ -235,7 +235,7 @@ def test_daemons_are_not_paced() -> None:
 
 
 def test_those_that_would_fit_nowhere_go_last_and_it_is_said() -> None:
-    world = World(EvictionSettings(rate=EvictionRate(qps=0.1, burst=1), domain_rate=FAST))
+    world = EvictionScript(EvictionSettings(rate=EvictionRate(qps=0.1, burst=1), domain_rate=FAST))
     world.labelled("old", user="b")
     world.labelled("new", user="b")
     world.pod("filler", "new", cpu="3")
@@ -254,7 +254,7 @@ def test_those_that_would_fit_nowhere_go_last_and_it_is_said() -> None:
 
 def test_the_pods_of_a_round_are_taken_for_moved() -> None:
     """There is room for one of them only."""
-    world = World(EASY)
+    world = EvictionScript(EASY)
     world.labelled("old", user="b")
     world.labelled("new", user="b")
     world.pod("filler", "new", cpu="1")

@@ -9,13 +9,13 @@ from berth.eviction import EvictionRate, EvictionSettings
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Evict, Patch
-from tests.eviction.world import HOSTNAME, ZONE, World, apart_from, interfere_once, near
-from tests.support.controller_script import Raw
+from tests.support.scripts.eviction import HOSTNAME, ZONE, EvictionScript, apart_from, interfere_once, near
+from tests.support.scripts.script import Raw
 
 
-def pair(settings: EvictionSettings | None = None) -> World:
+def pair(settings: EvictionSettings | None = None) -> EvictionScript:
     """A follower that has to be where its leader is, and a second place to be."""
-    world = World(settings)
+    world = EvictionScript(settings)
     world.labelled("n1")
     world.labelled("n2", zone="b")
     world.pod("leader", "n1", app="leader")
@@ -24,9 +24,9 @@ def pair(settings: EvictionSettings | None = None) -> World:
     return world
 
 
-def neighbours(priority: int = 0, other: int = 0, rule: Raw | None = None) -> World:
+def neighbours(priority: int = 0, other: int = 0, rule: Raw | None = None) -> EvictionScript:
     """A pod with a rule against noise, and noise on another node."""
-    world = World()
+    world = EvictionScript()
     world.labelled("n1")
     world.labelled("n2", zone="b")
     world.pod("quiet", "n1", rule or apart_from("noise"), app="quiet", priority=priority)
@@ -100,7 +100,7 @@ def test_a_leader_that_loses_its_label_is_no_leader() -> None:
 
 def test_a_node_that_leaves_its_domain_takes_its_pods_along() -> None:
     """The leader is in another domain once the labels of its node say so."""
-    world = World()
+    world = EvictionScript()
     world.labelled("n1")
     world.labelled("n2")
     world.pod("leader", "n1", app="leader")
@@ -226,7 +226,7 @@ def test_nobody_goes_for_a_pod_that_somebody_else_deletes_meanwhile() -> None:
 def test_a_pod_that_is_in_nobodys_way_any_more_stays() -> None:
     """Though the rule is still broken by others, and there are more of them than its breach names."""
     rate = EvictionRate(qps=0.2, burst=1)
-    world = World(EvictionSettings(rate=rate, max_share=1.0))
+    world = EvictionScript(EvictionSettings(rate=rate, max_share=1.0))
     world.labelled("n1")
     for number in range(13):
         world.pod(f"noise-{number:02}", "n1", app="noise")
@@ -352,7 +352,7 @@ def test_with_the_gate_off_nothing_happens(topology: str) -> None:
 
 def test_only_as_many_go_as_have_to() -> None:
     """Of three that keep away from each other and meet on one node, two."""
-    world = World()
+    world = EvictionScript()
     world.labelled("n1")
     world.labelled("n2")
     for name in ("a", "b", "c"):

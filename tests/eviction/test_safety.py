@@ -9,16 +9,16 @@ from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.decisions import HALTED, RESUMED
 from berth.kube.api_resources import NAMESPACES
 from berth.machines.contract import Get
-from tests.eviction.world import ZONE, World, interfere_once, needs_label
+from tests.support.scripts.eviction import ZONE, EvictionScript, interfere_once, needs_label
 
 RULE = needs_label("user", "b")
 FAST = EvictionRate(qps=1000, burst=1000)
 RELEASE = "berth.dev/release-evictions"
 
 
-def crowd(settings: EvictionSettings, *, going: int, staying: int, zone: str = "a") -> World:
+def crowd(settings: EvictionSettings, *, going: int, staying: int, zone: str = "a") -> EvictionScript:
     """Pods with the rule on one node, pods without any on another, both in one zone; then the label goes."""
-    world = World(settings)
+    world = EvictionScript(settings)
     world.labelled("theirs", zone, user="b")
     world.labelled("ours", zone)
     world.labelled("new", "z", user="b")
@@ -67,7 +67,7 @@ def test_nodes_in_no_domain_have_the_rate_of_the_cluster() -> None:
 
 def test_a_refused_eviction_takes_nobody_elses_turn() -> None:
     settings = EvictionSettings(rate=EvictionRate(qps=0.5, burst=1), domain_rate=FAST)
-    world = World(settings)
+    world = EvictionScript(settings)
     world.labelled("n", user="b")
     world.labelled("new", user="b")
     world.budget("never", "protected", allowed=0)
@@ -181,7 +181,7 @@ def test_a_halt_does_not_end_because_more_pods_come() -> None:
 
 def test_a_halt_stops_those_that_are_on_their_way() -> None:
     """6 of 18 may go; before one of them has gone it is 14."""
-    world = World(EvictionSettings(rate=FAST, domain_rate=FAST))
+    world = EvictionScript(EvictionSettings(rate=FAST, domain_rate=FAST))
     for node, pods in (("n1", 6), ("n2", 8)):
         world.labelled(node, user="b")
         for number in range(pods):
@@ -198,7 +198,7 @@ def test_a_halt_stops_those_that_are_on_their_way() -> None:
 
 def test_a_node_that_loses_its_zone_as_well_still_counts_there() -> None:
     """All labels of a zone's nodes are wiped away: 10 of its 10 pods, and a third of the cluster's."""
-    world = World(EvictionSettings(rate=FAST, domain_rate=FAST))
+    world = EvictionScript(EvictionSettings(rate=FAST, domain_rate=FAST))
     for zone in "abc":
         for node in (f"{zone}1", f"{zone}2"):
             world.labelled(node, zone, user="b")

@@ -27,7 +27,7 @@ from berth.live.errors import (
     Unreachable,
     from_answer,
 )
-from tests.support.fake_api import FakeApi, Fault, serving
+from tests.support.api.fake import FakeApi, Fault, serving
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:

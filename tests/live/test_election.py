@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from berth.live.client import Client
 from berth.live.election import Election, ElectionSettings, LeadershipLost, lead
-from tests.server import harness
-from tests.support.fake_api import FakeApi, Fault, Raw, serving
+from tests.support.api.client import Client as ServerClient
+from tests.support.api.fake import FakeApi, Fault, Raw, serving
+from tests.support.api.servers import running_server
 from tests.support.waiting import running, until
 
 LEASE = ("leases", "kube-system", "berth-scheduler")
@@ -423,7 +424,7 @@ def test_renewals_do_not_wait_for_the_limiter() -> None:
 def test_on_the_embedded_server(tmp_path: Path) -> None:
     """The same with a server that checks and stores leases as Kubernetes does."""
 
-    async def story(server: harness.Client) -> None:
+    async def story(server: ServerClient) -> None:
         context = ssl.create_default_context(cafile=str(server.prepared.ca_file))
         first, second = Worker(), Worker()
         async with Client.with_token(server.prepared.url, server.prepared.token, context) as client:
@@ -436,7 +437,7 @@ def test_on_the_embedded_server(tmp_path: Path) -> None:
                 with pytest.raises(asyncio.CancelledError):
                     await leader
 
-    with harness.running(tmp_path) as server:
+    with running_server(tmp_path) as server:
         asyncio.run(story(server))
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/berth-scheduler"
         record = server.get(path).json["spec"]

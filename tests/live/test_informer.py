@@ -13,7 +13,7 @@ from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
-from tests.support.fake_api import FakeApi, Fault, serving
+from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 
 

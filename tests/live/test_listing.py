@@ -9,8 +9,8 @@ import pytest
 
 from berth.live import listing
 from berth.live.listing import Listing, ListingError, list_cluster
-from tests.support.fake_api import FakeApi, Fault, serving
-from tests.support.faulty_api import FaultyApi
+from tests.support.api.fake import FakeApi, Fault, serving
+from tests.support.api.faulty import FaultyApi
 
 Before = Callable[[str, str], None]
 

@@ -8,7 +8,7 @@ from berth.kube.api_resources import PODS
 from berth.live.performing import perform
 from berth.live.ratelimit import Limiter
 from berth.machines.contract import Evict
-from tests.support.fake_api import FakeApi, serving
+from tests.support.api.fake import FakeApi, serving
 
 POST = ("POST", "/api/v1/namespaces/default/pods/p/eviction")
 

@@ -23,8 +23,8 @@ from berth.machines.contract import Action, Create, Event, Evict, Outcome
 from berth.machines.views import VIEWS
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
-from tests.support.controller_script import workload
-from tests.support.fake_api import FakeApi, Fault, Raw, serving
+from tests.support.api.fake import FakeApi, Fault, Raw, serving
+from tests.support.scripts.script import workload
 from tests.support.waiting import running, until
 
 

@@ -22,9 +22,10 @@ from berth.live import reviews, serving
 from berth.live.client import Client
 from berth.live.reviews import Reviewer
 from berth.live.serving import Checks, ServingError, ServingSettings, serve
-from tests.server import harness
-from tests.support.fake_api import FakeApi, Raw
-from tests.support.fake_api import serving as serving_api
+from tests.support.api.client import Client as ServerClient
+from tests.support.api.fake import FakeApi, Raw
+from tests.support.api.fake import serving as serving_api
+from tests.support.api.servers import running_server
 
 PASSED = "[+]ping ok\n[+]leaderElection ok\n"
 WARNING = 'warn: some health checks cannot be excluded: no matches for "x"\n'
@@ -32,8 +33,8 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - a test of what is open to others
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Client]:
-    with harness.running(tmp_path_factory.mktemp("server")) as client:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerClient]:
+    with running_server(tmp_path_factory.mktemp("server")) as client:
         yield client
 
 
@@ -76,7 +77,7 @@ async def component(
         yield Component(port, session)
 
 
-def api_client(server: harness.Client) -> Client:
+def api_client(server: ServerClient) -> Client:
     context = ssl.create_default_context(cafile=str(server.prepared.ca_file))
     return Client.with_token(server.prepared.url, server.prepared.token, context)
 
@@ -159,7 +160,7 @@ def test_nothing_else_is_there() -> None:
     asyncio.run(story())
 
 
-def test_beyond_loopback_metrics_need_a_token(server: harness.Client) -> None:
+def test_beyond_loopback_metrics_need_a_token(server: ServerClient) -> None:
     """One that the API server takes; health stays open."""
 
     async def story() -> None:

@@ -18,7 +18,7 @@ from berth.live.fleet_listing import list_fleet
 from berth.live.runner import Runner
 from berth.live.workloads import Workloads
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
-from tests.support.fake_api import FakeApi, Fault, Raw, serving
+from tests.support.api.fake import FakeApi, Fault, Raw, serving
 from tests.support.waiting import running, until
 
 NAMES = frozenset(("default-scheduler",))

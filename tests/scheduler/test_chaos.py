@@ -16,7 +16,7 @@ from berth.engine.state.options import Options
 from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.kube.objects import Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
-from tests.scheduler.story import ZONE, Story, anti, near
+from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
 
 KINDS: list[dict[str, Any]] = [
     {"cpu": "1"},
@@ -41,7 +41,7 @@ KINDS: list[dict[str, Any]] = [
 FAULTS = ("none", "none", "lost before", "lost after", "conflict", "busy", "error before", "error after")
 
 
-class Chaos(Story):
+class Chaos(SchedulerScript):
     """A world in which requests fail in every way, drawn from a seed."""
 
     def __init__(self, seed: int) -> None:

@@ -6,23 +6,23 @@ from typing import Any
 
 from berth.kube.api_resources import LABELLED_POD_GROUPS, NODES, POD_GROUPS, PODS, VOLUMES
 from berth.machines.contract import Action, Bind, Outcome
-from tests.scheduler.story import ZONE, Story, anti, near
 from tests.scheduler.test_volumes import claim, mounts, storage_class, volume
+from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 
 
-def gang(story: Story, name: str, minimum: int) -> None:
+def gang(story: SchedulerScript, name: str, minimum: int) -> None:
     policy = {"gang": {"minCount": minimum}}
     story.create(POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}})
 
 
-def member(story: Story, name: str, group: str = "ring", **spec: Any) -> None:
+def member(story: SchedulerScript, name: str, group: str = "ring", **spec: Any) -> None:
     story.pod(name, schedulingGroup={"podGroupName": group}, **spec)
 
 
 def test_a_group_is_placed_as_a_whole() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     gang(story, "ring", 3)
     for name in ("a", "b"):
@@ -36,7 +36,7 @@ def test_a_group_is_placed_as_a_whole() -> None:
 
 
 def test_a_group_that_cannot_fit_holds_nothing() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 3)
     for name in ("a", "b", "c"):
@@ -52,7 +52,7 @@ def test_a_group_that_cannot_fit_holds_nothing() -> None:
 
 
 def test_a_group_is_tried_again_when_there_is_room() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 3)
     for name in ("a", "b", "c"):
@@ -64,7 +64,7 @@ def test_a_group_is_tried_again_when_there_is_room() -> None:
 
 
 def test_pods_wait_for_the_group_to_be_created() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     member(story, "a")
     story.settle()
@@ -75,7 +75,7 @@ def test_pods_wait_for_the_group_to_be_created() -> None:
 
 
 def test_a_basic_group_places_its_pods_one_by_one() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
     story.create(POD_GROUPS, {"metadata": {"name": "ring"}, "spec": spec})
@@ -86,7 +86,7 @@ def test_a_basic_group_places_its_pods_one_by_one() -> None:
 
 
 def test_the_label_and_its_custom_resource_do_the_same() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.create(LABELLED_POD_GROUPS, {"metadata": {"name": "ring"}, "spec": {"minMember": 2}})
     story.pod("a", labels={LABEL: "ring"})
@@ -98,7 +98,7 @@ def test_the_label_and_its_custom_resource_do_the_same() -> None:
 
 
 def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 2)
     for name in ("a", "b", "c"):
@@ -112,7 +112,7 @@ def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit() -> None:
 
 def test_a_group_that_must_be_together_starts_together() -> None:
     """No pod of it runs yet, so each would be missing the others."""
-    story = Story()
+    story = SchedulerScript()
     story.zoned(n1="a", n2="a", n3="b", n4="b")
     gang(story, "ring", 4)
     for name in ("w", "x"):
@@ -127,7 +127,7 @@ def test_a_group_that_must_be_together_starts_together() -> None:
 
 def test_the_first_pod_does_not_lead_the_group_into_a_domain_that_is_too_small() -> None:
     """The emptiest node is in a zone with room for one; the group goes where all fit."""
-    story = Story()
+    story = SchedulerScript()
     story.zoned(lonely="a", n1="b", n2="b", n3="b")
     for node in ("n1", "n2", "n3"):
         story.running(f"filler-{node}", node)
@@ -139,7 +139,7 @@ def test_the_first_pod_does_not_lead_the_group_into_a_domain_that_is_too_small()
 
 
 def test_members_that_exclude_each_other_need_a_node_each() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     gang(story, "ring", 3)
     for name in ("x", "y", "z"):
@@ -152,7 +152,7 @@ def test_members_that_exclude_each_other_need_a_node_each() -> None:
 
 
 def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 2)
     failed: list[str] = []
@@ -171,7 +171,7 @@ def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
 
 
 def test_a_group_that_loses_a_pod_waits_for_another() -> None:
-    story = Story()
+    story = SchedulerScript()
     gang(story, "ring", 2)
     member(story, "a")
     member(story, "b")
@@ -186,7 +186,7 @@ def test_a_group_that_loses_a_pod_waits_for_another() -> None:
 
 
 def test_a_gated_member_does_not_count() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 2)
     member(story, "a")
@@ -200,7 +200,7 @@ def test_a_gated_member_does_not_count() -> None:
 
 def test_members_that_want_the_same_volume_do_not_fit_together() -> None:
     """What one member is promised the other cannot have; nothing is promised if not all fit."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     storage_class(story, "local", "kubernetes.io/no-provisioner")
     for name in ("c1", "c2"):
@@ -219,7 +219,7 @@ def test_members_that_want_the_same_volume_do_not_fit_together() -> None:
 
 
 def test_a_group_that_needs_fewer_pods_now_is_tried_again() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 3)
     for name in ("a", "b", "c"):
@@ -231,7 +231,7 @@ def test_a_group_that_needs_fewer_pods_now_is_tried_again() -> None:
 
 
 def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 1)
     member(story, "big", cpu="9")
@@ -244,7 +244,7 @@ def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -
 
 
 def test_a_pod_that_moves_to_another_group_no_longer_counts_in_the_first() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     for name in ("one", "two"):
         story.create(LABELLED_POD_GROUPS, {"metadata": {"name": name}, "spec": {"minMember": 2}})

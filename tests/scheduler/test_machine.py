@@ -11,10 +11,10 @@ from berth.kube.api_resources import NODES, PODS
 from berth.machines.contract import Action, Bind, Get, Outcome, Patch
 from berth.scheduler.placing import Choice, Placer, Refusal
 from berth.scheduler.waiting import Waiting
-from tests.scheduler.story import ZONE, Story, anti, near
+from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
 
 
-def lost_answer(story: Story, name: str) -> None:
+def lost_answer(story: SchedulerScript, name: str) -> None:
     """The next binding of a pod is made, but the answer does not arrive."""
     left = [name]
 
@@ -28,7 +28,7 @@ def lost_answer(story: Story, name: str) -> None:
     story.refuse = refuse
 
 
-def failing(story: Story, *codes: int, reason: str = "", retry_after: float | None = None) -> None:
+def failing(story: SchedulerScript, *codes: int, reason: str = "", retry_after: float | None = None) -> None:
     """The next bindings are refused with these codes."""
     left = list(codes)
 
@@ -45,7 +45,7 @@ def failing(story: Story, *codes: int, reason: str = "", retry_after: float | No
 
 
 def test_a_pod_is_bound_and_people_are_told() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.pod("p")
     story.settle()
@@ -54,7 +54,7 @@ def test_a_pod_is_bound_and_people_are_told() -> None:
 
 
 def test_pods_of_other_schedulers_are_left_alone() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.pod("theirs", schedulerName="other")
     story.settle()
@@ -63,7 +63,7 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
 
 def test_higher_priority_goes_first_then_age() -> None:
     """Pods of one class are decided together, but never before a more important one."""
-    story = Story()
+    story = SchedulerScript()
     story.pod("low", cpu="3", priority=1)
     story.pod("old", cpu="3", priority=5)
     story.now += 5
@@ -75,7 +75,7 @@ def test_higher_priority_goes_first_then_age() -> None:
 
 
 def test_a_pod_without_a_node_says_why_in_kube_schedulers_words() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     story.pod("big", cpu="8")
     story.settle()
@@ -88,7 +88,7 @@ def test_a_pod_without_a_node_says_why_in_kube_schedulers_words() -> None:
 
 
 def test_no_nodes_is_a_reason_too() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.pod("p")
     story.settle()
     assert story.condition("p") is not None
@@ -99,7 +99,7 @@ def test_no_nodes_is_a_reason_too() -> None:
 
 
 def test_a_gated_pod_waits_for_its_last_gate() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.pod("p", schedulingGates=[{"name": "a"}])
     story.settle()
@@ -111,7 +111,7 @@ def test_a_gated_pod_waits_for_its_last_gate() -> None:
 
 
 def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.create(
         PODS,
@@ -127,7 +127,7 @@ def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
 
 
 def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
     story.create(PODS, {"metadata": metadata, "spec": {"nodeName": "n1", "containers": []}})
@@ -138,7 +138,7 @@ def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes()
 
 
 def test_a_running_pod_with_an_unreadable_annotation_takes_its_room() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
     container = {"name": "c", "resources": {"requests": {"cpu": "1000"}}}
@@ -151,7 +151,7 @@ def test_a_running_pod_with_an_unreadable_annotation_takes_its_room() -> None:
 def test_each_profile_places_by_its_own_rules() -> None:
     plain = Options()
     careless = Options(disabled=frozenset({"NodeResourcesFit"}))
-    story = Story(profiles={"berth": plain, "careless": careless})
+    story = SchedulerScript(profiles={"berth": plain, "careless": careless})
     story.nodes("n1")
     story.pod("strict", cpu="8")
     story.pod("lax", cpu="8", schedulerName="careless")
@@ -162,12 +162,12 @@ def test_each_profile_places_by_its_own_rules() -> None:
 # --- waiting for what can help ------------------------------------------------------------------
 
 
-def attempts(story: Story, name: str) -> int:
+def attempts(story: SchedulerScript, name: str) -> int:
     return story.scheduler.desk.waiting.pods["default", name].attempts
 
 
 def test_a_stuck_pod_is_not_tried_for_changes_that_cannot_help() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.pod("big", cpu="8")
     story.settle()
@@ -183,7 +183,7 @@ def test_a_stuck_pod_is_not_tried_for_changes_that_cannot_help() -> None:
 
 
 def test_a_stuck_pod_is_tried_again_after_five_minutes_whatever_happens() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.pod("big", cpu="8")
     story.advance(299)
@@ -194,7 +194,7 @@ def test_a_stuck_pod_is_tried_again_after_five_minutes_whatever_happens() -> Non
 
 def test_backoff_doubles_to_ten_seconds() -> None:
     """A pod whose attempts fail, here at the binding, is tried ever more rarely."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     tried: list[float] = []
 
@@ -212,7 +212,7 @@ def test_backoff_doubles_to_ten_seconds() -> None:
 
 
 def test_a_pod_is_placed_when_what_blocks_it_goes() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.running("first", "n1", labels={"app": "a"})
     story.pod("second", labels={"app": "a"}, affinity=anti("a"))
@@ -225,7 +225,7 @@ def test_a_pod_is_placed_when_what_blocks_it_goes() -> None:
 
 def test_a_pod_is_placed_when_the_peer_it_needs_was_placed() -> None:
     """Also when it is the scheduler itself that places the peer."""
-    story = Story()
+    story = SchedulerScript()
     story.zoned(n1="a", n2="b")
     story.pod("follower", affinity=near("leader"))
     story.settle()
@@ -236,7 +236,7 @@ def test_a_pod_is_placed_when_the_peer_it_needs_was_placed() -> None:
 
 
 def test_a_changed_pod_is_judged_anew_at_once() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.pod("p", nodeSelector={"disk": "ssd"})
     story.settle()
@@ -250,7 +250,7 @@ def test_a_changed_pod_is_judged_anew_at_once() -> None:
 
 def test_a_pod_counts_as_soon_as_it_was_decided() -> None:
     """Even while the watch is silent nothing is placed on top of it."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     story.held.add(PODS)
     story.deliver()
@@ -261,7 +261,7 @@ def test_a_pod_counts_as_soon_as_it_was_decided() -> None:
 
 
 def test_a_binding_without_an_answer_is_looked_up_before_anything_else_happens() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     lost_answer(story, "p")
     story.pod("p", cpu="3")
@@ -277,7 +277,7 @@ def test_a_binding_without_an_answer_is_looked_up_before_anything_else_happens()
 
 
 def test_a_server_error_repeats_the_same_binding() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     failing(story, 500, 503)
     story.pod("p")
@@ -288,7 +288,7 @@ def test_a_server_error_repeats_the_same_binding() -> None:
 
 
 def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     failing(story, 429, retry_after=7)
     story.pod("p")
@@ -302,7 +302,7 @@ def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() -> None:
 
 
 def test_a_binding_that_was_put_off_is_not_sent_to_a_node_that_went() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     failing(story, 429, retry_after=7)
     story.pod("p")
@@ -314,7 +314,7 @@ def test_a_binding_that_was_put_off_is_not_sent_to_a_node_that_went() -> None:
 
 
 def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     story.running("filler", "n2", cpu="2")
 
@@ -335,7 +335,7 @@ def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:
 
 
 def test_a_pod_deleted_while_it_is_bound_leaves_no_trace() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
 
     def refuse(action: Action) -> Outcome | None:
@@ -354,7 +354,7 @@ def test_a_pod_deleted_while_it_is_bound_leaves_no_trace() -> None:
 
 def test_a_pod_recreated_with_the_same_name_is_another_pod() -> None:
     """The outcome of the first one's binding does not concern it."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
 
     def refuse(action: Action) -> Outcome | None:
@@ -373,7 +373,7 @@ def test_a_pod_recreated_with_the_same_name_is_another_pod() -> None:
 
 
 def test_a_label_changed_while_the_pod_is_bound_counts() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     story.pod("p", labels={"app": "a"})
     story.settle()
@@ -384,7 +384,7 @@ def test_a_label_changed_while_the_pod_is_bound_counts() -> None:
 
 
 def test_a_node_that_went_is_not_bound_to_again() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     failing(story, 500)
     story.pod("p")
@@ -399,7 +399,7 @@ def test_a_node_that_went_is_not_bound_to_again() -> None:
 
 def test_not_found_is_not_believed_while_the_pod_is_there() -> None:
     """A proxy in between may say so of everything."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     failing(story, 404)
     story.pod("p")
@@ -409,7 +409,7 @@ def test_not_found_is_not_believed_while_the_pod_is_there() -> None:
 
 def test_a_pod_that_is_going_is_not_bound_again_and_again() -> None:
     """A finalizer keeps it, but no binding will ever be accepted."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
 
     def refuse(action: Action) -> Outcome | None:
@@ -428,7 +428,7 @@ def test_a_pod_that_is_going_is_not_bound_again_and_again() -> None:
 
 def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody foresaw is an error of that pod; it is tried again later."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     place = Placer.place
 
@@ -450,7 +450,7 @@ def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytes
 
 def test_a_scheduler_that_never_decides_keeps_no_record_of_pods_that_are_gone() -> None:
     """A standby may be one for months."""
-    story = Story()
+    story = SchedulerScript()
     for number in range(5000):
         gates = [{"name": "g"}] if number % 2 else []
         story.pod(f"p{number}", schedulingGates=gates)
@@ -461,7 +461,7 @@ def test_a_scheduler_that_never_decides_keeps_no_record_of_pods_that_are_gone() 
 
 
 def test_a_draining_scheduler_begins_nothing() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.scheduler.draining = True
     story.pod("p")
@@ -473,7 +473,7 @@ def test_a_draining_scheduler_begins_nothing() -> None:
 
 
 def test_less_important_pods_make_room() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
     story.pod("high", cpu="3", priority=10)
@@ -490,7 +490,7 @@ def test_less_important_pods_make_room() -> None:
 
 
 def test_nobody_lesser_takes_the_room_that_was_made() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
     story.pod("high", cpu="3", priority=10)
@@ -503,7 +503,7 @@ def test_nobody_lesser_takes_the_room_that_was_made() -> None:
 
 def test_a_pod_that_makes_room_does_not_do_it_twice() -> None:
     """While its victims are on their way out, it waits."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     for node in ("n1", "n2"):
         story.running(f"low-{node}", node, cpu="3", priority=1)
@@ -515,7 +515,7 @@ def test_a_pod_that_makes_room_does_not_do_it_twice() -> None:
 
 def test_victims_that_are_slow_to_go_are_waited_for() -> None:
     """Between the request and the watch that shows it nobody else is asked to go."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     for node in ("n1", "n2"):
         story.running(f"low-{node}", node, cpu="3", priority=1)
@@ -532,7 +532,7 @@ def test_victims_that_are_slow_to_go_are_waited_for() -> None:
 
 def test_nobody_goes_for_a_pod_that_is_gone() -> None:
     """Between telling a victim and deleting it, the one it was to make room for may go."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
 
@@ -548,7 +548,7 @@ def test_nobody_goes_for_a_pod_that_is_gone() -> None:
 
 
 def test_each_of_two_pods_makes_its_own_room() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     for node in ("n1", "n2"):
         story.running(f"low-{node}", node, cpu="3", priority=1)
@@ -559,7 +559,7 @@ def test_each_of_two_pods_makes_its_own_room() -> None:
 
 
 def test_never_means_never() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
     story.pod("high", cpu="3", priority=10, preemptionPolicy="Never")
@@ -569,7 +569,7 @@ def test_never_means_never() -> None:
 
 
 def test_a_nomination_survives_a_restart() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     story.create(
         PODS,

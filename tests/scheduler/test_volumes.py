@@ -6,19 +6,19 @@ from typing import Any
 
 from berth.engine.state.options import Options
 from berth.kube.api_resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
-from tests.scheduler.story import HOST, Story
+from tests.support.scripts.scheduler import HOST, SchedulerScript
 
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
-def storage_class(story: Story, name: str = "fast", provisioner: str = "csi.example.com") -> None:
+def storage_class(story: SchedulerScript, name: str = "fast", provisioner: str = "csi.example.com") -> None:
     mode = "WaitForFirstConsumer"
     story.create(
         STORAGE_CLASSES, {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
     )
 
 
-def claim(story: Story, name: str = "data", storage: str = "fast") -> None:
+def claim(story: SchedulerScript, name: str = "data", storage: str = "fast") -> None:
     spec = {
         "storageClassName": storage,
         "accessModes": ["ReadWriteOnce"],
@@ -27,7 +27,7 @@ def claim(story: Story, name: str = "data", storage: str = "fast") -> None:
     story.create(CLAIMS, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Pending"}})
 
 
-def volume(story: Story, name: str, node: str, storage: str = "fast") -> None:
+def volume(story: SchedulerScript, name: str, node: str, storage: str = "fast") -> None:
     on_node = {"key": HOST, "operator": "In", "values": [node]}
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}}
     spec = {
@@ -39,7 +39,7 @@ def volume(story: Story, name: str, node: str, storage: str = "fast") -> None:
     story.create(VOLUMES, {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}})
 
 
-def bind_claim(story: Story, name: str, volume_name: str) -> None:
+def bind_claim(story: SchedulerScript, name: str, volume_name: str) -> None:
     """What a provisioner and the volume controller do."""
     uid = story.get(CLAIMS, name)["metadata"]["uid"]
     reference = {"namespace": "default", "name": name, "uid": uid}
@@ -57,13 +57,13 @@ def mounts(name: str = "data") -> list[dict[str, Any]]:
     return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
 
 
-def selected_node(story: Story, name: str = "data") -> str | None:
+def selected_node(story: SchedulerScript, name: str = "data") -> str | None:
     node: str | None = story.get(CLAIMS, name)["metadata"].get("annotations", {}).get(SELECTED)
     return node
 
 
 def test_a_bound_volume_decides_the_node() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     storage_class(story)
     claim(story)
@@ -75,7 +75,7 @@ def test_a_bound_volume_decides_the_node() -> None:
 
 
 def test_a_missing_claim_is_a_reason() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
     story.pod("p", volumes=mounts("nowhere"))
@@ -87,7 +87,7 @@ def test_a_missing_claim_is_a_reason() -> None:
 
 
 def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
     claim(story)
@@ -102,7 +102,7 @@ def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
 
 
 def test_a_pod_that_waits_for_its_volume_counts_on_its_node() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
     claim(story)
@@ -115,7 +115,7 @@ def test_a_pod_that_waits_for_its_volume_counts_on_its_node() -> None:
 
 def test_a_provisioner_that_gives_up_makes_the_pod_be_placed_anew() -> None:
     """It takes the node's name off the claim."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
     claim(story)
@@ -131,7 +131,7 @@ def test_a_provisioner_that_gives_up_makes_the_pod_be_placed_anew() -> None:
 
 
 def test_waiting_for_a_volume_has_an_end() -> None:
-    story = Story(volume_timeout=60.0)
+    story = SchedulerScript(volume_timeout=60.0)
     story.nodes("n1")
     storage_class(story)
     claim(story)
@@ -142,7 +142,7 @@ def test_waiting_for_a_volume_has_an_end() -> None:
 
 def test_a_volume_that_is_there_is_promised_to_the_claim() -> None:
     """Nobody provisions for this class: the volume is told whom it belongs to."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1", "n2")
     storage_class(story, "local", "kubernetes.io/no-provisioner")
     claim(story, "data", "local")
@@ -158,7 +158,7 @@ def test_a_volume_that_is_there_is_promised_to_the_claim() -> None:
 
 
 def test_a_deleted_pod_gives_its_volume_back() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story, "local", "kubernetes.io/no-provisioner")
     claim(story, "one", "local")
@@ -179,7 +179,7 @@ def test_a_deleted_pod_gives_its_volume_back() -> None:
 
 def test_a_volume_that_was_taken_meanwhile_is_left_alone() -> None:
     """The watch lags: the volume belongs to somebody else by now."""
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story, "local", "kubernetes.io/no-provisioner")
     claim(story, "data", "local")
@@ -194,7 +194,7 @@ def test_a_volume_that_was_taken_meanwhile_is_left_alone() -> None:
 
 
 def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
-    story = Story()
+    story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
     claim(story)
@@ -208,7 +208,7 @@ def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
 
 
 def test_a_profile_without_volume_binding_binds_at_once() -> None:
-    story = Story(profiles={"berth": Options(disabled=frozenset({"VolumeBinding"}))})
+    story = SchedulerScript(profiles={"berth": Options(disabled=frozenset({"VolumeBinding"}))})
     story.nodes("n1")
     storage_class(story)
     claim(story)

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server.harness import Client, namespace, running
+from tests.support.api.client import Client
+from tests.support.api.objects import namespace
+from tests.support.api.servers import running_server
 
 _counter = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running(tmp_path_factory.mktemp("data")) as started:
+    with running_server(tmp_path_factory.mktemp("data")) as started:
         yield started
 
 

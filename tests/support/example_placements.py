@@ -16,20 +16,20 @@ from tests.support.paths import ROOT
 EXAMPLES = ROOT / "examples"
 
 
-class Landing:
+class ExamplePlacements:
     """The files placed together, as `berth simulate -f A -f B` does."""
 
     def __init__(self, *files: str, options: Options | None = None) -> None:
         self.files = files
         self._options = options
 
-    def beside(self, *files: str) -> Landing:
+    def beside(self, *files: str) -> ExamplePlacements:
         """The same with more files."""
-        return Landing(*self.files, *files, options=self._options)
+        return ExamplePlacements(*self.files, *files, options=self._options)
 
-    def under(self, options: Options) -> Landing:
+    def under(self, options: Options) -> ExamplePlacements:
         """The same with other options."""
-        return Landing(*self.files, options=options)
+        return ExamplePlacements(*self.files, options=options)
 
     def _placed(self) -> Simulation:
         return simulate(read(load([EXAMPLES / file for file in self.files]), self._options))

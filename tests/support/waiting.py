@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,3 +26,13 @@ async def running(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def polls(seconds: float) -> Iterator[None]:
+    """Turns of a bounded wait, a few milliseconds apart at first."""
+    deadline = time.monotonic() + seconds
+    pause = 0.005
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.1)

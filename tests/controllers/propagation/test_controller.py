@@ -14,15 +14,15 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
 )
 from berth.machines.contract import Create
-from tests.controllers.propagation.world import FLINK, World, select
-from tests.support.controller_script import verbs
+from tests.support.scripts.propagation import FLINK, PropagationScript, select
+from tests.support.scripts.script import verbs
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def test_a_binding_says_what_is_to_be_put_where() -> None:
     """The resource, its replicas and their needs, the placement, the scheduler, and whose it is."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", placement={"clusterAffinity": {"clusterNames": ["m1"]}}, schedulerName="berth")
     pod = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}]}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {**pod, "nodeSelector": {"disk": "ssd"}}}
@@ -62,7 +62,7 @@ def test_a_binding_says_what_is_to_be_put_where() -> None:
 
 def test_the_policy_may_come_last() -> None:
     """Resources that were there are found; kinds that no policy names are not looked at."""
-    world = World()
+    world = PropagationScript()
     world.deploy()
     assert world.bindings() == []
     world.policy("p")
@@ -71,7 +71,7 @@ def test_the_policy_may_come_last() -> None:
 
 def test_a_job_has_as_many_replicas_as_run_at_once() -> None:
     """Its parallelism, but not more than it has completions."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", select(JOBS))
     for name, spec in (("wide", {"parallelism": 5, "completions": 2}), ("long", {"parallelism": 3})):
         world.create(JOBS, {"metadata": {"name": name}, "spec": spec})
@@ -82,7 +82,7 @@ def test_a_job_has_as_many_replicas_as_run_at_once() -> None:
 
 def test_a_custom_resource_has_no_replicas() -> None:
     """Nothing is known about it but that it is there."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", select(FLINK))
     world.create(FLINK, {"metadata": {"name": "a"}, "spec": {"replicas": 3}})
     world.settle()
@@ -91,7 +91,7 @@ def test_a_custom_resource_has_no_replicas() -> None:
 
 def test_what_lives_in_no_namespace_gets_a_cluster_binding() -> None:
     """Only a cluster's policy can select it."""
-    world = World()
+    world = PropagationScript()
     world.cluster_policy("p", select(NAMESPACES, name="shop"))
     world.create(NAMESPACES, {"metadata": {"name": "shop"}})
     world.create(NAMESPACES, {"metadata": {"name": "bank"}})
@@ -102,7 +102,7 @@ def test_what_lives_in_no_namespace_gets_a_cluster_binding() -> None:
 
 def test_reserved_namespaces_stay_here() -> None:
     """As upstream: those of the system, and those of Karmada."""
-    world = World()
+    world = PropagationScript()
     world.cluster_policy("p")
     for namespace in ("kube-system", "karmada-system", "karmada-es-m1", "shop"):
         world.deploy(namespace=namespace)
@@ -115,7 +115,7 @@ def test_reserved_namespaces_stay_here() -> None:
 def test_groups_come_from_the_labels_of_the_resource() -> None:
     """As key=value; a label that is missing makes no group."""
     rules = {"affinity": {"groupByLabelKey": "a"}, "antiAffinity": {"groupByLabelKey": "b"}}
-    world = World()
+    world = PropagationScript()
     world.policy("p", placement={"workloadAffinity": rules})
     world.deploy("both", a="x", b="")
     world.deploy("one", a="x")
@@ -128,7 +128,7 @@ def test_groups_come_from_the_labels_of_the_resource() -> None:
 
 def test_the_labels_of_the_resource_are_on_its_binding() -> None:
     """They follow it, and labels that others put there stay."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy(app="web", tier="prod")
     world.change(RESOURCE_BINDINGS, "web-deployment", {"metadata": {"labels": {"mine": "x"}}})
@@ -140,7 +140,7 @@ def test_the_labels_of_the_resource_are_on_its_binding() -> None:
 
 def test_rules_in_annotations_are_in_the_placement() -> None:
     """Those of the policy and those of the resource; a policy's placement is otherwise copied."""
-    world = World()
+    world = PropagationScript()
     mine = f"workloadAntiAffinity: {{{REQUIRED}: [{{labelSelector: {{}}, matchLabelKeys: [a]}}]}}"
     world.policy("p", annotation=mine, placement={"clusterAffinity": {"exclude": ["m1"]}})
     world.deploy()
@@ -156,7 +156,7 @@ def test_rules_in_annotations_are_in_the_placement() -> None:
 
 def test_an_annotation_that_cannot_be_read_changes_nothing() -> None:
     """The binding stays as it was, and the resource is told why."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy()
     before = world.binding()["spec"]
@@ -173,7 +173,7 @@ def test_an_annotation_that_cannot_be_read_changes_nothing() -> None:
 
 def test_a_change_of_the_policy_reaches_its_bindings() -> None:
     """Fields that are no longer there go, and the decision of the scheduler stays."""
-    world = World()
+    world = PropagationScript()
     world.policy(
         "p", placement={"clusterAffinity": {"clusterNames": ["m1"], "exclude": ["m2"]}}, failover={"a": 1}
     )
@@ -190,7 +190,7 @@ def test_a_change_of_the_policy_reaches_its_bindings() -> None:
 
 def test_a_status_is_no_reason_to_write() -> None:
     """The controllers here write that of a Deployment all the time."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy()
     del world.done[:]
@@ -205,7 +205,7 @@ def test_a_status_is_no_reason_to_write() -> None:
 
 def test_a_lazy_policy_waits_for_the_resource() -> None:
     """Its changes take effect when the resource changes."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", activationPreference="Lazy", placement={})
     world.deploy()
     world.change(POLICIES, "p", {"spec": {"schedulerName": "berth"}})
@@ -218,7 +218,7 @@ def test_a_lazy_policy_waits_for_the_resource() -> None:
 
 def test_suspension_of_scheduling_is_not_the_policys() -> None:
     """A policy only says what is dispatched."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", suspension={"dispatching": True})
     world.deploy()
     world.change(RESOURCE_BINDINGS, "web-deployment", {"spec": {"suspension": {"scheduling": True}}})
@@ -229,7 +229,7 @@ def test_suspension_of_scheduling_is_not_the_policys() -> None:
 
 def test_a_priority_class_becomes_a_number() -> None:
     """One that is not there is waited for, and that is said."""
-    world = World()
+    world = PropagationScript()
     urgent = {"priorityClassSource": "KubePriorityClass", "priorityClassName": "urgent"}
     world.policy("p", schedulePriority=urgent)
     world.deploy()
@@ -243,7 +243,7 @@ def test_a_priority_class_becomes_a_number() -> None:
 
 def test_a_binding_that_was_deleted_comes_back() -> None:
     """As long as there is a policy for it."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy()
     world.delete(RESOURCE_BINDINGS, "web-deployment")
@@ -253,7 +253,7 @@ def test_a_binding_that_was_deleted_comes_back() -> None:
 
 def test_a_binding_of_another_resource_is_left_alone() -> None:
     """A resource of the same name was there before: its binding has to go first."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy()
     world.change(RESOURCE_BINDINGS, "web-deployment", {"metadata": {"ownerReferences": [
@@ -275,7 +275,7 @@ def test_which_policy_wins() -> None:
     """The priority first, then how closely it fits, then the name; a namespace's before a cluster's."""
     by_name = select(DEPLOYMENTS, name="web")
     by_label = select(DEPLOYMENTS, labelSelector={"matchLabels": {"app": "web"}})
-    world = World()
+    world = PropagationScript()
     world.cluster_policy("cluster", by_name, priority=100)
     world.policy("all")
     world.policy("labels-b", by_label)
@@ -304,7 +304,7 @@ def test_which_policy_wins() -> None:
 def test_preemption() -> None:
     """With it a policy takes over from one of lower priority, and from a cluster's in any case."""
     by_name = select(DEPLOYMENTS, name="web")
-    world = World()
+    world = PropagationScript()
     world.cluster_policy("cluster", priority=100)
     world.deploy()
     world.cluster_policy("low", by_name, priority=100, preemption="Always")
@@ -325,7 +325,7 @@ def test_preemption() -> None:
 
 def test_without_its_policy_a_binding_stays() -> None:
     """It is nobody's then, and where it was put stays."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy(app="web")
     world.change(RESOURCE_BINDINGS, "web-deployment", {"spec": {"clusters": [{"name": "m1"}]}})
@@ -339,7 +339,7 @@ def test_without_its_policy_a_binding_stays() -> None:
 
 def test_a_resource_that_is_selected_no_longer_is_let_go() -> None:
     """As if the policy were gone."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", select(DEPLOYMENTS, labelSelector={"matchLabels": {"app": "web"}}))
     world.deploy(app="web")
     world.change(DEPLOYMENTS, "web", {"metadata": {"labels": {"app": "db"}}})
@@ -349,7 +349,7 @@ def test_a_resource_that_is_selected_no_longer_is_let_go() -> None:
 
 def test_a_new_policy_of_the_same_name_is_another() -> None:
     """It has its own permanent id, which the binding gets."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     world.deploy()
     world.delete(POLICIES, "p")
@@ -361,7 +361,7 @@ def test_a_new_policy_of_the_same_name_is_another() -> None:
 
 def test_a_claimed_resource_is_not_touched() -> None:
     """Something else of Karmada's propagates it."""
-    world = World()
+    world = PropagationScript()
     world.policy("p")
     label: dict[str, Any] = {"resourcetemplate.karmada.io/claimed-by": "multiclusterservices"}
     world.deploy(**label)
@@ -370,7 +370,7 @@ def test_a_claimed_resource_is_not_touched() -> None:
 
 def test_without_policies_nothing_is_done() -> None:
     """It costs nothing to have the controller."""
-    world = World()
+    world = PropagationScript()
     world.deploy()
     assert world.done == []
     assert [machine.due() for machine in world.machines] == [None, None, None]
@@ -381,7 +381,7 @@ def test_without_policies_nothing_is_done() -> None:
 
 def test_a_policy_that_selects_nothing_is_told() -> None:
     """Not at once: it often arrives before what it is for."""
-    world = World()
+    world = PropagationScript()
     nosuch = {"apiVersion": "x.io/v1", "kind": "Nothing"}
     world.policy("p", nosuch, select(DEPLOYMENTS, name="nosuch"))
     assert world.told("NoResourceMatched") == []
@@ -393,7 +393,7 @@ def test_a_policy_that_selects_nothing_is_told() -> None:
 
 def test_a_policy_whose_resource_follows_is_not() -> None:
     """One of its selectors is enough."""
-    world = World()
+    world = PropagationScript()
     world.policy("p", select(DEPLOYMENTS), select(FLINK))
     world.cluster_policy("c", select(DEPLOYMENTS, name="web"))
     world.deploy()
@@ -403,7 +403,7 @@ def test_a_policy_whose_resource_follows_is_not() -> None:
 
 def test_creation_is_tried_once() -> None:
     """One binding, one request, though policy, resource and binding all say something."""
-    world = World()
+    world = PropagationScript()
     world.deploy()
     world.policy("p")
     created = [a for a in world.done if isinstance(a, Create) and a.resource == RESOURCE_BINDINGS]

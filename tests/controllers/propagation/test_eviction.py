@@ -7,15 +7,15 @@ from typing import Any
 
 from berth.kube.api_resources import CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.times import stamp
-from tests.controllers.propagation.world import World
-from tests.support.controller_script import Raw
+from tests.support.scripts.propagation import PropagationScript
+from tests.support.scripts.script import Raw
 
 TAINT = {"key": "down", "effect": "NoExecute"}
 
 
-def world(*clusters: str, **spec: Any) -> World:
+def world(*clusters: str, **spec: Any) -> PropagationScript:
     """Clusters m1 and m2, and a binding on some of them."""
-    made = World()
+    made = PropagationScript()
     for name in ("m1", "m2"):
         made.create(CLUSTERS, {"metadata": {"name": name}, "spec": {}})
     targets = [{"name": name, "replicas": 2} for name in clusters]
@@ -24,21 +24,21 @@ def world(*clusters: str, **spec: Any) -> World:
     return made
 
 
-def taint(made: World, name: str = "m1", **fields: Any) -> None:
+def taint(made: PropagationScript, name: str = "m1", **fields: Any) -> None:
     made.change(CLUSTERS, name, {"spec": {"taints": [{**TAINT, "timeAdded": stamp(made.now), **fields}]}})
     made.settle()
 
 
-def targets(made: World) -> list[str]:
+def targets(made: PropagationScript) -> list[str]:
     return [target["name"] for target in made.binding("web")["spec"]["clusters"]]
 
 
-def tasks(made: World) -> list[Raw]:
+def tasks(made: PropagationScript) -> list[Raw]:
     found: list[Raw] = made.binding("web")["spec"].get("gracefulEvictionTasks", [])
     return found
 
 
-def schedule(made: World, *clusters: str, status: str = "True") -> None:
+def schedule(made: PropagationScript, *clusters: str, status: str = "True") -> None:
     """What a scheduler would write."""
     made.change(RESOURCE_BINDINGS, "web", {"spec": {"clusters": [{"name": name} for name in clusters]}})
     generation = made.binding("web")["metadata"]["generation"]

@@ -12,7 +12,7 @@ from berth.controllers.workloads.cron_schedule import ScheduleError, parse
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.times import seconds, stamp
 from berth.machines.contract import Patch
-from tests.support.controller_script import Script
+from tests.support.scripts.script import Script
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS
-from tests.support.controller_script import Script, image_of, new_image, verbs, workload
+from tests.support.scripts.script import Script, image_of, new_image, verbs, workload
 
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -9,7 +9,7 @@ import pytest
 from berth.controllers.workloads.job import JobController
 from berth.controllers.workloads.job_pods import read_indexes, spelled_indexes
 from berth.kube.api_resources import JOBS, PODS
-from tests.support.controller_script import Script
+from tests.support.scripts.script import Script
 
 
 def script(**spec: Any) -> Script:

@@ -7,7 +7,7 @@ from typing import Any
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.kube.api_resources import EVENTS, PODS, REPLICA_SETS
 from berth.machines.contract import Action, Create, Outcome
-from tests.support.controller_script import START, Script, verbs, workload
+from tests.support.scripts.script import START, Script, verbs, workload
 
 
 def script(replicas: int = 3, **spec: Any) -> Script:

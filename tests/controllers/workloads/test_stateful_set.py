@@ -6,7 +6,7 @@ from typing import Any
 
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from tests.support.controller_script import Script, image_of, new_image, workload
+from tests.support.scripts.script import Script, image_of, new_image, workload
 
 
 def script(replicas: int = 3, **spec: Any) -> Script:

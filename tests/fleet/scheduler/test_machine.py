@@ -14,8 +14,8 @@ from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, LEASES, POLICIE
 from berth.kube.karmada import DEFAULT_SCHEDULER
 from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster
-from tests.fleet.scheduler.world import OURS, World
-from tests.support.controller_script import verbs
+from tests.support.scripts.fleet import OURS, FleetScript
+from tests.support.scripts.script import verbs
 
 COMPATIBLE = FleetSettings.compatible()
 GROUP = "ha.example.com/group=pipelines"
@@ -29,7 +29,7 @@ def single(name: str) -> BindingBuilder:
 
 class TestWhatIsWritten:
     def test_a_binding_gets_its_clusters_and_says_so_in_karmadas_words(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.bind(make_binding("web").replicas(2))
         world.settle()
         assert world.places("web") == {"m1": 2, "m2": 2}
@@ -48,14 +48,14 @@ class TestWhatIsWritten:
         assert binding["status"]["lastScheduledTime"] == "2026-01-01T00:00:00Z"
 
     def test_events_are_about_the_binding_and_about_the_workload(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(make_binding("web").replicas(2))
         world.settle()
         said = [("ScheduleBindingSucceed", "Binding has been scheduled successfully. Result: {m1:2}")]
         assert world.events() == world.events("Deployment") == said
 
     def test_of_a_binding_without_a_namespace_too(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         body: dict[str, Any] = {
             "metadata": {"name": "crd-customresourcedefinition"},
             "spec": {
@@ -71,7 +71,7 @@ class TestWhatIsWritten:
         assert world.events("ClusterResourceBinding") == [("ScheduleBindingSucceed", text)]
 
     def test_what_was_written_is_not_decided_again(self) -> None:
-        world = World()
+        world = FleetScript()
         world.bind(make_binding("web"))
         world.settle()
         assert verbs(world.done, RESOURCE_BINDINGS) == ["patch"]
@@ -79,7 +79,7 @@ class TestWhatIsWritten:
         assert verbs(world.done, RESOURCE_BINDINGS) == ["patch"]
 
     def test_what_another_scheduler_applied_is_not_written_again_for_its_spelling(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         applied = '{ "spreadConstraints": [{"maxGroups": 1, "minGroups": 1, "spreadByField": "cluster"}] }'
         world.bind(single("web").on(m1=1).annotations({APPLIED_PLACEMENT: applied}))
         world.settle()
@@ -87,7 +87,7 @@ class TestWhatIsWritten:
 
     def test_only_news_are_told(self) -> None:
         told: list[tuple[str, str]] = []
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.machines[:] = [FleetScheduler(OURS, tell=lambda key, why, _: told.append((key[1], why)))]
         world.cluster(make_cluster("m1"))
         for name in ("m1", "m2"):
@@ -99,7 +99,7 @@ class TestWhatIsWritten:
         assert told == [("web-deployment", "its placement changed")]
 
     def test_other_conditions_stay(self) -> None:
-        world = World(clusters=0)
+        world = FleetScript(clusters=0)
         world.bind(make_binding("web"))
         world.settle()
         applied = {"type": "FullyApplied", "status": "False", "lastTransitionTime": "2025-01-01T00:00:00Z"}
@@ -110,7 +110,7 @@ class TestWhatIsWritten:
         assert world.condition("web")["status"] == "True"
 
     def test_the_term_of_the_cluster_affinities_that_was_used_is_named(self) -> None:
-        world = World()
+        world = FleetScript()
         world.bind(
             make_binding("web").term("first", clusters_that("gone")).term("second", clusters_that("m2"))
         )
@@ -125,7 +125,7 @@ class TestWhatIsWritten:
 
 class TestWhoseBindings:
     def test_those_of_other_schedulers_are_left_alone(self) -> None:
-        world = World(FleetSettings())
+        world = FleetScript(FleetSettings())
         world.bind(make_binding("web").scheduler("other"), make_binding("plain"))
         world.bind(make_binding("mine").scheduler("berth"))
         world.settle()
@@ -133,7 +133,7 @@ class TestWhoseBindings:
         assert world.places("mine") != {}
 
     def test_suspended_ones_wait(self) -> None:
-        world = World()
+        world = FleetScript()
         world.create(
             RESOURCE_BINDINGS,
             {
@@ -152,14 +152,14 @@ class TestWhoseBindings:
         assert world.places("web") != {}
 
     def test_in_karmadas_way_only_those_a_policy_made(self) -> None:
-        world = World(COMPATIBLE)
+        world = FleetScript(COMPATIBLE)
         world.bind(make_binding("web"), make_binding("claimed").labels(CLAIMED))
         world.settle()
         assert world.places("web") == {}
         assert world.places("claimed") != {}
 
     def test_the_important_ones_come_first(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         urgent: dict[str, Any] = {"spec": {"schedulePriority": {"priority": 10}}}
         world.held.add(RESOURCE_BINDINGS)
         world.bind(single("calm").anti_group(GROUP), single("urgent").anti_group(GROUP))
@@ -171,7 +171,7 @@ class TestWhoseBindings:
 
 class TestThatFitsNowhere:
     def test_it_keeps_the_clusters_it_has(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(make_binding("web").affinity("gone").on(m1=1))
         world.settle()
         assert world.places("web") == {"m1": 1}
@@ -182,14 +182,14 @@ class TestThatFitsNowhere:
         )
 
     def test_karmada_takes_them_away(self) -> None:
-        world = World(COMPATIBLE, clusters=1)
+        world = FleetScript(COMPATIBLE, clusters=1)
         world.bind(make_binding("web").labels(CLAIMED).affinity("gone").on(m1=1))
         world.settle()
         assert world.places("web") == {}
         assert world.condition("web")["reason"] == "NoClusterFit"
 
     def test_reasons_name_the_peer_in_the_way(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
         assert world.condition("b")["message"] == (
@@ -198,7 +198,7 @@ class TestThatFitsNowhere:
         )
 
     def test_it_is_tried_again_when_the_peer_leaves(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
         world.delete(RESOURCE_BINDINGS, "a-deployment")
@@ -206,7 +206,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {"m1": 1}
 
     def test_or_moves(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
         world.edit("a", {"spec": {"clusters": [{"name": "elsewhere", "replicas": 1}]}})
@@ -214,7 +214,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {"m1": 1}
 
     def test_or_gets_another_label(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
         world.edit("a", {"spec": {"workloadAffinityGroups": {"antiAffinityGroup": "other=x"}}})
@@ -222,7 +222,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {"m1": 1}
 
     def test_karmada_leaves_it_there(self) -> None:
-        world = World(COMPATIBLE, clusters=1)
+        world = FleetScript(COMPATIBLE, clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
         world.delete(RESOURCE_BINDINGS, "a-deployment")
@@ -230,7 +230,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {}
 
     def test_a_new_cluster_helps_at_once(self) -> None:
-        world = World(clusters=0)
+        world = FleetScript(clusters=0)
         world.bind(make_binding("web"))
         world.settle()
         assert world.condition("web")["message"] == "0/0 clusters are available: no cluster exists."
@@ -239,7 +239,7 @@ class TestThatFitsNowhere:
         assert world.places("web") == {"m1": 1}
 
     def test_room_that_comes_free_helps_at_once(self) -> None:
-        world = World(clusters=0)
+        world = FleetScript(clusters=0)
         world.cluster(make_cluster("m1").only(pods=1))
         world.bind(make_binding("web").replicas(3).dynamic())
         world.settle()
@@ -249,7 +249,7 @@ class TestThatFitsNowhere:
         assert world.places("web") == {"m1": 3}
 
     def test_want_of_clusters_is_tried_again_after_a_while(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(make_binding("web").spread("cluster", 2, 2))
         world.settle()
         assert world.condition("web")["reason"] == "SchedulerError"
@@ -258,7 +258,7 @@ class TestThatFitsNowhere:
         assert len(world.scheduler.story.of(("default", "web-deployment"))) > before
 
     def test_it_does_not_write_the_same_again(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(make_binding("web").spread("cluster", 2, 2))
         world.advance(120)
         writes = [a for a in world.done if isinstance(a, Patch) and a.resource == RESOURCE_BINDINGS]
@@ -267,7 +267,7 @@ class TestThatFitsNowhere:
 
 class TestClustersThatChange:
     def test_a_cluster_that_is_deleted_is_left(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.bind(single("web").affinity("m1", "m2"))
         world.settle()
         world.change(CLUSTERS, "m1", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "")
@@ -275,7 +275,7 @@ class TestClustersThatChange:
         assert world.places("web") == {"m2": 1}
 
     def test_what_is_duplicated_comes_to_a_new_cluster(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(make_binding("web"))
         world.settle()
         world.cluster(make_cluster("m2"))
@@ -283,7 +283,7 @@ class TestClustersThatChange:
         assert world.places("web") == {"m1": 1, "m2": 1}
 
     def test_a_report_of_resources_moves_nothing(self) -> None:
-        world = World()
+        world = FleetScript()
         world.bind(make_binding("web"))
         world.settle()
         before = len(world.done)
@@ -292,7 +292,7 @@ class TestClustersThatChange:
         assert len(world.done) == before
 
     def test_a_binding_that_names_a_deleted_cluster_is_not_dropped(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(make_binding("web").affinity("gone").on(gone=1))
         world.settle()
         assert world.places("web") == {"gone": 1}
@@ -301,7 +301,7 @@ class TestClustersThatChange:
 
 class TestPeersBeingEvicted:
     def test_they_count_as_there(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.bind(single("a").anti_group(GROUP).affinity("m2").evicting("m1"))
         world.bind(single("b").anti_group(GROUP).affinity("m1"))
         world.settle()
@@ -311,7 +311,7 @@ class TestPeersBeingEvicted:
         assert world.places("b") == {"m1": 1}
 
     def test_not_in_karmadas_way(self) -> None:
-        world = World(COMPATIBLE, clusters=2)
+        world = FleetScript(COMPATIBLE, clusters=2)
         world.bind(single("a").anti_group(GROUP).affinity("m2").evicting("m1"))
         world.bind(single("b").anti_group(GROUP).affinity("m1"))
         world.settle()
@@ -319,8 +319,8 @@ class TestPeersBeingEvicted:
 
 
 class TestGroupsThatMoveTogether:
-    def start(self, *settings: FleetSettings) -> World:
-        world = World(*settings)
+    def start(self, *settings: FleetSettings) -> FleetScript:
+        world = FleetScript(*settings)
         world.bind(single("a").group(GROUP), single("b").group(GROUP))
         world.settle()
         assert world.places("a") == world.places("b") == {"m1": 1}
@@ -361,14 +361,14 @@ class TestTwoSchedulers:
     FIRST = replace(OURS, scheduler_names=frozenset(("first",)))
     SECOND = replace(OURS, scheduler_names=frozenset(("second",)))
 
-    def bind(self, world: World, group: bool = True) -> None:
+    def bind(self, world: FleetScript, group: bool = True) -> None:
         a = single("a").scheduler("first").affinity("m1", "m2")
         b = single("b").scheduler("second").affinity("m2", "m1")
         world.bind(a.group(GROUP) if group else a)
         world.bind(b.group(GROUP) if group else b)
 
     def test_they_cannot_split_it(self) -> None:
-        world = World(self.FIRST, self.SECOND, clusters=2)
+        world = FleetScript(self.FIRST, self.SECOND, clusters=2)
         # The second scheduler would rather have m2, and its watch shows nothing of what the first does.
         world.cluster(make_cluster("m2").capacity(pods=10))
         self.bind(world)
@@ -381,7 +381,7 @@ class TestTwoSchedulers:
         assert world.places("a") == world.places("b") != {}
 
     def test_a_claim_whose_binding_is_gone_is_taken_over(self) -> None:
-        world = World(self.FIRST, self.SECOND, clusters=2)
+        world = FleetScript(self.FIRST, self.SECOND, clusters=2)
         a, b = single("a").scheduler("first").group(GROUP), single("b").scheduler("second").group(GROUP)
         world.refuse = lambda action: (
             Outcome(at=world.now, code=409, reason="Conflict")
@@ -402,7 +402,7 @@ class TestTwoSchedulers:
 
     def test_a_slow_holder_of_a_claim_cannot_place_it_after_it_was_taken_over(self) -> None:
         """Its write, which was decided long ago, reaches the server after the other has founded the group."""
-        world = World(self.FIRST, self.SECOND, clusters=2)
+        world = FleetScript(self.FIRST, self.SECOND, clusters=2)
         late: list[Action] = []
 
         def lose(action: Action) -> Outcome | None:
@@ -427,7 +427,7 @@ class TestTwoSchedulers:
 
     def test_a_claim_that_is_not_allowed_is_a_reason(self) -> None:
         """Nobody waits in silence for rights that are lacking; once they are there, it goes on."""
-        world = World()
+        world = FleetScript()
         world.refuse = lambda action: (
             Outcome(at=world.now, code=403, reason="Forbidden", message="leases is forbidden")
             if action.resource == LEASES
@@ -442,7 +442,7 @@ class TestTwoSchedulers:
         assert world.places("a") != {}
 
     def test_the_members_of_one_scheduler_wait_for_their_first(self) -> None:
-        world = World(clusters=3)
+        world = FleetScript(clusters=3)
         world.held.add(RESOURCE_BINDINGS)
         world.bind(*(single(name).group(GROUP) for name in "abcd"))
         world.deliver()
@@ -452,7 +452,7 @@ class TestTwoSchedulers:
 
 
 class TestWritesThatFail:
-    def refuse_once(self, world: World, code: int, reason: str = "", *, done: bool = False) -> None:
+    def refuse_once(self, world: FleetScript, code: int, reason: str = "", *, done: bool = False) -> None:
         left = [1]
 
         def refuse(action: Action) -> Outcome | None:
@@ -468,14 +468,14 @@ class TestWritesThatFail:
 
     @pytest.mark.parametrize(("code", "reason"), [(409, "Conflict"), (503, ""), (429, ""), (0, "")])
     def test_it_is_decided_again(self, code: int, reason: str) -> None:
-        world = World()
+        world = FleetScript()
         self.refuse_once(world, code, reason)
         world.bind(single("web"))
         world.advance(10)
         assert len(world.places("web")) == 1
 
     def test_what_may_have_been_written_counts_until_it_is_known(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         self.refuse_once(world, 0, done=True)
         world.held.add(RESOURCE_BINDINGS)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
@@ -487,7 +487,7 @@ class TestWritesThatFail:
         assert {*world.places("a"), *world.places("b")} == {"m1", "m2"}
 
     def test_a_quota_that_is_exceeded_is_a_reason_of_its_own(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.refuse = lambda action: (
             Outcome(
                 at=world.now, code=403, reason="QuotaExceeded", message="FederatedResourceQuota: too much"
@@ -503,7 +503,7 @@ class TestWritesThatFail:
         assert world.places("web") == {"m1": 1}
 
     def test_a_binding_that_is_gone_meanwhile_is_forgotten(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         self.refuse_once(world, 404, "NotFound")
         world.bind(single("web"))
         world.settle()
@@ -531,7 +531,7 @@ class TestRulesThatTravelInAnnotations:
         return single(name).labels(app="flink").annotations(made_by)
 
     def test_on_the_policy(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.create(
             POLICIES, {"metadata": {"name": "ha", "annotations": {"berth.dev/workload-affinity": self.RULE}}}
         )
@@ -540,7 +540,7 @@ class TestRulesThatTravelInAnnotations:
         assert {*world.places("a"), *world.places("b")} == {"m1", "m2"}
 
     def test_on_the_binding(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         for name in "ab":
             world.bind(
                 single(name).labels(app="flink").annotations({"berth.dev/workload-affinity": self.RULE})
@@ -549,7 +549,7 @@ class TestRulesThatTravelInAnnotations:
         assert {*world.places("a"), *world.places("b")} == {"m1", "m2"}
 
     def test_a_rule_that_cannot_be_read_is_said_and_nothing_is_placed(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.bind(single("a").annotations({"berth.dev/workload-affinity": '{"workloadAffinty": {}}'}))
         world.settle()
         assert world.places("a") == {}
@@ -557,7 +557,7 @@ class TestRulesThatTravelInAnnotations:
         assert "workloadAffinty" in world.condition("a")["message"]
 
     def test_nor_is_it_taken_away_where_it_is(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.bind(single("a").annotations({"berth.dev/workload-affinity": "{"}).on(m1=1))
         world.settle()
         assert world.places("a") == {"m1": 1}

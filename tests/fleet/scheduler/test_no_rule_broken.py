@@ -16,9 +16,9 @@ from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
 from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import make_cluster
-from tests.fleet.scheduler.world import OURS, World
 from tests.fleet.state.test_index import bindings
 from tests.reference import workloads
+from tests.support.scripts.fleet import OURS, FleetScript
 
 NAMES = ("m1", "m2", "m3", "m4")
 TO_ONE = ("unbind", "evict", "evicted", "relabel", "suspend", "resume")
@@ -53,7 +53,7 @@ def several() -> st.SearchStrategy[list[Binding]]:
     return st.lists(bindings(), min_size=3, max_size=8)
 
 
-class Watched(World):
+class Watched(FleetScript):
     """A world that checks every write of a binding before it is done."""
 
     def __init__(self, chosen: FleetSettings) -> None:

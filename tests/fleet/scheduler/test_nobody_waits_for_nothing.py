@@ -11,7 +11,7 @@ from berth.fleet.scheduler import FleetSettings
 from berth.kube.api_resources import CLUSTERS, LEASES, NAMESPACES, RESOURCE_BINDINGS
 from berth.machines.contract import Action, Create, Outcome, Patch
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
-from tests.fleet.scheduler.world import OURS, World
+from tests.support.scripts.fleet import OURS, FleetScript
 
 GROUP = "ha.example.com/group=pipelines"
 ANNOTATION = "berth.dev/workload-affinity"
@@ -34,7 +34,7 @@ class TestClaimsThatAreOver:
     @pytest.mark.parametrize("after", [0.0, 60.0])
     def test_a_group_moves_whoever_of_it_is_evicted_first(self, after: float) -> None:
         """Not only the one that claimed the group, whose old claim says nothing of where it goes now."""
-        world = World()
+        world = FleetScript()
         world.bind(single("a").group(GROUP), single("b").group(GROUP))
         world.advance(after)
         world.evict("b", "m1")
@@ -42,7 +42,7 @@ class TestClaimsThatAreOver:
         assert world.places("a") == world.places("b") == {"m2": 1}
 
     def test_who_claimed_the_group_may_have_left_it(self) -> None:
-        world = World()
+        world = FleetScript()
         world.bind(single("a").group(GROUP))
         world.advance(60)
         world.edit("a", {"spec": {"workloadAffinityGroups": {"affinityGroup": "other=x"}}})
@@ -51,7 +51,7 @@ class TestClaimsThatAreOver:
         assert world.places("b") == {"m2": 1}
 
     def test_who_has_the_claim_may_not_fit_any_more(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
 
         def break_m1(action: Action) -> Outcome | None:
             if action.resource != LEASES or not isinstance(action, Create):
@@ -66,7 +66,7 @@ class TestClaimsThatAreOver:
         assert (world.places("a"), world.places("b")) == ({}, {"m2": 1})
 
     def test_nor_may_it_be_allowed_where_it_fits(self) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.refuse = lambda action: (
             Outcome(at=world.now, code=403, reason="QuotaExceeded", message="FederatedResourceQuota: full")
             if is_placement(action, "a")
@@ -86,7 +86,7 @@ class TestClaimsThatAreOver:
         ],
     )
     def test_or_be_none_of_ours_meanwhile(self, change: dict[str, Any]) -> None:
-        world = World(clusters=2)
+        world = FleetScript(clusters=2)
         world.refuse = lambda action: Outcome(at=world.now, code=503) if action.resource == LEASES else None
         world.bind(single("a").group(GROUP), single("b").group(GROUP))
         world.advance(1)
@@ -98,7 +98,7 @@ class TestClaimsThatAreOver:
 
 class TestWhoeverIsBlocked:
     def test_gets_rid_of_its_own_rule(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(single("a").labels(app="flink"))
         world.settle()
         world.bind(single("b").annotations({ANNOTATION: apart_from("flink")}))
@@ -109,7 +109,7 @@ class TestWhoeverIsBlocked:
         assert world.places("b") == {"m1": 1}
 
     def test_or_of_the_label_that_is_in_the_way(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.bind(single("a").annotations({ANNOTATION: apart_from("flink")}))
         world.settle()
         world.bind(single("b").labels(app="flink"))
@@ -120,7 +120,7 @@ class TestWhoeverIsBlocked:
         assert world.places("b") == {"m1": 1}
 
     def test_or_a_namespace_is_selected_no_longer(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         world.create(NAMESPACES, {"metadata": {"name": "other", "labels": {"team": "red"}}})
         world.bind(single("a").namespace("other").labels(app="flink"))
         world.settle()
@@ -133,7 +133,7 @@ class TestWhoeverIsBlocked:
         assert world.places("b") == {"m1": 1}
 
     def test_says_so_in_a_message_that_is_not_too_long_for_a_condition(self) -> None:
-        world = World(clusters=0)
+        world = FleetScript(clusters=0)
         for number in range(200):
             world.cluster(make_cluster(f"c{number}").taint("taken", f"{number}-{'x' * 200}"))
         world.bind(make_binding("z"))
@@ -145,7 +145,7 @@ class TestWhoeverIsBlocked:
 
 class TestClustersThatAreGone:
     def test_what_was_divided_over_them_is_divided_anew(self) -> None:
-        world = World(clusters=3)
+        world = FleetScript(clusters=3)
         world.bind(make_binding("web").replicas(6).dynamic())
         world.settle()
         assert world.places("web") == {"m1": 2, "m2": 2, "m3": 2}
@@ -154,7 +154,7 @@ class TestClustersThatAreGone:
         assert world.places("web") == {"m2": 3, "m3": 3}
 
     def test_karmada_looks_only_for_those_that_are_going(self) -> None:
-        world = World(FleetSettings.compatible(), clusters=3)
+        world = FleetScript(FleetSettings.compatible(), clusters=3)
         claimed = {"propagationpolicy.karmada.io/permanent-id": "p"}
         world.bind(make_binding("web").labels(claimed).replicas(6).dynamic())
         world.settle()
@@ -166,7 +166,7 @@ class TestClustersThatAreGone:
 class TestAnswersThatOvertakeTheWatch:
     def test_a_change_that_only_an_answer_shows_is_acted_on(self) -> None:
         """The status is written over a newer spec; when the watch shows it, it is nothing new."""
-        world = World(OURS, clusters=1)
+        world = FleetScript(OURS, clusters=1)
         world.bind(make_binding("web").replicas(2).dynamic())
         world.settle()
 
@@ -185,7 +185,7 @@ class TestAnswersThatOvertakeTheWatch:
         assert world.places("web") == {"m1": 5}
 
     def test_a_refused_placement_is_tried_again_though_to_say_so_took_two_attempts(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
         answers = [(403, "Forbidden"), (409, "Conflict")]
 
         def refuse(action: Action) -> Outcome | None:
@@ -201,7 +201,7 @@ class TestAnswersThatOvertakeTheWatch:
         assert world.places("web") == {"m1": 1}
 
     def test_it_becomes_known_where_a_peer_is_that_was_suspended_meanwhile(self) -> None:
-        world = World(clusters=1)
+        world = FleetScript(clusters=1)
 
         def lose(action: Action) -> Outcome | None:
             if not is_placement(action, "a"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from berth.fleet.state.options import FleetOptions
 from berth.kube.api_resources import CLUSTERS, LEASES, RESOURCE_BINDINGS
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
-from tests.fleet.scheduler.world import OURS, World
+from tests.support.scripts.fleet import OURS, FleetScript
 
 GROUP = "ha.example.com/group=pipelines"
 
@@ -16,8 +16,8 @@ def single(name: str) -> BindingBuilder:
     return make_binding(name).spread("cluster", 1, 1)
 
 
-def world_with(options: FleetOptions, clusters: int) -> World:
-    return World(replace(OURS, options=options), clusters=clusters)
+def world_with(options: FleetOptions, clusters: int) -> FleetScript:
+    return FleetScript(replace(OURS, options=options), clusters=clusters)
 
 
 def test_without_keeping_what_fits_nowhere_is_taken_away() -> None:
@@ -54,7 +54,7 @@ def test_without_names_reasons_are_karmadas() -> None:
 
 
 def test_without_retrying_who_is_blocked_stays_so() -> None:
-    world = World(replace(OURS, retry_blocked=False), clusters=1)
+    world = FleetScript(replace(OURS, retry_blocked=False), clusters=1)
     world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
     world.settle()
     world.delete(RESOURCE_BINDINGS, "a-deployment")
@@ -65,12 +65,12 @@ def test_without_retrying_who_is_blocked_stays_so() -> None:
 class TestClaims:
     """Two schedulers whose group has to leave its cluster; neither sees what the other does."""
 
-    def after_m1_failed(self, *, claims: bool) -> World:
+    def after_m1_failed(self, *, claims: bool) -> FleetScript:
         first, second = (
             replace(OURS, scheduler_names=frozenset((name,)), claim_groups=claims)
             for name in ("first", "second")
         )
-        world = World(first, second)
+        world = FleetScript(first, second)
         world.bind(single("a").scheduler("first").affinity("m1", "m2").group(GROUP))
         world.settle()
         world.bind(single("b").scheduler("second").group(GROUP))

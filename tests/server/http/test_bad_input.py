@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import APPLY, JSON_PATCH, MERGE, PODS, STRATEGIC, Client, config_map, pod
+from tests.support.api.client import APPLY, JSON_PATCH, MERGE, PODS, STRATEGIC, Client
+from tests.support.api.objects import config_map, pod
 
 _LABELS = "/api/v1/pods?labelSelector="
 _FIELDS = "/api/v1/pods?fieldSelector="

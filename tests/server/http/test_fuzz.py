@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import APPLY, JSON_PATCH, MERGE, STRATEGIC, Client, Json, deployment, pod
+from tests.support.api.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Client, Json
+from tests.support.api.objects import deployment, pod
 
 _JUNK: tuple[Any, ...] = (
     *(None, 0, -1, 1.5, 2**70, True),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.harness import Client, config_map, pod, running
+from tests.support.api.client import Client
+from tests.support.api.objects import config_map, pod
+from tests.support.api.servers import running_server
 
 
 def _names(client: Client, path: str, **query: object) -> list[str]:
@@ -101,7 +103,7 @@ def test_pages_show_one_moment(client: Client, space: str) -> None:
 def test_page_expires(tmp_path: Path) -> None:
     """When the moment cannot be shown any more: 410, and a token to go on with what is there now."""
     maps = "/api/v1/namespaces/default/configmaps"
-    with running(tmp_path, event_limit=5) as client:
+    with running_server(tmp_path, event_limit=5) as client:
         for name in "abcde":
             client.made(maps, config_map(name))
         token = client.get(maps, limit=2).json["metadata"]["continue"]

@@ -6,7 +6,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.server.harness import Client, Json, config_map, pod, running
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import config_map, pod
+from tests.support.api.servers import running_server
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
@@ -132,7 +134,7 @@ def test_ends_after_its_time(client: Client, space: str) -> None:
 
 def test_bookmarks(tmp_path: Path) -> None:
     """A watch that asks for them hears of versions it would not otherwise see."""
-    with running(tmp_path, bookmark_interval=0.05) as client:
+    with running_server(tmp_path, bookmark_interval=0.05) as client:
         path = "/api/v1/namespaces/default/configmaps"
         with client.watching(path, allowWatchBookmarks="true", timeoutSeconds=10) as watch:
             latest = client.made("/api/v1/namespaces/default/secrets", _secret())
@@ -151,14 +153,14 @@ def _secret() -> Json:
 def test_too_old(tmp_path: Path) -> None:
     """A version that fell out of the log: 410 Expired inside the stream, as kube-apiserver answers."""
     maps = "/api/v1/namespaces/default/configmaps"
-    with running(tmp_path, event_limit=5) as client:
+    with running_server(tmp_path, event_limit=5) as client:
         start = _version(client, maps)
         client.made(maps, config_map("a"))
         for i in range(10):
             client.patch(f"{maps}/a", {"data": {"k": str(i)}})
         _assert_expired(client, maps, start)
         latest = _version(client, maps)
-    with running(tmp_path, event_limit=5) as client:
+    with running_server(tmp_path, event_limit=5) as client:
         _assert_expired(client, maps, start)
         with client.watching(maps, resourceVersion=latest) as watch:
             client.made(maps, config_map("b"))
@@ -177,7 +179,7 @@ def _assert_expired(client: Client, path: str, version: str) -> None:
 def test_stopping_ends_watches(tmp_path: Path) -> None:
     """A server that stops does not wait for its watches, and they end as if their time were up."""
     with ExitStack() as after:
-        with running(tmp_path) as client:
+        with running_server(tmp_path) as client:
             watch = after.enter_context(client.watching("/api/v1/pods"))
             began = time.monotonic()
         assert watch.rest() == []

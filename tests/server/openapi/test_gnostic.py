@@ -12,9 +12,9 @@ from berth.server.openapi import OpenApi, gnostic
 from berth.server.openapi.swagger import to_swagger
 from berth.server.registry.resources import BUILTIN, from_crd
 from berth.server.schema import SchemaRegistry
-from tests.server.harness import Client
 from tests.server.openapi.reading import read
 from tests.server.openapi.test_documents import CRD
+from tests.support.api.client import Client
 
 OLD, NEW = gnostic.MEDIA_TYPES[::-1]
 V2 = "/openapi/v2"

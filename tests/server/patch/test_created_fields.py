@@ -10,7 +10,8 @@ import pytest
 from berth.server import patch
 from berth.server.patch import created_fields
 from berth.server.schema import SchemaRegistry
-from tests.server.harness import Json, config_map, deployment, pod
+from tests.support.api.client import Json
+from tests.support.api.objects import config_map, deployment, pod
 
 _TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
 _RICH = pod(

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from berth.server import protobuf
-from tests.server.harness import Client, Json, config_map, namespace, pod
 from tests.server.protobuf.encoding import Message, envelope, meta, number
 from tests.server.protobuf.examples import DEPLOYMENT
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import config_map, namespace, pod
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KUBECTL = shutil.which("kubectl")

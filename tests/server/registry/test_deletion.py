@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.harness import Client, config_map, namespace, pod
+from tests.support.api.client import Client
+from tests.support.api.objects import config_map, namespace, pod
 
 
 def test_at_once(client: Client, space: str) -> None:

@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import (
-    APPLY,
-    JSON_PATCH,
-    STRATEGIC,
-    Client,
-    Json,
-    config_map,
-    deployment,
-    pod,
-)
+from tests.support.api.client import APPLY, JSON_PATCH, STRATEGIC, Client, Json
+from tests.support.api.objects import config_map, deployment, pod
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 

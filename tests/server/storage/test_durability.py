@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import os
-import signal
 import socket
 import sqlite3
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,25 +13,20 @@ import pytest
 from berth.server import DataDirInUseError, PortInUseError, ServerSettings, prepare
 from berth.server.serving import open_server
 from berth.server.storage.store import Store
-from tests.server.harness import Client, config_map, running, wait_ready
+from tests.support.api.objects import config_map
+from tests.support.api.servers import running_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-_SERVE = """
-import sys
-from pathlib import Path
-from berth.server import ServerSettings, serve
-serve(ServerSettings(data_dir=Path(sys.argv[1]), port=int(sys.argv[2])))
-"""
 
 
 def test_continues_after_a_restart(tmp_path: Path) -> None:
     """Objects, versions and the watch log are all there again."""
-    with running(tmp_path) as client:
+    with running_server(tmp_path) as client:
         made = client.made(MAPS, config_map("a", k="v"))
         client.made(MAPS, config_map("b"))
         client.delete(f"{MAPS}/b")
         token = client.prepared.token
-    with running(tmp_path) as client:
+    with running_server(tmp_path) as client:
         assert client.prepared.token == token
         assert client.get(f"{MAPS}/a").json == made
         with client.watching(MAPS, resourceVersion=made["metadata"]["resourceVersion"]) as watch:
@@ -51,7 +38,7 @@ def test_continues_after_a_restart(tmp_path: Path) -> None:
 def test_second_instance_is_refused(tmp_path: Path) -> None:
     """And it leaves the kubeconfig of the first one alone."""
     second = ServerSettings(data_dir=tmp_path, port=0)
-    with running(tmp_path) as client:
+    with running_server(tmp_path) as client:
         before = client.prepared.kubeconfig.read_text()
         refused = pytest.raises(DataDirInUseError, match=f"process {os.getpid()}")
         with refused, open_server(second):
@@ -133,112 +120,6 @@ def test_failed_commit_takes_nothing(tmp_path: Path) -> None:
         store.close()
 
     asyncio.run(scenario())
-
-
-# --- kill -9 --------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _process(settings: ServerSettings) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", _SERVE, str(settings.data_dir), str(settings.port)]
-    process = subprocess.Popen(command)  # noqa: S603 - our own script
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class _Load:
-    """Writers that remember which of their writes were acknowledged, and a watcher that resumes."""
-
-    def __init__(self, client: Client) -> None:
-        self.prepared = client.prepared
-        self.acknowledged: dict[str, int] = {}  # name: version
-        self.seen: dict[str, int] = {}
-        self.version = ""
-        self.round = 0
-
-    def write(self, writer: int) -> None:
-        client = Client(self.prepared)
-        try:
-            for i in range(100_000):
-                name = f"r{self.round}-w{writer}-{i}"
-                answer = client.post(MAPS, config_map(name, k="x" * 500))
-                if answer.status == 201:
-                    self.acknowledged[name] = int(answer.json["metadata"]["resourceVersion"])
-        except (OSError, ValueError, http.client.HTTPException):  # killed, perhaps in mid-answer
-            return
-        finally:
-            client.close()
-
-    def watch(self) -> None:
-        client = Client(self.prepared)
-        try:
-            with client.watching(MAPS, resourceVersion=self.version) as watch:
-                while True:
-                    event = watch.next()
-                    assert event["type"] == "ADDED", event
-                    metadata = event["object"]["metadata"]
-                    assert metadata["name"] not in self.seen
-                    self.seen[metadata["name"]] = int(metadata["resourceVersion"])
-                    self.version = metadata["resourceVersion"]
-        except (OSError, ValueError, http.client.HTTPException, AssertionError) as error:
-            if isinstance(error, AssertionError) and "the watch ended" not in str(error):
-                raise
-        finally:
-            client.close()
-
-
-def test_kill_under_load(tmp_path: Path) -> None:
-    """No acknowledged write is lost, and a watch that resumes misses none of them and sees none twice."""
-    settings = ServerSettings(data_dir=tmp_path, port=_free_port())
-    client = Client(prepare(settings))
-    load = _Load(client)
-    for load.round in range(4):
-        with _process(settings) as process:
-            wait_ready(client)
-            if not load.version:
-                load.version = client.get(MAPS).json["metadata"]["resourceVersion"]
-            threads = [threading.Thread(target=load.write, args=(i,)) for i in range(4)]
-            threads.append(threading.Thread(target=load.watch))
-            for thread in threads:
-                thread.start()
-            before = len(load.acknowledged)
-            until = time.monotonic() + 20
-            while len(load.acknowledged) < before + 60 + 37 * load.round and time.monotonic() < until:
-                time.sleep(0.005)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            for thread in threads:
-                thread.join(20)
-            client.close()
-    _assert_all_there(settings, client, load)
-
-
-def _assert_all_there(settings: ServerSettings, client: Client, load: _Load) -> None:
-    with _process(settings) as process:
-        wait_ready(client)
-        stored = {
-            item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
-            for item in client.get(MAPS).json["items"]
-        }
-        missed = set(stored) - set(load.seen)
-        with client.watching(MAPS, resourceVersion=load.version) as watch:
-            rest = watch.names(len(missed))
-        process.terminate()
-        assert process.wait(20) == 0 or process.returncode == -signal.SIGTERM
-    client.close()
-    assert len(load.acknowledged) > 200
-    assert load.acknowledged.items() <= stored.items()
-    assert {name for _, name in rest} == missed
-    assert load.seen.items() <= stored.items()
 
 
 def test_unchanged_writes_wait_too(tmp_path: Path) -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.eviction.process import StartControllers, controllers
+from tests.support.processes.controllers import StartControllers, controllers
+from tests.support.processes.process import BerthProcess
+from tests.support.worlds.cluster import ClusterWorld
 from tests.system.scheduler.conftest import backend, scheduled, shared_scheduler, world
-from tests.system.scheduler.process import SchedulerProcess
-from tests.system.scheduler.world import World
 
 __all__ = ["backend", "scheduled", "shared_scheduler", "world"]
 
 
 @pytest.fixture
-def start_controllers(world: World, tmp_path: Path) -> StartControllers:
+def start_controllers(world: ClusterWorld, tmp_path: Path) -> StartControllers:
     """Start the controllers, with flags."""
 
     def starting(
         *flags: str, kubeconfig: Path | None = None, leader_elect: bool = False
-    ) -> AbstractContextManager[SchedulerProcess]:
+    ) -> AbstractContextManager[BerthProcess]:
         chosen = kubeconfig or world.backend.kubeconfig
         return controllers(chosen, tmp_path, *flags, leader_elect=leader_elect)
 

@@ -7,21 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.harness import Json
+from tests.support.api.client import Json
+from tests.support.api.proxy import Proxy, Trouble, proxying
 from tests.support.builders import HOSTNAME, make_node
-from tests.system.eviction.process import StartControllers
-from tests.system.eviction.stand_ins import Workload, allow, say_ready, workload
-from tests.system.eviction.steps import annotated, budget, evicted, is_gone, of_app, tenant, unlabel
-from tests.system.scheduler.proxy import Proxy, Trouble, proxying
+from tests.support.processes.controllers import StartControllers
+from tests.support.worlds.cluster import ClusterWorld
+from tests.system.eviction.fake_controllers import Workload, allow, say_ready, workload
+from tests.system.eviction.scenario import (
+    annotated,
+    budget,
+    evicted,
+    is_gone,
+    of_app,
+    tenant,
+    unlabel,
+)
 from tests.system.scheduler.test_operation import election, holder
-from tests.system.scheduler.world import World
 
 OLD, KEPT = "old", "kept"
 LONG = 60.0
 MANY, FEW = 12, 3
 
 
-def prepare(world: World) -> tuple[list[Json], list[Json]]:
+def prepare(world: ClusterWorld) -> tuple[list[Json], list[Json]]:
     """Pods on a node that is about to lose its label, and pods on one that keeps it."""
     world.nodes(*(make_node(name).labels({HOSTNAME: name}, team="b") for name in (OLD, KEPT)))
     template = annotated(tenant("any", team="b"))
@@ -34,17 +42,17 @@ def prepare(world: World) -> tuple[list[Json], list[Json]]:
     return going, [place(f"stays-{number}", KEPT) for number in range(FEW)]
 
 
-def left(world: World, pods: Sequence[Json]) -> int:
+def left(world: ClusterWorld, pods: Sequence[Json]) -> int:
     uids = {pod["metadata"]["uid"] for pod in world.all_pods()}
     return sum(pod["metadata"]["uid"] in uids for pod in pods)
 
 
-def until_met(world: World, proxy: Proxy, number: int = 1) -> None:
+def until_met(world: ClusterWorld, proxy: Proxy, number: int = 1) -> None:
     """Wait until evictions are on their way."""
     world.until(lambda: proxy.done["met"] >= number, "an eviction is on its way")
 
 
-def cleared(world: World, going: Sequence[Json], staying: Sequence[Json]) -> None:
+def cleared(world: ClusterWorld, going: Sequence[Json], staying: Sequence[Json]) -> None:
     world.until(lambda: not left(world, going), "everybody has gone")
     assert left(world, staying) == len(staying)
 
@@ -59,7 +67,7 @@ def cleared(world: World, going: Sequence[Json], staying: Sequence[Json]) -> Non
     ids=["refusals", "lost-answers", "cut-watches"],
 )
 def test_a_round_survives(
-    world: World, start_controllers: StartControllers, tmp_path: Path, trouble: Trouble, shows: str
+    world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path, trouble: Trouble, shows: str
 ) -> None:
     """Answers that are refused or lost, and watches that end in the middle of a line."""
     going, staying = prepare(world)
@@ -74,7 +82,7 @@ def test_a_round_survives(
 
 
 def test_the_api_server_dies_in_the_middle(
-    world: World, start_controllers: StartControllers, tmp_path: Path
+    world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path
 ) -> None:
     going, staying = prepare(world)
     slowly = Trouble(meets="eviction", delay=0.2, width=1)
@@ -94,7 +102,7 @@ def test_the_api_server_dies_in_the_middle(
 
 
 def test_it_dies_between_decision_and_eviction(
-    world: World, start_controllers: StartControllers, tmp_path: Path
+    world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path
 ) -> None:
     """The next one judges afresh: who still has to go goes, who matches again stays."""
     going, staying = prepare(world)
@@ -116,7 +124,7 @@ def test_it_dies_between_decision_and_eviction(
 
 
 def test_a_pod_that_is_replaced_meanwhile_is_not_taken_for_the_old_one(
-    world: World, start_controllers: StartControllers, tmp_path: Path
+    world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path
 ) -> None:
     """The eviction was meant for another one of the same name, which is elsewhere now."""
     world.nodes(*(make_node(name).labels({HOSTNAME: name}, team="b") for name in (OLD, KEPT)))
@@ -137,7 +145,7 @@ def test_a_pod_that_is_replaced_meanwhile_is_not_taken_for_the_old_one(
 
 
 def test_a_pod_that_matches_again_meanwhile_is_judged_again(
-    world: World, start_controllers: StartControllers, tmp_path: Path
+    world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path
 ) -> None:
     """An eviction that was refused is not simply sent again."""
     world.nodes(*(make_node(name).labels({HOSTNAME: name}, team="b") for name in (OLD, KEPT)))
@@ -165,7 +173,7 @@ def test_a_pod_that_matches_again_meanwhile_is_judged_again(
 
 
 def test_a_budget_that_never_allows_is_never_overrun(
-    world: World, start_controllers: StartControllers
+    world: ClusterWorld, start_controllers: StartControllers
 ) -> None:
     """Not by a restart either; and as soon as it allows some, as many go."""
     going, staying = prepare(world)
@@ -189,7 +197,7 @@ def test_a_budget_that_never_allows_is_never_overrun(
 
 
 def test_the_leader_dies_in_the_middle(
-    world: World, start_controllers: StartControllers, tmp_path: Path
+    world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path
 ) -> None:
     """The standby takes over: one pod at a time, none twice, and the service keeps what it was promised."""
     world.nodes(*(make_node(name).labels({HOSTNAME: name}, team="b") for name in (OLD, KEPT)))
@@ -214,7 +222,7 @@ def test_the_leader_dies_in_the_middle(
     assert service.made == 8
 
 
-def service_on(world: World, node: str) -> Workload:
+def service_on(world: ClusterWorld, node: str) -> Workload:
     """Four pods on a node, three of which have to be ready; their replacements go elsewhere."""
     service = workload(world, "ReplicaSet", "web", annotated(tenant("any", team="b")), 4, 3)
     service.template["spec"]["nodeName"] = node

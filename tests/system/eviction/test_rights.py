@@ -13,14 +13,14 @@ import yaml
 
 from berth.server.registry.resources import BUILTIN
 from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
+from tests.support.api.servers import KubeApiServer, assets_folder
 from tests.support.builders import HOSTNAME, NodeBuilder, make_node, make_pod
-from tests.support.control_plane import free_port
-from tests.system.eviction.process import controllers, metrics
-from tests.system.eviction.steps import annotated, is_gone, native, nine_steps
-from tests.system.scheduler.backends import KubeApiServer, assets_folder
+from tests.support.processes.controllers import controllers, metrics
+from tests.support.processes.process import free_port
+from tests.support.processes.scheduler import IS_KUBE_SCHEDULER, scheduler
+from tests.support.worlds.cluster import CORE, ClusterWorld
+from tests.system.eviction.scenario import annotated, is_gone, native, nine_steps
 from tests.system.scheduler.conftest import REAL
-from tests.system.scheduler.process import IS_KUBE_SCHEDULER, scheduler
-from tests.system.scheduler.world import CORE, World
 
 pytestmark = pytest.mark.skipif(
     not REAL or IS_KUBE_SCHEDULER,
@@ -77,16 +77,16 @@ def guarded() -> Iterator[Guarded]:
 
 
 @pytest.fixture(scope="module")
-def world(guarded: Guarded) -> Iterator[World]:
+def world(guarded: Guarded) -> Iterator[ClusterWorld]:
     """A cluster in which everything is deployed, but nothing runs yet."""
-    made = World(guarded, "rights")
+    made = ClusterWorld(guarded, "rights")
     for folder in (BASE, KUSTOMIZE / "controllers"):
         deploy(made, kustomized(folder))
     yield made
     made.clear()
 
 
-def deploy(world: World, objects: list[Object]) -> None:
+def deploy(world: ClusterWorld, objects: list[Object]) -> None:
     paths = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
     for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
         path = paths[each["apiVersion"], each["kind"]].path(each["metadata"].get("namespace", ""))
@@ -94,7 +94,7 @@ def deploy(world: World, objects: list[Object]) -> None:
         assert answer.status in (201, 409), answer.body
 
 
-def credentials(world: World, account: str, folder: Path) -> Path:
+def credentials(world: ClusterWorld, account: str, folder: Path) -> Path:
     """A kubeconfig with a token of a ServiceAccount."""
     path = f"{CORE}/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
     token = world.make(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
@@ -113,7 +113,7 @@ def flags_of(objects: list[Object], *without: str) -> list[str]:
 
 
 @contextmanager
-def at_work(world: World, folder: Path, port: int) -> Iterator[None]:
+def at_work(world: ClusterWorld, folder: Path, port: int) -> Iterator[None]:
     """The scheduler and the controllers run as they are deployed, with their accounts."""
     base, own = kustomized(BASE), kustomized(KUSTOMIZE / "controllers")
     config = folder / "config.yaml"
@@ -145,7 +145,7 @@ def node(name: str, **labels: str) -> NodeBuilder:
     return make_node(name).labels({HOSTNAME: name, **labels})
 
 
-def preempt(world: World) -> None:
+def preempt(world: ClusterWorld) -> None:
     """A pod that matters more takes the place of another one."""
     world.nodes(node("tiny", tiny="yes").capacity(cpu="2"))
     first, second = (
@@ -159,7 +159,7 @@ def preempt(world: World) -> None:
 
 
 def test_nothing_is_forbidden_that_the_scheduler_and_the_controllers_do(
-    guarded: Guarded, world: World, tmp_path: Path
+    guarded: Guarded, world: ClusterWorld, tmp_path: Path
 ) -> None:
     """A pod is placed, evicted and placed elsewhere, another one preempted; whoever may sees the metrics."""
     port = free_port()

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.builders import HOSTNAME, NodeBuilder, make_node, make_pod, where
-from tests.system.eviction.process import StartControllers
-from tests.system.eviction.stand_ins import allow, say_ready, workload
-from tests.system.eviction.steps import (
+from tests.support.processes.controllers import StartControllers
+from tests.support.processes.process import BerthProcess
+from tests.support.processes.scheduler import IS_KUBE_SCHEDULER
+from tests.support.worlds.cluster import ClusterWorld
+from tests.system.eviction.fake_controllers import allow, say_ready, workload
+from tests.system.eviction.scenario import (
     NO_MATCH,
     annotated,
     budget,
@@ -21,14 +24,12 @@ from tests.system.eviction.steps import (
     uid_of,
     unlabel,
 )
-from tests.system.scheduler.process import IS_KUBE_SCHEDULER, SchedulerProcess
-from tests.system.scheduler.world import World
 
 pytestmark = pytest.mark.skipif(IS_KUBE_SCHEDULER, reason="kube-scheduler does not read the annotation")
 
 
 @pytest.fixture
-def at_work(start_controllers: StartControllers) -> Iterator[SchedulerProcess]:
+def at_work(start_controllers: StartControllers) -> Iterator[BerthProcess]:
     with start_controllers() as process:
         yield process
         assert process.alive, process.log[-3000:]
@@ -39,13 +40,13 @@ def node(name: str, **labels: str) -> NodeBuilder:
 
 
 @pytest.mark.usefixtures("at_work")
-def test_the_annotation_holds_while_a_pod_is_placed_and_while_it_runs(scheduled: World) -> None:
+def test_the_annotation_holds_while_a_pod_is_placed_and_while_it_runs(scheduled: ClusterWorld) -> None:
     """The nine steps."""
     nine_steps(scheduled, annotated, node)
 
 
 @pytest.mark.usefixtures("at_work")
-def test_a_tenant_moves_to_its_own_nodes(scheduled: World) -> None:
+def test_a_tenant_moves_to_its_own_nodes(scheduled: ClusterWorld) -> None:
     """User B's pods leave the shared nodes, never fewer of them ready than promised; user A's stay."""
     world, shared = scheduled, ("shared-1", "shared-2")
     world.nodes(*(node(name, userA="allow", userB="allow") for name in shared))
@@ -71,7 +72,7 @@ def test_a_tenant_moves_to_its_own_nodes(scheduled: World) -> None:
 
 
 @pytest.mark.usefixtures("at_work")
-def test_a_pod_stays_as_long_as_its_budget_forbids(scheduled: World) -> None:
+def test_a_pod_stays_as_long_as_its_budget_forbids(scheduled: ClusterWorld) -> None:
     world = scheduled
     world.nodes(node("old", team="b"))
     pod = world.add_pod(annotated(tenant("web", team="b")))
@@ -87,7 +88,7 @@ def test_a_pod_stays_as_long_as_its_budget_forbids(scheduled: World) -> None:
     evicted(world, pod)
 
 
-def test_without_the_gate_nobody_goes(scheduled: World, start_controllers: StartControllers) -> None:
+def test_without_the_gate_nobody_goes(scheduled: ClusterWorld, start_controllers: StartControllers) -> None:
     """Rules about other pods have a gate of their own."""
     world = scheduled
     world.nodes(node("n", team="b"))
@@ -105,7 +106,7 @@ def test_without_the_gate_nobody_goes(scheduled: World, start_controllers: Start
 
 
 @pytest.mark.usefixtures("at_work")
-def test_the_pod_of_a_daemon_set_waits_instead_of_coming_and_going(scheduled: World) -> None:
+def test_the_pod_of_a_daemon_set_waits_instead_of_coming_and_going(scheduled: ClusterWorld) -> None:
     """A DaemonSet controller that does not know the rule makes a pod for the same node; it stays Pending."""
     world = scheduled
     world.nodes(node("d1", agent="yes"))

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.harness import Json
+from tests.support.api.client import Json
 from tests.support.builders import HOSTNAME, make_pod
-from tests.system.eviction.plane import APPS, ControlPlane, PlaneWorld, hollow
-from tests.system.eviction.process import metrics
-from tests.system.eviction.steps import (
+from tests.support.processes.controllers import metrics
+from tests.support.worlds.control_plane import APPS, ControlPlane, PlaneWorld, hollow
+from tests.system.eviction.scenario import (
     LASTING,
     NO_MATCH,
     POLICY,

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.api.servers import Backend, running_backend
+from tests.support.processes.fleet import StartFleet, fleet
+from tests.support.processes.process import BerthProcess
+from tests.support.processes.scheduler import NAME
+from tests.support.worlds.fleet import FleetWorld
 from tests.system.fleet.definitions import prepare
-from tests.system.fleet.process import StartFleet, fleet
-from tests.system.fleet.world import FleetWorld
-from tests.system.scheduler.backends import Backend, running
 from tests.system.scheduler.conftest import REAL
-from tests.system.scheduler.process import NAME, SchedulerProcess
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def backend() -> Iterator[Backend]:
-    with running(real=REAL) as started:
+    with running_backend(real=REAL) as started:
         prepare(started)
         yield started
 
@@ -41,7 +42,7 @@ def start(world: FleetWorld, tmp_path: Path) -> StartFleet:
 
     def starting(
         *flags: str, kubeconfig: Path | None = None, name: str = "", leader_elect: bool = False
-    ) -> AbstractContextManager[SchedulerProcess]:
+    ) -> AbstractContextManager[BerthProcess]:
         chosen = kubeconfig or world.backend.kubeconfig
         return fleet(chosen, tmp_path, *flags, name=name or world.scheduler_name, leader_elect=leader_elect)
 
@@ -49,13 +50,13 @@ def start(world: FleetWorld, tmp_path: Path) -> StartFleet:
 
 
 @pytest.fixture(scope="session")
-def _shared_fleet(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerProcess]:
+def _shared_fleet(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BerthProcess]:
     with fleet(backend.kubeconfig, tmp_path_factory.mktemp("fleet")) as process:
         yield process
 
 
 @pytest.fixture
-def placed(world: FleetWorld, _shared_fleet: SchedulerProcess) -> Iterator[FleetWorld]:
+def placed(world: FleetWorld, _shared_fleet: BerthProcess) -> Iterator[FleetWorld]:
     """The same with one `berth fleet` at work for all scenarios; it must outlive the test."""
     world.scheduler_name = NAME
     yield world

@@ -7,11 +7,12 @@ import copy
 import yaml
 
 from berth.server.registry.kinds.karmada.definitions import AUTOUPDATE, definitions
-from tests.server.harness import Client, Json
+from tests.support.api.client import Client, Json
+from tests.support.api.servers import Backend
 from tests.support.paths import ROOT
-from tests.system.fleet.world import CLUSTERS, POLICY, WORK
-from tests.system.scheduler.backends import Backend, turns
-from tests.system.scheduler.world import CUSTOM_RESOURCES, WAIT
+from tests.support.waiting import polls
+from tests.support.worlds.cluster import CUSTOM_RESOURCES, WAIT
+from tests.support.worlds.fleet import CLUSTERS, POLICY, WORK
 
 EXAMPLES = ROOT / "examples" / "fleet"
 _PLACES = (
@@ -60,7 +61,7 @@ def define(client: Client, wanted: list[Json]) -> None:
 def prepare(backend: Backend) -> None:
     client = backend.client()
     define(client, native())
-    for _ in turns(WAIT):
+    for _ in polls(WAIT):
         if all(client.get(path).status == 200 for path in _PLACES):
             client.close()
             return

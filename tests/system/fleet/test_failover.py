@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.fleet.builders import BindingBuilder, make_binding
-from tests.system.fleet.process import StartFleet
-from tests.system.fleet.world import FleetWorld
+from tests.support.processes.fleet import StartFleet
+from tests.support.worlds.fleet import FleetWorld
 
 GROUP = "karmada.io/group=payments"
 

@@ -10,11 +10,12 @@ import pytest
 
 from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
-from tests.server.harness import Json
+from tests.support.api.client import Json
+from tests.support.api.servers import Backend
+from tests.support.waiting import polls
+from tests.support.worlds.cluster import WAIT
+from tests.support.worlds.fleet import FLINK, GROUP, JOB, POLICY, WORK, FleetWorld
 from tests.system.fleet.definitions import define, native, stock
-from tests.system.fleet.world import FLINK, GROUP, JOB, POLICY, WORK, FleetWorld
-from tests.system.scheduler.backends import Backend, turns
-from tests.system.scheduler.world import WAIT
 
 # The rules of the proposal's example.
 SAME_GROUP = {"labelSelector": {"matchLabels": {"app.tier": "prod"}}, "matchLabelKeys": [GROUP]}
@@ -176,7 +177,7 @@ def _stock(backend: Backend) -> Iterator[None]:
     client = backend.client()
     define(client, stock())
     try:
-        for _ in turns(WAIT):
+        for _ in polls(WAIT):
             answer = client.post(f"{POLICY}/namespaces/default/propagationpolicies", _probe(), dryRun="All")
             if answer.status == 201 and "workloadAntiAffinity" not in answer.json["spec"]["placement"]:
                 break

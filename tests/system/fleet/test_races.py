@@ -13,10 +13,10 @@ from contextlib import ExitStack
 import pytest
 
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster
-from tests.system.fleet.process import StartFleet, fleet
-from tests.system.fleet.world import FleetWorld
-from tests.system.scheduler.backends import Backend
-from tests.system.scheduler.process import SchedulerProcess
+from tests.support.api.servers import Backend
+from tests.support.processes.fleet import StartFleet, fleet
+from tests.support.processes.process import BerthProcess
+from tests.support.worlds.fleet import FleetWorld
 
 GROUPS = 20
 NAMES = {"first": {"cpu": "100m"}, "second": {"memory": "1Gi"}}
@@ -25,9 +25,7 @@ NO_WATCHES = "--watch-workloads=false"
 
 
 @pytest.fixture(scope="module")
-def rivals(
-    backend: Backend, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, SchedulerProcess]]:
+def rivals(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, BerthProcess]]:
     """Both at work, each with bindings of its own."""
     folder = tmp_path_factory.mktemp("rivals")
     with ExitStack() as stack:
@@ -38,7 +36,7 @@ def rivals(
 
 
 @pytest.fixture(autouse=True)
-def tastes(world: FleetWorld, rivals: dict[str, SchedulerProcess]) -> None:
+def tastes(world: FleetWorld, rivals: dict[str, BerthProcess]) -> None:
     """Alone, each chooses another cluster."""
     world.cluster(make_cluster("much-cpu").only(cpu="100", memory="100Gi", pods="1000"))
     world.cluster(make_cluster("much-memory").only(cpu="10", memory="1000Gi", pods="1000"))
@@ -52,7 +50,7 @@ def member(scheduler: str, name: str) -> BindingBuilder:
     return asks.aggregated().spread("cluster", 1, 1).scheduler(scheduler)
 
 
-def let_loose(world: FleetWorld, rivals: dict[str, SchedulerProcess]) -> None:
+def let_loose(world: FleetWorld, rivals: dict[str, BerthProcess]) -> None:
     """Both schedulers hear of all groups at the same moment."""
     for process in rivals.values():
         process.process.send_signal(signal.SIGSTOP)
@@ -83,13 +81,13 @@ def none_is_split(world: FleetWorld) -> None:
     assert split(world) == []
 
 
-def test_no_group_is_split(world: FleetWorld, rivals: dict[str, SchedulerProcess]) -> None:
+def test_no_group_is_split(world: FleetWorld, rivals: dict[str, BerthProcess]) -> None:
     let_loose(world, rivals)
     none_is_split(world)
 
 
 def test_no_group_is_split_when_the_server_is_killed(
-    world: FleetWorld, rivals: dict[str, SchedulerProcess]
+    world: FleetWorld, rivals: dict[str, BerthProcess]
 ) -> None:
     """Writes are lost, and so are the answers to others."""
     let_loose(world, rivals)
@@ -103,7 +101,7 @@ def test_no_group_is_split_when_the_server_is_killed(
 
 
 def test_no_group_is_split_when_one_is_killed(
-    world: FleetWorld, rivals: dict[str, SchedulerProcess], start: StartFleet
+    world: FleetWorld, rivals: dict[str, BerthProcess], start: StartFleet
 ) -> None:
     """It dies with claims that are not used yet; the next of its name goes on with them."""
     let_loose(world, rivals)

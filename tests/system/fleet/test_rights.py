@@ -10,15 +10,15 @@ import pytest
 
 from tests.deploy.rendered import KUSTOMIZE, kustomized
 from tests.fleet.builders import BindingBuilder, make_binding
-from tests.support.control_plane import free_port
-from tests.system.eviction.process import metrics
+from tests.support.api.servers import assets_folder
+from tests.support.processes.controllers import metrics
+from tests.support.processes.fleet import fleet
+from tests.support.processes.process import free_port
+from tests.support.processes.scheduler import NAME
+from tests.support.worlds.fleet import FLINK, GROUP, JOB, FleetWorld
 from tests.system.eviction.test_rights import Guarded, credentials, deploy, flags_of
 from tests.system.fleet.definitions import prepare
-from tests.system.fleet.process import fleet
-from tests.system.fleet.world import FLINK, GROUP, JOB, FleetWorld
-from tests.system.scheduler.backends import assets_folder
 from tests.system.scheduler.conftest import REAL
-from tests.system.scheduler.process import NAME
 
 pytestmark = pytest.mark.skipif(not REAL, reason="only a real API server has an authorizer")
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.scheduler.backends import Backend, running
-from tests.system.scheduler.process import NAME, SchedulerProcess, Start, scheduler
-from tests.system.scheduler.world import World
+from tests.support.api.servers import Backend, running_backend
+from tests.support.processes.process import BerthProcess
+from tests.support.processes.scheduler import NAME, StartScheduler, scheduler
+from tests.support.worlds.cluster import ClusterWorld
 
 REAL = os.environ.get("BERTH_TEST_BACKEND") == "kube-apiserver"
 _numbers = itertools.count()
@@ -20,26 +21,26 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def backend() -> Iterator[Backend]:
-    with running(real=REAL) as started:
+    with running_backend(real=REAL) as started:
         yield started
 
 
 @pytest.fixture
-def world(backend: Backend) -> Iterator[World]:
+def world(backend: Backend) -> Iterator[ClusterWorld]:
     """An empty cluster, and a namespace and a scheduler's name of the test's own."""
     number = next(_numbers)
-    made = World(backend, f"test-{number}", f"berth-{number}")
+    made = ClusterWorld(backend, f"test-{number}", f"berth-{number}")
     yield made
     made.clear()
 
 
 @pytest.fixture
-def start(world: World, tmp_path: Path) -> Start:
+def start(world: ClusterWorld, tmp_path: Path) -> StartScheduler:
     """Start a scheduler for the test's pods, with flags."""
 
     def starting(
         *flags: str, kubeconfig: Path | None = None, leader_elect: bool = False
-    ) -> AbstractContextManager[SchedulerProcess]:
+    ) -> AbstractContextManager[BerthProcess]:
         chosen = kubeconfig or world.backend.kubeconfig
         return scheduler(chosen, tmp_path, *flags, name=world.scheduler_name, leader_elect=leader_elect)
 
@@ -54,7 +55,7 @@ class _Shared:
         self._opened = scheduler(kubeconfig, folder)
         self.process = self._opened.__enter__()
 
-    def fresh(self) -> SchedulerProcess:
+    def fresh(self) -> BerthProcess:
         if not self.process.alive:
             self._opened.__exit__(None, None, None)
             self._opened = scheduler(self._kubeconfig, self._folder)
@@ -73,7 +74,7 @@ def shared_scheduler(backend: Backend, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture
-def scheduled(world: World, shared_scheduler: _Shared) -> Iterator[World]:
+def scheduled(world: ClusterWorld, shared_scheduler: _Shared) -> Iterator[ClusterWorld]:
     """The same with `berth scheduler` at work; it must outlive the test."""
     process = shared_scheduler.fresh()
     world.scheduler_name = NAME

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from berth.engine.offline.snapshot import Entry
-from tests.support.control_plane import KUBECTL
 from tests.support.example_placements import EXAMPLES
-from tests.system.scheduler.landing import Example
-from tests.system.scheduler.world import CORE, World, manifest
+from tests.support.processes.control_plane import KUBECTL
+from tests.support.worlds.cluster import CORE, ClusterWorld, manifest
+from tests.system.scheduler.example_file import Example
 
 # Left out: pods whose owners are made by controllers, and clusters that are in files of their own.
 FILES = sorted(
@@ -24,7 +24,7 @@ FILES = sorted(
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_an_example_lands_where_it_should(scheduled: World, file: str) -> None:
+def test_an_example_lands_where_it_should(scheduled: ClusterWorld, file: str) -> None:
     """Every pod is on one of the nodes that are best for it in its turn, or waits if there is none."""
     example = Example.of(file)
     for name, labels in example.namespaces.items():
@@ -72,7 +72,7 @@ CERTAIN: dict[str, dict[str, str | None]] = {
 
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PATH")
 @pytest.mark.parametrize("file", CERTAIN)
-def test_kubectl_creates_an_example(scheduled: World, file: str) -> None:
+def test_kubectl_creates_an_example(scheduled: ClusterWorld, file: str) -> None:
     """The file as it is, but for the scheduler's name, is all a user has to hand over."""
     documents = [one for one in yaml.safe_load_all((EXAMPLES / file).read_text()) if one]
     for item in (item for one in documents for item in one.get("items", [one])):

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.api.pod_recorder import Recorder, recording
+from tests.support.api.proxy import Trouble, proxying
 from tests.support.builders import HOSTNAME, make_pod
-from tests.system.scheduler import drain
-from tests.system.scheduler.process import SchedulerProcess, Start
-from tests.system.scheduler.proxy import Trouble, proxying
-from tests.system.scheduler.recorder import Recorder, recording
+from tests.support.processes.process import BerthProcess
+from tests.support.processes.scheduler import StartScheduler
+from tests.support.worlds.cluster import ClusterWorld
+from tests.system.scheduler import backlog
 from tests.system.scheduler.test_operation import election, holder
-from tests.system.scheduler.world import World
 
 SPREAD = frozenset({"PodTopologySpread"})
 _PATIENCE = 120.0
@@ -21,27 +22,27 @@ SLOW_ENOUGH = Trouble(delay=0.1, width=8)
 
 
 def drained(
-    world: World, recorder: Recorder, process: SchedulerProcess, ignoring: frozenset[str] = frozenset()
+    world: ClusterWorld, recorder: Recorder, process: BerthProcess, ignoring: frozenset[str] = frozenset()
 ) -> None:
     """Everything fits, so everything is bound in the end, once and by the rules."""
 
     def ended() -> bool:
         assert process.alive, process.log[-3000:]
-        return not drain.unbound(world)
+        return not backlog.unbound(world)
 
     world.until(ended, "every pod is bound", _PATIENCE)
     assert recorder.moved == {}
-    assert drain.broken_rules(world, ignoring) == {}
+    assert backlog.broken_rules(world, ignoring) == {}
 
 
-def test_broken_rules_would_be_noticed(world: World) -> None:
+def test_broken_rules_would_be_noticed(world: ClusterWorld) -> None:
     """The proof is worth something: pods that were put where they must not be are found."""
-    world.nodes(*drain.nodes()[:2])
+    world.nodes(*backlog.nodes()[:2])
     apart = make_pod("a").labels(app="x").anti_affinity_to(app="x", topology=HOSTNAME).on("node-000")
     world.pods(apart, make_pod("b").labels(app="x").on("node-000"))
     world.pod(make_pod("c").requests(cpu="2").on("node-001"))
 
-    found = {name.split("/")[1]: rules for name, rules in drain.broken_rules(world).items()}
+    found = {name.split("/")[1]: rules for name, rules in backlog.broken_rules(world).items()}
     assert found == {"a": ["InterPodAffinity"], "b": ["InterPodAffinity"], "c": ["NodeResourcesFit"]}
 
 
@@ -59,9 +60,11 @@ def test_broken_rules_would_be_noticed(world: World) -> None:
     ],
     ids=["409", "429", "500", "lost-answers", "broken-answers", "slow", "cut-watches", "everything"],
 )
-def test_a_drain_survives(world: World, start: Start, tmp_path: Path, trouble: Trouble, shows: str) -> None:
+def test_a_drain_survives(
+    world: ClusterWorld, start: StartScheduler, tmp_path: Path, trouble: Trouble, shows: str
+) -> None:
     """Answers that are refused, lost or late, and watches that end in the middle of a line."""
-    drain.prepare(world)
+    backlog.prepare(world)
     with (
         recording(world.backend, world.path("pods")) as recorder,
         proxying(world.backend, tmp_path, trouble) as proxy,
@@ -71,9 +74,11 @@ def test_a_drain_survives(world: World, start: Start, tmp_path: Path, trouble: T
     assert not shows or proxy.done[shows] > 0
 
 
-def test_the_api_server_dies_in_the_middle(world: World, start: Start, tmp_path: Path) -> None:
+def test_the_api_server_dies_in_the_middle(
+    world: ClusterWorld, start: StartScheduler, tmp_path: Path
+) -> None:
     """It is killed while bindings are under way and comes back with what it had."""
-    drain.prepare(world)
+    backlog.prepare(world)
     with (
         recording(world.backend, world.path("pods")) as recorder,
         proxying(world.backend, tmp_path, SLOW_ENOUGH) as proxy,
@@ -83,13 +88,13 @@ def test_the_api_server_dies_in_the_middle(world: World, start: Start, tmp_path:
         world.backend.kill()
         world.client.close()
         world.backend.restart()
-        assert drain.unbound(world), "it was too fast to be killed in the middle"
+        assert backlog.unbound(world), "it was too fast to be killed in the middle"
         drained(world, recorder, process)
 
 
-def test_the_leader_dies_in_the_middle(world: World, start: Start, tmp_path: Path) -> None:
+def test_the_leader_dies_in_the_middle(world: ClusterWorld, start: StartScheduler, tmp_path: Path) -> None:
     """The standby takes over what the leader left, and binds nothing again."""
-    drain.prepare(world)
+    backlog.prepare(world)
     with (
         recording(world.backend, world.path("pods")) as recorder,
         proxying(world.backend, tmp_path, SLOW_ENOUGH) as proxy,
@@ -99,14 +104,16 @@ def test_the_leader_dies_in_the_middle(world: World, start: Start, tmp_path: Pat
         with start(*election(world), kubeconfig=proxy.kubeconfig, leader_elect=True) as standby:
             recorder.until(40)
             leader.kill()
-            assert drain.unbound(world), "it was too fast to be killed in the middle"
+            assert backlog.unbound(world), "it was too fast to be killed in the middle"
             drained(world, recorder, standby)
             assert holder(world) != first
 
 
-def test_the_scheduler_dies_and_starts_again(world: World, start: Start, tmp_path: Path) -> None:
+def test_the_scheduler_dies_and_starts_again(
+    world: ClusterWorld, start: StartScheduler, tmp_path: Path
+) -> None:
     """What it had not bound is decided afresh, beside what it had."""
-    drain.prepare(world)
+    backlog.prepare(world)
     with (
         recording(world.backend, world.path("pods")) as recorder,
         proxying(world.backend, tmp_path, SLOW_ENOUGH) as proxy,
@@ -114,14 +121,16 @@ def test_the_scheduler_dies_and_starts_again(world: World, start: Start, tmp_pat
         with start(kubeconfig=proxy.kubeconfig) as process:
             recorder.until(40)
             process.kill()
-        assert drain.unbound(world)
+        assert backlog.unbound(world)
         with start(kubeconfig=proxy.kubeconfig) as process:
             drained(world, recorder, process)
 
 
-def test_nodes_and_pods_go_while_pods_are_bound(world: World, start: Start, tmp_path: Path) -> None:
+def test_nodes_and_pods_go_while_pods_are_bound(
+    world: ClusterWorld, start: StartScheduler, tmp_path: Path
+) -> None:
     """Bindings to what is gone fail or are cleaned up; the rest is placed by the rules."""
-    drain.prepare(world)
+    backlog.prepare(world)
     gone_nodes = [f"node-{number:03d}" for number in range(12)]
     gone_pods = [pod["metadata"]["name"] for pod in world.all_pods()][::7]
     with (
@@ -135,12 +144,12 @@ def test_nodes_and_pods_go_while_pods_are_bound(world: World, start: Start, tmp_
             world.delete_pod(pod)
         for pod in gone_pods[len(gone_nodes) :]:
             world.delete_pod(pod)
-        assert drain.unbound(world), "it was too fast to be disturbed"
+        assert backlog.unbound(world), "it was too fast to be disturbed"
         drained(world, recorder, process, SPREAD)
         # Pods on nodes that went are collected by a controller; their successors must find a place.
         lost = [p["metadata"]["name"] for p in world.all_pods() if p["spec"]["nodeName"] in gone_nodes]
         for name in lost:
             world.delete_pod(name)
-        again = {builder.build().metadata.name: builder for builder in drain.pods()}
+        again = {builder.build().metadata.name: builder for builder in backlog.pods()}
         world.pods(*(again[name] for name in lost))
         drained(world, recorder, process, SPREAD)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.builders import ZONE, PodBuilder, make_node, make_pod
-from tests.system.scheduler.process import Start
-from tests.system.scheduler.world import CUSTOM_RESOURCES, SCHEDULING, World, zoned
+from tests.support.processes.scheduler import StartScheduler
+from tests.support.worlds.cluster import CUSTOM_RESOURCES, SCHEDULING, ClusterWorld, zoned
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 _GROUP = "scheduling.x-k8s.io"
@@ -18,22 +18,22 @@ _GROUP = "scheduling.x-k8s.io"
 class Native:
     """PodGroup of scheduling.k8s.io, which pods name in their spec."""
 
-    def prepare(self, world: World) -> None:
+    def prepare(self, world: ClusterWorld) -> None:
         del world
 
-    def group(self, world: World, name: str, minimum: int) -> None:
+    def group(self, world: ClusterWorld, name: str, minimum: int) -> None:
         spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
         path = world.path("podgroups", prefix=f"{SCHEDULING}/v1alpha2")
         world.make(path, {"metadata": {"name": name}, "spec": spec})
 
-    def member(self, world: World, group: str, builder: PodBuilder) -> None:
+    def member(self, world: ClusterWorld, group: str, builder: PodBuilder) -> None:
         world.pod(builder, schedulingGroup={"podGroupName": group})
 
 
 class Labelled:
     """PodGroup of scheduling.x-k8s.io, a custom resource, which pods name in a label."""
 
-    def prepare(self, world: World) -> None:
+    def prepare(self, world: ClusterWorld) -> None:
         names = {
             "plural": "podgroups",
             "singular": "podgroup",
@@ -53,12 +53,12 @@ class Labelled:
         path = world.path("podgroups", prefix=f"/apis/{_GROUP}/v1alpha1")
         world.until(lambda: world.client.get(path).status == 200, "the custom resource is served")
 
-    def group(self, world: World, name: str, minimum: int) -> None:
+    def group(self, world: ClusterWorld, name: str, minimum: int) -> None:
         path = world.path("podgroups", prefix=f"/apis/{_GROUP}/v1alpha1")
         body = {"apiVersion": f"{_GROUP}/v1alpha1", "kind": "PodGroup"}
         world.make(path, {**body, "metadata": {"name": name}, "spec": {"minMember": minimum}})
 
-    def member(self, world: World, group: str, builder: PodBuilder) -> None:
+    def member(self, world: ClusterWorld, group: str, builder: PodBuilder) -> None:
         world.pod(builder.labels({LABEL: group}))
 
 
@@ -67,14 +67,14 @@ both_kinds = pytest.mark.parametrize("kind", [Native(), Labelled()], ids=["nativ
 
 
 @contextmanager
-def scheduling(world: World, start: Start, kind: Kind) -> Iterator[None]:
+def scheduling(world: ClusterWorld, start: StartScheduler, kind: Kind) -> Iterator[None]:
     kind.prepare(world)
     with start():
         yield
 
 
 def members(
-    world: World, kind: Kind, group: str, count: int, *, first: int = 0, together: bool = False
+    world: ClusterWorld, kind: Kind, group: str, count: int, *, first: int = 0, together: bool = False
 ) -> list[str]:
     """Pods of one core each; together they want to be in one zone, and rather on fast nodes."""
     names = [f"{group}-{number}" for number in range(first, first + count)]
@@ -87,7 +87,7 @@ def members(
 
 
 @both_kinds
-def test_a_group_that_fits_starts(world: World, start: Start, kind: Kind) -> None:
+def test_a_group_that_fits_starts(world: ClusterWorld, start: StartScheduler, kind: Kind) -> None:
     """All members get a node."""
     world.nodes(*(make_node(name).capacity(cpu="2") for name in ("n1", "n2")))
     with scheduling(world, start, kind):
@@ -98,7 +98,7 @@ def test_a_group_that_fits_starts(world: World, start: Start, kind: Kind) -> Non
 
 
 @both_kinds
-def test_a_group_waits_for_its_members(world: World, start: Start, kind: Kind) -> None:
+def test_a_group_waits_for_its_members(world: ClusterWorld, start: StartScheduler, kind: Kind) -> None:
     """Two of three are no group, however much room there is."""
     world.nodes(make_node("n1"))
     with scheduling(world, start, kind):
@@ -111,7 +111,9 @@ def test_a_group_waits_for_its_members(world: World, start: Start, kind: Kind) -
 
 
 @both_kinds
-def test_a_group_that_cannot_fit_holds_nothing(world: World, start: Start, kind: Kind) -> None:
+def test_a_group_that_cannot_fit_holds_nothing(
+    world: ClusterWorld, start: StartScheduler, kind: Kind
+) -> None:
     """Not one member is placed, others use the room, and the group starts when there is enough."""
     world.nodes(make_node("n1").capacity(cpu="2"))
     with scheduling(world, start, kind):
@@ -128,7 +130,7 @@ def test_a_group_that_cannot_fit_holds_nothing(world: World, start: Start, kind:
 
 
 @both_kinds
-def test_two_groups_do_not_block_each_other(world: World, start: Start, kind: Kind) -> None:
+def test_two_groups_do_not_block_each_other(world: ClusterWorld, start: StartScheduler, kind: Kind) -> None:
     """There is room for one of them: one starts, the other waits as a whole and follows."""
     world.nodes(make_node("n1").capacity(cpu="3"))
     with scheduling(world, start, kind):
@@ -152,7 +154,9 @@ def test_two_groups_do_not_block_each_other(world: World, start: Start, kind: Ki
 
 
 @both_kinds
-def test_a_group_that_keeps_to_itself_starts_in_one_zone(world: World, start: Start, kind: Kind) -> None:
+def test_a_group_that_keeps_to_itself_starts_in_one_zone(
+    world: ClusterWorld, start: StartScheduler, kind: Kind
+) -> None:
     """The first member must not choose a zone in which the others find no room."""
     world.nodes(zoned("n1", "a").capacity(cpu="2").labels(fast="yes"), zoned("n2", "b").capacity(cpu="3"))
     with scheduling(world, start, kind):
@@ -162,7 +166,7 @@ def test_a_group_that_keeps_to_itself_starts_in_one_zone(world: World, start: St
         assert set(world.placed(*names).values()) == {"n2"}
 
 
-def test_groups_may_be_introduced_later(world: World, start: Start) -> None:
+def test_groups_may_be_introduced_later(world: ClusterWorld, start: StartScheduler) -> None:
     """The custom resource need not be there when the scheduler starts."""
     kind = Labelled()
     world.nodes(make_node("n1").capacity(cpu="2"))

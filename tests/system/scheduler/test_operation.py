@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.builders import HOSTNAME, make_node, make_pod
-from tests.support.control_plane import free_port
-from tests.system.scheduler.process import Start, configuration, profile
-from tests.system.scheduler.world import World
+from tests.support.processes.process import free_port
+from tests.support.processes.scheduler import StartScheduler, configuration, profile
+from tests.support.worlds.cluster import ClusterWorld
 
 LEASES = "/apis/coordination.k8s.io/v1"
 
@@ -24,7 +24,9 @@ def write(folder: Path, *profiles: dict[str, Any]) -> str:
     return f"--config={file}"
 
 
-def test_profiles_decide_each_for_its_own_pods(world: World, start: Start, tmp_path: Path) -> None:
+def test_profiles_decide_each_for_its_own_pods(
+    world: ClusterWorld, start: StartScheduler, tmp_path: Path
+) -> None:
     """One packs, one spreads, one ignores taints; each by its name."""
     fit = {
         "name": "NodeResourcesFit",
@@ -62,7 +64,7 @@ def test_profiles_decide_each_for_its_own_pods(world: World, start: Start, tmp_p
     ids=["plugin", "field", "argument"],
 )
 def test_a_configuration_that_cannot_be_used_is_refused(
-    world: World, start: Start, tmp_path: Path, broken: dict[str, Any], named: str
+    world: ClusterWorld, start: StartScheduler, tmp_path: Path, broken: dict[str, Any], named: str
 ) -> None:
     """With a sentence that names the culprit, before anything is scheduled."""
     world.nodes(make_node("n1"))
@@ -74,7 +76,7 @@ def test_a_configuration_that_cannot_be_used_is_refused(
     assert "Traceback" not in process.log
 
 
-def test_sigterm_ends_it_in_good_order(world: World, start: Start) -> None:
+def test_sigterm_ends_it_in_good_order(world: ClusterWorld, start: StartScheduler) -> None:
     """It exits with 0, and what it had decided is written."""
     world.nodes(*(make_node(f"n{number}").labels({HOSTNAME: f"n{number}"}) for number in range(10)))
     for number in range(60):
@@ -104,7 +106,7 @@ def fetch(port: int, path: str) -> tuple[int, str]:
     return 0, ""
 
 
-def test_health_and_metrics_are_served(world: World, start: Start) -> None:
+def test_health_and_metrics_are_served(world: ClusterWorld, start: StartScheduler) -> None:
     """Probes answer, and the metrics have kube-scheduler's names and count what happened."""
     world.nodes(make_node("n1"))
     port = free_port()
@@ -138,7 +140,7 @@ QUICK = (
 )
 
 
-def election(world: World) -> tuple[str, ...]:
+def election(world: ClusterWorld) -> tuple[str, ...]:
     name = f"lease-{world.namespace}"
     return (
         *QUICK,
@@ -147,12 +149,12 @@ def election(world: World) -> tuple[str, ...]:
     )
 
 
-def holder(world: World) -> str | None:
+def holder(world: ClusterWorld) -> str | None:
     answer = world.client.get(world.path("leases", f"lease-{world.namespace}", prefix=LEASES))
     return answer.json["spec"].get("holderIdentity") if answer.status == 200 else None
 
 
-def test_a_leader_that_stops_hands_over(world: World, start: Start) -> None:
+def test_a_leader_that_stops_hands_over(world: ClusterWorld, start: StartScheduler) -> None:
     """The standby waits for its turn, and schedules once it has it."""
     world.nodes(make_node("n1"))
     with start(*election(world), leader_elect=True) as first:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.builders import HOSTNAME, ZONE, make_node, make_pod
-from tests.system.scheduler.process import IS_KUBE_SCHEDULER, Start
-from tests.system.scheduler.world import World, zoned
+from tests.support.processes.scheduler import IS_KUBE_SCHEDULER, StartScheduler
+from tests.support.worlds.cluster import ClusterWorld, zoned
 
 
-def test_a_pod_gets_a_node_and_an_event(scheduled: World) -> None:
+def test_a_pod_gets_a_node_and_an_event(scheduled: ClusterWorld) -> None:
     """It is bound, its condition says so, and the event has kube-scheduler's words."""
     scheduled.nodes(make_node("n1"))
     scheduled.pod(make_pod("web"))
@@ -22,7 +22,7 @@ def test_a_pod_gets_a_node_and_an_event(scheduled: World) -> None:
     assert (event.get("reportingComponent") or event["source"]["component"]) == scheduled.scheduler_name
 
 
-def test_pods_of_other_schedulers_are_left_alone(scheduled: World) -> None:
+def test_pods_of_other_schedulers_are_left_alone(scheduled: ClusterWorld) -> None:
     """The name in the pod says who is responsible."""
     scheduled.nodes(make_node("n1"))
     scheduled.pod(make_pod("theirs"), schedulerName="someone-else")
@@ -31,7 +31,7 @@ def test_pods_of_other_schedulers_are_left_alone(scheduled: World) -> None:
     assert scheduled.condition("theirs") == {}
 
 
-def test_nodes_fill_up_and_never_over(scheduled: World) -> None:
+def test_nodes_fill_up_and_never_over(scheduled: ClusterWorld) -> None:
     """Four pods of one core fit onto two nodes with two, and the fifth waits."""
     scheduled.nodes(*(make_node(name).capacity(cpu="2") for name in ("n1", "n2")))
     scheduled.pods(*(make_pod(f"web-{number}").requests(cpu="1") for number in range(4)))
@@ -42,7 +42,7 @@ def test_nodes_fill_up_and_never_over(scheduled: World) -> None:
     assert "2 Insufficient cpu" in scheduled.refused("late")
 
 
-def test_what_runs_counts(scheduled: World) -> None:
+def test_what_runs_counts(scheduled: ClusterWorld) -> None:
     """Pods of others and pods that were there before take room and set rules."""
     scheduled.nodes(make_node("n1").capacity(cpu="2"), make_node("n2").capacity(cpu="2"))
     scheduled.pod(make_pod("theirs").on("n1").requests(cpu="2"), schedulerName="someone-else")
@@ -51,7 +51,7 @@ def test_what_runs_counts(scheduled: World) -> None:
     assert scheduled.bound("web") == "n2"
 
 
-def test_priority_comes_first(world: World, start: Start) -> None:
+def test_priority_comes_first(world: ClusterWorld, start: StartScheduler) -> None:
     """Of the pods that wait when the scheduler starts, the most important ones get the room there is."""
     high = world.priority_class("high", 1000, preemptionPolicy="Never")
     low = world.priority_class("low", 10, preemptionPolicy="Never")
@@ -76,7 +76,7 @@ SENTENCE = (
 )
 
 
-def test_the_reasons_are_kube_schedulers_sentence(scheduled: World) -> None:
+def test_the_reasons_are_kube_schedulers_sentence(scheduled: ClusterWorld) -> None:
     """In the condition and in the event, word by word."""
     ssd = {"disk": "ssd"}
     scheduled.nodes(
@@ -94,7 +94,7 @@ def test_the_reasons_are_kube_schedulers_sentence(scheduled: World) -> None:
     assert (event["message"], event["type"]) == (SENTENCE, "Warning")
 
 
-def test_without_nodes_nothing_fits(scheduled: World) -> None:
+def test_without_nodes_nothing_fits(scheduled: ClusterWorld) -> None:
     """There is a sentence for that, too."""
     scheduled.pod(make_pod("web"))
 
@@ -104,7 +104,7 @@ def test_without_nodes_nothing_fits(scheduled: World) -> None:
 # --- what helps them ------------------------------------------------------------------------------
 
 
-def test_a_new_node_helps(scheduled: World) -> None:
+def test_a_new_node_helps(scheduled: ClusterWorld) -> None:
     """A pod that found no room gets the node that joins."""
     scheduled.nodes(make_node("small").capacity(cpu="1"))
     scheduled.pod(make_pod("web").requests(cpu="2"))
@@ -114,7 +114,7 @@ def test_a_new_node_helps(scheduled: World) -> None:
     assert scheduled.bound("web") == "large"
 
 
-def test_a_new_label_helps(scheduled: World) -> None:
+def test_a_new_label_helps(scheduled: ClusterWorld) -> None:
     """A node that gets the label a pod asks for is used."""
     scheduled.nodes(make_node("n1"), make_node("n2"))
     scheduled.pod(make_pod("web").node_selector(disk="ssd"))
@@ -124,7 +124,7 @@ def test_a_new_label_helps(scheduled: World) -> None:
     assert scheduled.bound("web") == "n2"
 
 
-def test_a_taint_that_goes_helps(scheduled: World) -> None:
+def test_a_taint_that_goes_helps(scheduled: ClusterWorld) -> None:
     """So does a node that takes pods again."""
     scheduled.nodes(make_node("n1").taint("maintenance"))
     scheduled.pod(make_pod("web"))
@@ -134,7 +134,7 @@ def test_a_taint_that_goes_helps(scheduled: World) -> None:
     assert scheduled.bound("web") == "n1"
 
 
-def test_room_that_is_made_helps(scheduled: World) -> None:
+def test_room_that_is_made_helps(scheduled: ClusterWorld) -> None:
     """A pod that leaves makes room for another."""
     scheduled.nodes(make_node("n1").capacity(cpu="2"))
     scheduled.pod(make_pod("old").on("n1").requests(cpu="2"))
@@ -145,7 +145,7 @@ def test_room_that_is_made_helps(scheduled: World) -> None:
     assert scheduled.bound("web") == "n1"
 
 
-def test_an_opponent_that_goes_helps(scheduled: World) -> None:
+def test_an_opponent_that_goes_helps(scheduled: ClusterWorld) -> None:
     """A pod kept off by anti-affinity, its own or the other's, gets the node when the other is gone."""
     scheduled.nodes(zoned("n1", "a"))
     scheduled.pod(
@@ -158,7 +158,7 @@ def test_an_opponent_that_goes_helps(scheduled: World) -> None:
     assert scheduled.bound("web") == "n1"
 
 
-def test_a_peer_that_comes_helps(scheduled: World) -> None:
+def test_a_peer_that_comes_helps(scheduled: ClusterWorld) -> None:
     """A pod that needs another near it is placed in its zone as soon as that runs."""
     scheduled.nodes(zoned("n1", "a"), zoned("n2", "b"))
     scheduled.pod(make_pod("web").affinity_to(app="db", topology=ZONE))
@@ -168,7 +168,7 @@ def test_a_peer_that_comes_helps(scheduled: World) -> None:
     assert scheduled.placed("db", "web") == {"db": "n2", "web": "n2"}
 
 
-def test_a_peer_that_gets_its_label_helps(scheduled: World) -> None:
+def test_a_peer_that_gets_its_label_helps(scheduled: ClusterWorld) -> None:
     """A running pod may become the one that is needed."""
     scheduled.nodes(zoned("n1", "a"), zoned("n2", "b"))
     scheduled.pod(make_pod("db").on("n2"))
@@ -179,7 +179,7 @@ def test_a_peer_that_gets_its_label_helps(scheduled: World) -> None:
     assert scheduled.bound("web") == "n2"
 
 
-def test_a_zone_that_catches_up_helps(scheduled: World) -> None:
+def test_a_zone_that_catches_up_helps(scheduled: ClusterWorld) -> None:
     """A spread constraint lets the next pod in when the emptiest zone has got one."""
     scheduled.nodes(zoned("n1", "a"), zoned("n2", "b"))
     even = make_pod("web").labels(app="web").spread(ZONE, app="web").node_selector({ZONE: "a"})
@@ -203,7 +203,7 @@ def _counting_all_zones() -> list[dict[str, Any]]:
     ]
 
 
-def test_gates_hold_a_pod_until_they_are_gone(scheduled: World) -> None:
+def test_gates_hold_a_pod_until_they_are_gone(scheduled: ClusterWorld) -> None:
     """Not even tried before, and placed after the last of them."""
     scheduled.nodes(make_node("n1"))
     scheduled.pod(make_pod("web").gated("example.com/quota").gated("example.com/audit"))
@@ -216,14 +216,14 @@ def test_gates_hold_a_pod_until_they_are_gone(scheduled: World) -> None:
     assert scheduled.bound("web") == "n1"
 
 
-def _set_gates(world: World, *gates: str) -> None:
+def _set_gates(world: ClusterWorld, *gates: str) -> None:
     pod = world.get_pod("web")
     pod["spec"]["schedulingGates"] = [{"name": gate} for gate in gates]
     answer = world.client.put(world.path("pods", "web"), pod)
     assert answer.status == 200, answer.body
 
 
-def test_the_flow_of_nodes_and_pods_is_followed(scheduled: World) -> None:
+def test_the_flow_of_nodes_and_pods_is_followed(scheduled: ClusterWorld) -> None:
     """A node that went is not used, a pod that came back under its old name is a new one."""
     scheduled.nodes(make_node("n1"))
     scheduled.pod(make_pod("web"))

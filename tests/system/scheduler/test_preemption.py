@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
-from tests.system.scheduler.world import World, zoned
+from tests.support.worlds.cluster import ClusterWorld, zoned
 
 
-def one_core_each(world: World, *names: str) -> None:
+def one_core_each(world: ClusterWorld, *names: str) -> None:
     world.nodes(*(zoned(name, f"zone-{name}").capacity(cpu="1") for name in names))
 
 
-def running(world: World, name: str, node: str, builder: PodBuilder | None = None, **spec: Any) -> None:
+def running(
+    world: ClusterWorld, name: str, node: str, builder: PodBuilder | None = None, **spec: Any
+) -> None:
     world.pod((builder or make_pod(name).labels(app=name).requests(cpu="1")).on(node), **spec)
 
 
-def gone(world: World, name: str) -> bool:
+def gone(world: ClusterWorld, name: str) -> bool:
     """Deleted, or on its way: who plays the kubelet is not here."""
     answer = world.client.get(world.path("pods", name))
     return answer.status == 404 or "deletionTimestamp" in answer.json["metadata"]
 
 
-def test_a_less_important_pod_makes_room(scheduled: World) -> None:
+def test_a_less_important_pod_makes_room(scheduled: ClusterWorld) -> None:
     """The victim is told, the pod is promised the node and gets it."""
     high = scheduled.priority_class("high", 1000)
     one_core_each(scheduled, "n1")
@@ -36,7 +38,7 @@ def test_a_less_important_pod_makes_room(scheduled: World) -> None:
     assert event["message"].endswith("on node n1")
 
 
-def test_the_promise_is_kept_while_the_victim_takes_its_time(scheduled: World) -> None:
+def test_the_promise_is_kept_while_the_victim_takes_its_time(scheduled: ClusterWorld) -> None:
     """nominatedNodeName holds the room against pods that come later."""
     high, middle = scheduled.priority_class("high", 1000), scheduled.priority_class("middle", 500)
     one_core_each(scheduled, "n1")
@@ -57,7 +59,7 @@ def test_the_promise_is_kept_while_the_victim_takes_its_time(scheduled: World) -
     assert scheduled.node_of("later") is None
 
 
-def test_no_more_victims_than_needed(scheduled: World) -> None:
+def test_no_more_victims_than_needed(scheduled: ClusterWorld) -> None:
     """The node with the least important victim is taken, and of its pods only those in the way."""
     high, middle = scheduled.priority_class("high", 1000), scheduled.priority_class("middle", 500)
     scheduled.nodes(*(make_node(name).capacity(cpu="4") for name in ("n1", "n2")))
@@ -70,7 +72,7 @@ def test_no_more_victims_than_needed(scheduled: World) -> None:
     assert {name: gone(scheduled, name) for name in "abcd"} == {"a": False, "b": False, "c": False, "d": True}
 
 
-def test_disruption_budgets_are_broken_last(scheduled: World) -> None:
+def test_disruption_budgets_are_broken_last(scheduled: ClusterWorld) -> None:
     """Of two equal victims the one without a budget goes."""
     high = scheduled.priority_class("high", 1000)
     one_core_each(scheduled, "n1", "n2")
@@ -93,7 +95,7 @@ def test_disruption_budgets_are_broken_last(scheduled: World) -> None:
     assert not gone(scheduled, "guarded")
 
 
-def test_a_pod_that_never_preempts_waits(scheduled: World) -> None:
+def test_a_pod_that_never_preempts_waits(scheduled: ClusterWorld) -> None:
     """Its importance counts in the queue only."""
     polite = scheduled.priority_class("polite", 1000, preemptionPolicy="Never")
     one_core_each(scheduled, "n1")
@@ -107,7 +109,7 @@ def test_a_pod_that_never_preempts_waits(scheduled: World) -> None:
     assert not gone(scheduled, "low")
 
 
-def test_equals_do_not_preempt_each_other(scheduled: World) -> None:
+def test_equals_do_not_preempt_each_other(scheduled: ClusterWorld) -> None:
     """Only less important pods are victims."""
     middle = scheduled.priority_class("middle", 500)
     one_core_each(scheduled, "n1")
@@ -119,7 +121,7 @@ def test_equals_do_not_preempt_each_other(scheduled: World) -> None:
     assert not gone(scheduled, "first")
 
 
-def test_a_pod_in_the_way_by_anti_affinity_goes(scheduled: World) -> None:
+def test_a_pod_in_the_way_by_anti_affinity_goes(scheduled: ClusterWorld) -> None:
     """Room is not only cpu: an opponent makes way, too."""
     high = scheduled.priority_class("high", 1000)
     scheduled.nodes(zoned("n1", "a"))
@@ -132,7 +134,7 @@ def test_a_pod_in_the_way_by_anti_affinity_goes(scheduled: World) -> None:
     assert (gone(scheduled, "rival"), gone(scheduled, "bystander")) == (True, False)
 
 
-def test_a_victim_that_is_needed_is_no_victim(scheduled: World) -> None:
+def test_a_victim_that_is_needed_is_no_victim(scheduled: ClusterWorld) -> None:
     """If the affinity holds only because of the pod in the way, evicting it would help nobody."""
     high = scheduled.priority_class("high", 1000)
     one_core_each(scheduled, "n1", "n2")
@@ -146,7 +148,7 @@ def test_a_victim_that_is_needed_is_no_victim(scheduled: World) -> None:
     assert (gone(scheduled, "peer"), gone(scheduled, "other")) == (False, False)
 
 
-def test_nobody_dies_in_vain(scheduled: World) -> None:
+def test_nobody_dies_in_vain(scheduled: ClusterWorld) -> None:
     """Where the node itself is wrong, no eviction helps and none happens."""
     high = scheduled.priority_class("high", 1000)
     one_core_each(scheduled, "n1")

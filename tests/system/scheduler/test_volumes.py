@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.server.harness import Json
+from tests.support.api.client import Json
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_pod
-from tests.system.scheduler.world import CORE, STORAGE, World, zoned
+from tests.support.worlds.cluster import CORE, STORAGE, ClusterWorld, zoned
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _SIZE = {"storage": "1Gi"}
 
 
-def two_zones(world: World) -> None:
+def two_zones(world: ClusterWorld) -> None:
     world.nodes(zoned("n1", "a"), zoned("n2", "b"))
 
 
-def storage_class(world: World, mode: str) -> str:
+def storage_class(world: ClusterWorld, mode: str) -> str:
     name = f"{world.namespace}-{mode.lower()}"
     body = {"metadata": {"name": name}, "provisioner": "example.com/disks", "volumeBindingMode": mode}
     world.make(f"{STORAGE}/storageclasses", body)
     return name
 
 
-def claim(world: World, name: str = "data", **spec: Any) -> Json:
+def claim(world: ClusterWorld, name: str = "data", **spec: Any) -> Json:
     full = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": _SIZE}, **spec}
     return world.make(world.path("persistentvolumeclaims"), {"metadata": {"name": name}, "spec": full})
 
 
-def volume(world: World, claimed: Json, *, labels: dict[str, str] | None = None, **spec: Any) -> str:
+def volume(world: ClusterWorld, claimed: Json, *, labels: dict[str, str] | None = None, **spec: Any) -> str:
     """A volume made for a claim."""
     name = f"pv-{claimed['metadata']['uid']}"
     reference = {
@@ -54,7 +54,7 @@ def volume(world: World, claimed: Json, *, labels: dict[str, str] | None = None,
     return name
 
 
-def bind(world: World, claimed: Json, volume_name: str) -> None:
+def bind(world: ClusterWorld, claimed: Json, volume_name: str) -> None:
     """What the volume controller does when a claim has its volume."""
     path = world.path("persistentvolumeclaims", claimed["metadata"]["name"])
     annotations = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -68,12 +68,12 @@ def only_on(*nodes: str) -> dict[str, Any]:
     return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
 
 
-def with_claim(builder: PodBuilder, world: World, name: str = "data") -> str:
+def with_claim(builder: PodBuilder, world: ClusterWorld, name: str = "data") -> str:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
     return world.pod(builder, volumes=volumes)
 
 
-def test_a_pod_goes_where_its_volume_can_be_used(scheduled: World) -> None:
+def test_a_pod_goes_where_its_volume_can_be_used(scheduled: ClusterWorld) -> None:
     """The node affinity of a bound volume is a rule like the pod's own."""
     two_zones(scheduled)
     data = claim(scheduled, storageClassName="")
@@ -83,7 +83,7 @@ def test_a_pod_goes_where_its_volume_can_be_used(scheduled: World) -> None:
     assert scheduled.bound("db") == "n2"
 
 
-def test_a_pod_goes_to_the_zone_of_its_volume(scheduled: World) -> None:
+def test_a_pod_goes_to_the_zone_of_its_volume(scheduled: ClusterWorld) -> None:
     """Older volumes say it with a label."""
     two_zones(scheduled)
     data = claim(scheduled, storageClassName="")
@@ -93,7 +93,7 @@ def test_a_pod_goes_to_the_zone_of_its_volume(scheduled: World) -> None:
     assert scheduled.bound("db") == "n2"
 
 
-def test_a_volume_out_of_reach_is_a_reason(scheduled: World) -> None:
+def test_a_volume_out_of_reach_is_a_reason(scheduled: ClusterWorld) -> None:
     """The pod waits, says why, and is placed on the node that joins with access to it."""
     two_zones(scheduled)
     data = claim(scheduled, storageClassName="")
@@ -106,7 +106,7 @@ def test_a_volume_out_of_reach_is_a_reason(scheduled: World) -> None:
     assert scheduled.bound("db") == "n3"
 
 
-def test_a_missing_claim_is_a_reason(scheduled: World) -> None:
+def test_a_missing_claim_is_a_reason(scheduled: ClusterWorld) -> None:
     """And the claim that comes at last is what the pod waited for."""
     two_zones(scheduled)
     with_claim(make_pod("db"), scheduled)
@@ -117,7 +117,7 @@ def test_a_missing_claim_is_a_reason(scheduled: World) -> None:
     assert scheduled.bound("db") == "n1"
 
 
-def test_a_claim_that_is_bound_by_others_is_waited_for(scheduled: World) -> None:
+def test_a_claim_that_is_bound_by_others_is_waited_for(scheduled: ClusterWorld) -> None:
     """An unbound claim of a class that binds at once is not the scheduler's to decide."""
     two_zones(scheduled)
     data = claim(scheduled, storageClassName=storage_class(scheduled, "Immediate"))
@@ -128,13 +128,13 @@ def test_a_claim_that_is_bound_by_others_is_waited_for(scheduled: World) -> None
     assert scheduled.bound("db") == "n2"
 
 
-def selected_node(world: World) -> str | None:
+def selected_node(world: ClusterWorld) -> str | None:
     found = world.get(world.path("persistentvolumeclaims", "data"))
     annotations: dict[str, str] = found["metadata"].get("annotations") or {}
     return annotations.get(SELECTED_NODE)
 
 
-def test_a_claim_that_waits_for_its_consumer_is_told_the_node(scheduled: World) -> None:
+def test_a_claim_that_waits_for_its_consumer_is_told_the_node(scheduled: ClusterWorld) -> None:
     """The pod is bound only after the volume was made there."""
     two_zones(scheduled)
     data = claim(scheduled, storageClassName=storage_class(scheduled, "WaitForFirstConsumer"))
@@ -146,7 +146,7 @@ def test_a_claim_that_waits_for_its_consumer_is_told_the_node(scheduled: World) 
     assert scheduled.bound("db") == "n2"
 
 
-def test_the_pod_that_waits_for_its_volume_keeps_its_room(scheduled: World) -> None:
+def test_the_pod_that_waits_for_its_volume_keeps_its_room(scheduled: ClusterWorld) -> None:
     """Nobody else gets it meanwhile."""
     scheduled.nodes(zoned("n1", "a").capacity(cpu="2"))
     data = claim(scheduled, storageClassName=storage_class(scheduled, "WaitForFirstConsumer"))

@@ -15,12 +15,12 @@ import yaml
 from berth.kube.anti_affinity import AntiAffinityLimit
 from berth.live.webhook import wire
 from berth.live.webhook.judging import Policy, judge
-from tests.server.harness import Answer, Json
+from tests.support.api.client import Answer, Json
 from tests.support.builders import HOSTNAME, ZONE
 from tests.support.paths import ROOT
-from tests.support.webhook_process import WebhookProcess, webhook
+from tests.support.processes.webhook import WebhookProcess, webhook
+from tests.support.worlds.cluster import ClusterWorld
 from tests.system.scheduler.conftest import REAL
-from tests.system.scheduler.world import World
 
 pytestmark = pytest.mark.skipif(not REAL, reason="the embedded API server calls no webhooks")
 
@@ -88,20 +88,20 @@ PLACES = {
 }
 
 
-def try_pod(world: World, annotation: str | None = None, affinity: Json | None = None) -> Answer:
+def try_pod(world: ClusterWorld, annotation: str | None = None, affinity: Json | None = None) -> Answer:
     """Create a pod without storing it."""
     body = pod_template(annotation, affinity)
     body["metadata"]["name"] = "web"
     return world.client.post(world.path("pods"), body, dryRun="All")
 
 
-def try_workload(world: World, kind: str, template: Json) -> Answer:
+def try_workload(world: ClusterWorld, kind: str, template: Json) -> Answer:
     prefix, plural = PLACES[kind]
     return world.client.post(world.path(plural, prefix=prefix), workload(kind, template), dryRun="All")
 
 
 @contextmanager
-def in_force(world: World, refuses: Callable[[], bool], *things: tuple[str, Json]) -> Iterator[None]:
+def in_force(world: ClusterWorld, refuses: Callable[[], bool], *things: tuple[str, Json]) -> Iterator[None]:
     """Objects of the whole cluster that are there as long as the context lasts, and have their effect."""
     try:
         for path, body in things:
@@ -115,7 +115,7 @@ def in_force(world: World, refuses: Callable[[], bool], *things: tuple[str, Json
 
 
 @contextmanager
-def asking(world: World, running: WebhookProcess) -> Iterator[None]:
+def asking(world: ClusterWorld, running: WebhookProcess) -> Iterator[None]:
     """The API server asks the webhook, and does without no answer."""
     text = (DEPLOY / "kustomize" / "webhook" / "configuration.yaml").read_text(encoding="utf-8")
     configuration = yaml.safe_load(text)
@@ -126,7 +126,7 @@ def asking(world: World, running: WebhookProcess) -> Iterator[None]:
 
 
 @contextmanager
-def limited(world: World, *, every_rule: bool = False) -> Iterator[None]:
+def limited(world: ClusterWorld, *, every_rule: bool = False) -> Iterator[None]:
     """The policy is enforced."""
     text = (DEPLOY / "policies" / "limit-pod-anti-affinity.yaml").read_text(encoding="utf-8")
     rules, binding = yaml.safe_load_all(text)
@@ -145,12 +145,14 @@ def limited(world: World, *, every_rule: bool = False) -> Iterator[None]:
 
 
 @pytest.fixture
-def asked(world: World, tmp_path: Path) -> Iterator[WebhookProcess]:
+def asked(world: ClusterWorld, tmp_path: Path) -> Iterator[WebhookProcess]:
     with webhook(tmp_path) as running, asking(world, running):
         yield running
 
 
-def test_a_bad_annotation_is_refused_and_a_good_one_is_stored(world: World, asked: WebhookProcess) -> None:
+def test_a_bad_annotation_is_refused_and_a_good_one_is_stored(
+    world: ClusterWorld, asked: WebhookProcess
+) -> None:
     """With the path inside the annotation."""
     answer = try_pod(world, BAD)
     assert answer.json["reason"] == "Invalid"
@@ -168,7 +170,7 @@ def test_a_bad_annotation_is_refused_and_a_good_one_is_stored(world: World, aske
     assert asked.process.poll() is None
 
 
-def test_every_kind_of_template_is_checked(world: World, asked: WebhookProcess) -> None:
+def test_every_kind_of_template_is_checked(world: ClusterWorld, asked: WebhookProcess) -> None:
     for kind in PLACES:
         answer = try_workload(world, kind, pod_template(BAD))
         assert answer.status == 422, (kind, answer.body)
@@ -176,7 +178,7 @@ def test_every_kind_of_template_is_checked(world: World, asked: WebhookProcess) 
         assert try_workload(world, kind, pod_template(GOOD)).status == 201, asked.log
 
 
-def test_warnings_reach_the_user(world: World, asked: WebhookProcess) -> None:
+def test_warnings_reach_the_user(world: ClusterWorld, asked: WebhookProcess) -> None:
     """Such as an annotation on a Deployment instead of on its pods."""
     body = workload("Deployment", pod_template())
     body["metadata"]["annotations"] = {"berth.dev/affinity": GOOD}
@@ -186,7 +188,7 @@ def test_warnings_reach_the_user(world: World, asked: WebhookProcess) -> None:
     assert "put it into spec.template.metadata.annotations" in (answer.headers["warning"] or ""), asked.log
 
 
-def test_only_what_has_rules_is_sent(world: World, asked: WebhookProcess) -> None:
+def test_only_what_has_rules_is_sent(world: ClusterWorld, asked: WebhookProcess) -> None:
     """So a webhook that is away holds up nothing else, even where it must not fail."""
     asked.stop()
     assert try_pod(world).status == 201
@@ -195,7 +197,7 @@ def test_only_what_has_rules_is_sent(world: World, asked: WebhookProcess) -> Non
     assert try_pod(world, affinity=apart(HOSTNAME)).status == 500
 
 
-def test_an_update_that_changes_no_rule_passes(world: World, tmp_path: Path) -> None:
+def test_an_update_that_changes_no_rule_passes(world: ClusterWorld, tmp_path: Path) -> None:
     """An old pod with a bad annotation can still be labelled; worse it cannot become."""
     body = pod_template(BAD)
     body["metadata"]["name"] = "old"
@@ -211,13 +213,13 @@ def test_an_update_that_changes_no_rule_passes(world: World, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def policy(world: World) -> Iterator[None]:
+def policy(world: ClusterWorld) -> Iterator[None]:
     with limited(world):
         yield
 
 
 @pytest.mark.usefixtures("policy")
-def test_the_policy_limits_native_rules(world: World) -> None:
+def test_the_policy_limits_native_rules(world: ClusterWorld) -> None:
     """Of pods and of every kind of template, when the rule is against all namespaces."""
     refused = try_pod(world, affinity=apart(ZONE, **EVERYWHERE))
     assert f"must have topologyKey {HOSTNAME}, not {ZONE}" in refused.message
@@ -237,7 +239,7 @@ def test_the_policy_limits_native_rules(world: World) -> None:
 
 
 @pytest.mark.usefixtures("policy")
-def test_the_policy_refuses_an_annotation_it_cannot_judge(world: World) -> None:
+def test_the_policy_refuses_an_annotation_it_cannot_judge(world: ClusterWorld) -> None:
     """Anti-affinity with a namespaceSelector, however it is written; the rest is none of its business."""
     for text in (
         json.dumps(apart(ZONE, **EVERYWHERE)),
@@ -249,7 +251,7 @@ def test_the_policy_refuses_an_annotation_it_cannot_judge(world: World) -> None:
         assert answer.status == 201, answer.body
 
 
-def test_the_policy_can_limit_every_rule(world: World) -> None:
+def test_the_policy_can_limit_every_rule(world: ClusterWorld) -> None:
     """As its head says."""
     with limited(world, every_rule=True):
         refused = try_pod(world, affinity=apart(ZONE))
@@ -258,7 +260,7 @@ def test_the_policy_can_limit_every_rule(world: World) -> None:
         assert try_pod(world, affinity=apart(HOSTNAME)).status == 201
 
 
-def test_the_policy_lets_old_pods_be(world: World) -> None:
+def test_the_policy_lets_old_pods_be(world: ClusterWorld) -> None:
     """A pod from before can be labelled; a workload may keep its rule and change something else."""
     beyond = apart(ZONE, **EVERYWHERE)
     body = pod_template(affinity=beyond)
@@ -329,7 +331,7 @@ def webhook_refuses(kind: str, new: Json, old: Json | None, *, every_rule: bool)
 
 
 @pytest.mark.parametrize("every_rule", [False, True])
-def test_the_policy_and_the_webhook_agree(world: World, every_rule: bool) -> None:
+def test_the_policy_and_the_webhook_agree(world: ClusterWorld, every_rule: bool) -> None:
     """About native rules, made and changed at random, in every kind that has pods."""
     chance = random.Random(5)  # noqa: S311 - the same cases every time
     seen = set()
@@ -352,7 +354,7 @@ def test_the_policy_and_the_webhook_agree(world: World, every_rule: bool) -> Non
 
 
 @pytest.mark.parametrize("every_rule", [False, True])
-def test_they_agree_about_changes(world: World, every_rule: bool) -> None:
+def test_they_agree_about_changes(world: ClusterWorld, every_rule: bool) -> None:
     """A template from before the limit, changed at random; half of the time it keeps what it had."""
     chance = random.Random(6)  # noqa: S311 - the same cases every time
     prefix, plural = PLACES["Deployment"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.server.harness import Client, Json, pod
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import pod
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.server.harness import Client, Json, pod
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import pod
 
 
 def _running(client: Client, space: str, name: str, *, ready: bool = True, phase: str = "Running") -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import APPLY, Client, Json, deployment, running
+from tests.support.api.client import APPLY, Client, Json
+from tests.support.api.objects import deployment
+from tests.support.api.servers import running_server
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -72,13 +74,13 @@ def test_the_kinds_are_there(client: Client) -> None:
 def test_definitions_are_kept_up_to_date(tmp_path: Path) -> None:
     """An older one of ours becomes the present one at the next start; one that says no is left alone."""
     name, other = "clusters.cluster.karmada.io", "resourcebindings.work.karmada.io"
-    with running(tmp_path) as client:
+    with running_server(tmp_path) as client:
         whole = client.get(f"{CRDS}/{name}").json["spec"]
         for crd in (name, other):
             client.patch(f"{CRDS}/{crd}", {"spec": {"names": {"shortNames": ["zz"]}}})
         client.patch(f"{CRDS}/{other}", {"metadata": {"annotations": {"berth.dev/autoupdate": "false"}}})
         client.made(CLUSTERS, cluster("m1"))
-    with running(tmp_path) as client:
+    with running_server(tmp_path) as client:
         assert client.get(f"{CRDS}/{name}").json["spec"] == whole
         assert client.get(f"{CRDS}/{other}").json["spec"]["names"]["shortNames"] == ["zz"]
         assert client.get(f"{CLUSTERS}/m1").status == 200

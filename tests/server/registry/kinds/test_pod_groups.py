@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import Client, Json, pod
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import pod
 
 API = "scheduling.k8s.io/v1alpha2"
 GANG = {"gang": {"minCount": 3}}

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from berth.kube.gates import FeatureGates
-from tests.server.harness import Client, Json, pod, running
+from tests.support.api.client import Client, Json
+from tests.support.api.objects import pod
+from tests.support.api.servers import running_server
 
 LASTING = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -107,9 +109,9 @@ def test_gates(tmp_path: Path) -> None:
     pods = "/api/v1/namespaces/default/pods"
     selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
     body = pod("old", affinity={"nodeAffinity": {LASTING: selector}})
-    with running(tmp_path) as client:
+    with running_server(tmp_path) as client:
         client.made(pods, body)
-    with running(tmp_path, gates=FeatureGates.parse("NodeAffinityEviction=false")) as client:
+    with running_server(tmp_path, gates=FeatureGates.parse("NodeAffinityEviction=false")) as client:
         body["metadata"]["name"] = "new"
         made = client.made(pods, body)
         assert LASTING not in made["spec"].get("affinity", {}).get("nodeAffinity", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.harness import Client, Json
+from tests.support.api.client import Client, Json
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.harness import Client, Json
+from tests.support.api.client import Client, Json
 
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
