@@ -17,8 +17,7 @@ async def put_pod(api: FakeApi) -> None:
     await api.put("pods", {"metadata": {"namespace": "default", "name": "p"}, "spec": {}})
 
 
-def eviction(answers: list[bool]) -> Evict:
-    return Evict(resource=PODS, key="p", namespace="default", name="p", meant=answers.pop)
+EVICTION = Evict(resource=PODS, key=("default", "p"), namespace="default", name="p")
 
 
 def test_an_eviction_that_is_not_meant_any_more_is_not_sent() -> None:
@@ -26,7 +25,7 @@ def test_an_eviction_that_is_not_meant_any_more_is_not_sent() -> None:
         api = FakeApi()
         await put_pod(api)
         async with serving(api) as client:
-            outcome = await perform(client, eviction([False]), lambda: 7.0)
+            outcome = await perform(client, EVICTION, lambda: 7.0, lambda _: False)
         assert outcome.conflict
         assert outcome.at == 7.0
         assert POST not in api.requests
@@ -40,7 +39,7 @@ def test_one_that_is_meant_is_sent_once() -> None:
         await put_pod(api)
         async with serving(api) as client:
             client.limiter = Limiter(100.0, 1)
-            assert (await perform(client, eviction([True]), lambda: 7.0)).ok
+            assert (await perform(client, EVICTION, lambda: 7.0, lambda _: True)).ok
         assert api.requests.count(POST) == 1
 
     asyncio.run(story())
@@ -55,8 +54,7 @@ def test_it_is_asked_after_the_wait_for_a_turn() -> None:
         async with serving(api) as client:
             client.limiter = Limiter(20.0, 1)
             await client.limiter.acquire()
-            action = Evict(resource=PODS, key="p", namespace="default", name="p", meant=lambda: known[0])
-            waiting = asyncio.create_task(perform(client, action, lambda: 7.0))
+            waiting = asyncio.create_task(perform(client, EVICTION, lambda: 7.0, lambda _: known[0]))
             await asyncio.sleep(0)
             known[0] = False
             assert (await waiting).conflict

@@ -159,7 +159,7 @@ class Evictor:
     def reconcile(self, now: float) -> list[Action]:
         del now
         self._asked = True
-        return [Evict(resource=PODS, key=self, namespace="default", name="p")]
+        return [Evict(resource=PODS, key=("default", "p"), namespace="default", name="p")]
 
     def done(self, action: Action, outcome: Outcome) -> None:
         del action
@@ -168,7 +168,7 @@ class Evictor:
     def farewell(self, now: float) -> list[Action]:
         del now
         body = {"metadata": {"name": "told"}, "codes": list(self.learnt)}
-        return [Create(resource=EVENTS, key=self, namespace="default", body=body)]
+        return [Create(resource=EVENTS, key=("default", "p"), namespace="default", body=body)]
 
 
 class SlowApi(FakeApi):

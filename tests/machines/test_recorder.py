@@ -7,7 +7,7 @@ from typing import Any
 from berth.kube.api_resources import EVENTS, NODES, PODS
 from berth.kube.objects import Node, ObjectMeta, Pod
 from berth.machines.contract import Action, Create, Outcome, Patch
-from berth.machines.recorder import NORMAL, WARNING, Recorder
+from berth.machines.recorder import EVENT, NORMAL, WARNING, Recorder
 
 NOW = 1_800_000_000.0
 LATER = Outcome(at=NOW)
@@ -50,7 +50,7 @@ def test_an_event_is_what_kubectl_shows() -> None:
     )
     assert recorder.waiting
     (action,) = recorder.take()
-    assert (action.resource, action.key) == (EVENTS, Recorder.KEY)
+    assert (action.resource, action.purpose) == (EVENTS, EVENT)
     assert (action.namespace, action.name) == ("shop", "")
     event = body(action)
     name = event["metadata"].pop("name")

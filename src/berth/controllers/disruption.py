@@ -21,7 +21,7 @@ from berth.kube.times import seconds
 from berth.machines.cache import controller_of, key_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
 from berth.machines.contract import Action, Event, Key, RawObject
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import status_patch
 from berth.machines.pods import is_finished, is_ready, is_terminating
 
@@ -29,7 +29,7 @@ from berth.machines.pods import is_finished, is_ready, is_terminating
 EVICTION_TIMEOUT = 120.0
 
 
-class DisruptionController(Machine):
+class DisruptionController(Controller):
     name = "disruption-controller"
     watches = (BUDGETS, PODS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 

@@ -126,7 +126,7 @@ class GarbageCollector:
                 continue
             made = list(self._sync(uid, item))
             for action in made:
-                self.story.tell(now, uid, describe(action), action.cause)
+                self.story.tell(now, uid, describe(action), action.why)
             self._queue.started(uid, len(made))
             actions += made
         return actions
@@ -179,12 +179,12 @@ class GarbageCollector:
             propagation = "Orphan"
         yield Delete(
             resource=item.resource,
-            key=uid,
+            key=(uid, ""),
             namespace=item.key[0],
             name=item.key[1],
             uid=uid,
             propagation=propagation,
-            cause="its owners wait for it to go" if waiting else "its owners are gone",
+            why="its owners wait for it to go" if waiting else "its owners are gone",
         )
 
     def _state(self, owner: OwnerReference) -> str | None:
@@ -202,40 +202,40 @@ class GarbageCollector:
             return
         yield Get(
             resource=resource,
-            key=(uid, owner.uid),
+            key=(uid, owner.uid or ""),
             namespace=item.key[0] if resource.namespaced else "",
             name=owner.name or "",
-            cause="an owner nobody has seen",
+            why="an owner nobody has seen",
         )
 
     # --- acting -------------------------------------------------------------------------------------
 
-    def _disown(self, key: str, item: _Item, gone: set[str], cause: str) -> Action:
+    def _disown(self, uid: str, item: _Item, gone: set[str], cause: str) -> Action:
         owners = [raw_owner(owner) for owner in item.owners if owner.uid not in gone]
-        return self._patch(key, item, {"ownerReferences": owners or None}, cause)
+        return self._patch(uid, item, {"ownerReferences": owners or None}, cause)
 
-    def _drop_finalizer(self, key: str, item: _Item, finalizer: str) -> Action:
+    def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:
         kept = [name for name in item.metadata.finalizers or () if name != finalizer]
-        return self._patch(key, item, {"finalizers": kept or None}, f"{finalizer} is done")
+        return self._patch(uid, item, {"finalizers": kept or None}, f"{finalizer} is done")
 
     @staticmethod
-    def _patch(key: str, item: _Item, metadata: RawObject, cause: str) -> Action:
+    def _patch(uid: str, item: _Item, metadata: RawObject, cause: str) -> Action:
         guard = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
         return Patch(
             resource=item.resource,
-            key=key,
+            key=(uid, ""),
             namespace=item.key[0],
             name=item.key[1],
             body={"metadata": {**metadata, **guard}},
-            cause=cause,
+            why=cause,
         )
 
     def done(self, action: Action, outcome: Outcome) -> None:
+        uid, owner = action.key  # what it is done for, and which of its owners is looked up
         if not isinstance(action, Get):
             settled = outcome.ok or outcome.missing
-            self._queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
+            self._queue.finished(uid, ok=settled, at=outcome.at, wait=outcome.retry_after)
             return
-        uid, owner = action.key
         found = outcome.decode(PartialObjectMetadata).metadata.uid if outcome.ok else None
         if outcome.missing or (outcome.ok and found != owner):
             self._remember(self._absent, owner)

@@ -12,12 +12,12 @@ from berth.kube.api_resources import EVENTS, NAMESPACES, Resource
 from berth.kube.objects import Namespace
 from berth.machines.cache import Cache
 from berth.machines.contract import ADDED, DELETED, Action, DeleteAll, Event, Key, Outcome, Update
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 
 FINALIZER = "kubernetes"
 
 
-class NamespaceController(Machine):
+class NamespaceController(Controller):
     """Attributes:
     resources: Everything that can be in a namespace.
     """
@@ -67,7 +67,7 @@ class NamespaceController(Machine):
         missing = [resource for resource in self.resources if resource not in emptied]
         for resource in missing:
             yield DeleteAll(
-                resource=resource, key=key, namespace=key[1], cause="its namespace is being deleted"
+                resource=resource, key=key, namespace=key[1], why="its namespace is being deleted"
             )
         if not missing and not self._left.get(key[1]):
             yield self._finalize(key, namespace)
@@ -93,7 +93,7 @@ class NamespaceController(Machine):
                 "spec": {"finalizers": finalizers},
             },
             subresource="finalize",
-            cause="the namespace is empty",
+            why="the namespace is empty",
         )
 
     def done(self, action: Action, outcome: Outcome) -> None:

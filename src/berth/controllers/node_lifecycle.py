@@ -13,7 +13,7 @@ from berth.kube.times import stamp
 from berth.machines.cache import Cache
 from berth.machines.conditions import raw
 from berth.machines.contract import DELETED, STRATEGIC, Action, Event, Key, Patch, RawObject
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import patch
 from berth.machines.pods import condition, is_ready
 
@@ -32,7 +32,7 @@ _OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values()})
 _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
-class NodeLifecycle(Machine):
+class NodeLifecycle(Controller):
     """Attributes:
     _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
     """
@@ -123,7 +123,7 @@ class NodeLifecycle(Machine):
             body={"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}},
             subresource="status",
             form=STRATEGIC,
-            cause="its lease is no longer renewed",
+            why="its lease is no longer renewed",
         )
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
@@ -147,7 +147,7 @@ class NodeLifecycle(Machine):
             body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
             subresource="status",
             form=STRATEGIC,
-            cause="its node is not ready",
+            why="its node is not ready",
         )
 
     # --- taints -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from berth.kube.objects import LivePod, Node, Taint
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Patch
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.pods import is_finished, is_terminating, pod_condition
 from berth.machines.recorder import NORMAL
 
@@ -22,7 +22,7 @@ from berth.machines.recorder import NORMAL
 ORPHAN_GRACE = 20.0
 
 
-class TaintEviction(Machine):
+class TaintEviction(Controller):
     name = "taint-eviction-controller"
     watches = (PODS, NODES)
 
@@ -88,7 +88,7 @@ class TaintEviction(Machine):
             name=key[1],
             uid=pod.metadata.uid,
             grace=grace,
-            cause=message,
+            why=message,
         )
 
     @staticmethod
@@ -108,7 +108,7 @@ class TaintEviction(Machine):
             body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
             subresource="status",
             form=STRATEGIC,
-            cause=message,
+            why=message,
         )
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from functools import partial
+from itertools import count
 
 from berth.engine.execution.eviction_ceiling import name_of
 from berth.engine.execution.violations import NODE
-from berth.engine.state.cluster import pod_name
 from berth.eviction import decisions
 from berth.eviction.decisions import EvictionDecision
 from berth.eviction.desk import Desk
@@ -28,7 +27,10 @@ from berth.eviction.metrics import NODE_KIND
 from berth.eviction.pacing import owner_id
 from berth.eviction.planning import Planned
 from berth.eviction.signals import (
+    ABSOLVE,
+    EXPLAIN,
     REASONS,
+    STEP,
     is_marked,
     is_marked_by_us,
     kind_of,
@@ -72,6 +74,7 @@ BUSY = frozenset({Phase.MARKING, Phase.CHECKING, Phase.EVICTING})
 @dataclass(slots=True, eq=False)
 class Attempt:
     """Attributes:
+    number: By which the answers to its requests find it.
     before, version: Of the pod, as it was when it was marked, and as it was marked.
     lands: The node that would take its replacement.
     obstacle: What it waits for.
@@ -79,6 +82,7 @@ class Attempt:
 
     planned: Planned
     pod: LivePod
+    number: int
     phase: Phase = Phase.WAITING
     before: str = ""
     version: str = ""
@@ -88,17 +92,6 @@ class Attempt:
     not_before: float = 0.0
     refused: bool = False
     obstacle: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class Aftermath:
-    """The key of writes that no eviction waits for.
-
-    Attributes:
-        pod: Whose condition is to be taken back; the outcome of others does not matter.
-    """
-
-    pod: str = field(default="")
 
 
 class Evicting:
@@ -111,6 +104,8 @@ class Evicting:
         self._desk = desk
         self._later: list[Action] = []
         self._paced: set[str] = set()  # owners that are waited for in this round
+        self._numbers = count(1)
+        self._asked: dict[int, Attempt] = {}  # attempts with a request under way, by their numbers
         self._unabsolved: dict[str, float] = {}  # pods whose condition is still there -> when to try again
         self.attempts: dict[str, Attempt] = {}
         self.wake: float | None = None
@@ -165,7 +160,7 @@ class Evicting:
         if attempt is None or attempt.pod.metadata.uid != pod.metadata.uid:
             if attempt is not None and attempt.phase in (Phase.MARKED, Phase.CHECKED):
                 self._return_tokens(attempt)  # of those who are asked for the answer does it
-            self.attempts[planned.pod] = Attempt(planned, pod)
+            self.attempts[planned.pod] = Attempt(planned, pod, next(self._numbers))
             self._notice_return(planned, pod, now)
             return
         attempt.planned, attempt.pod = planned, pod
@@ -246,8 +241,11 @@ class Evicting:
             return False
         return any(finding.demands(breach, name) for breach in attempt.planned.departure.breaches)
 
-    def _is_meant(self, attempt: Attempt) -> bool:
-        """Asked when the eviction is about to be sent, which may be some time after it was decided."""
+    def confirms(self, action: Action) -> bool:
+        """Asked when a request is about to be sent, which may be some time after it was decided."""
+        attempt = self._asked.get(action.attempt)
+        if attempt is None or not isinstance(action, Evict):
+            return True
         return self._desk.brake.stops(attempt.planned.domain) is None and self._is_demanded(attempt)
 
     # --- the steps ----------------------------------------------------------------------------------
@@ -263,7 +261,9 @@ class Evicting:
             return
         attempt.phase = Phase.MARKING
         reason, message = REASONS[kind], reasons_of(departure)
-        self._later.append(mark(pod, key=attempt, reason=reason, message=message, now=now))
+        self._ask(
+            attempt, mark(pod, purpose=STEP, reason=reason, message=message, now=now, attempt=attempt.number)
+        )
 
     def _advance(self, attempt: Attempt, now: float) -> None:
         if not self._still(attempt, now):
@@ -274,21 +274,31 @@ class Evicting:
             if attempt.before == metadata.resource_version != attempt.version:
                 return  # the watch has not shown the mark yet
             attempt.phase = Phase.CHECKING
-            self._later.append(Get(resource=NODES, key=attempt, name=attempt.planned.node))
+            node = attempt.planned.node
+            self._ask(
+                attempt, Get(resource=NODES, key=("", node), name=node, purpose=STEP, attempt=attempt.number)
+            )
             return
         attempt.phase = Phase.EVICTING
-        self._later.append(
+        namespace, name = key_of(attempt.planned.pod)
+        self._ask(
+            attempt,
             Evict(
                 resource=PODS,
-                key=attempt,
-                namespace=metadata.namespace or "",
-                name=metadata.name or "",
+                key=(namespace, name),
+                namespace=namespace,
+                name=name,
                 uid=metadata.uid,
                 resource_version=attempt.version or None,
-                meant=partial(self._is_meant, attempt),
-                cause=reasons_of(departure),
-            )
+                attempt=attempt.number,
+                purpose=STEP,
+                why=reasons_of(departure),
+            ),
         )
+
+    def _ask(self, attempt: Attempt, action: Action) -> None:
+        self._asked[attempt.number] = attempt
+        self._later.append(action)
 
     def _give_up(self, attempt: Attempt, now: float) -> None:
         """Nobody asks for it any more."""
@@ -309,12 +319,11 @@ class Evicting:
         self._later.append(
             mark(
                 pod,
-                key=Aftermath(pod_name(pod)),
+                purpose=ABSOLVE,
                 reason="AffinityRulesHold",
                 message=message,
                 now=now,
                 status="False",
-                guarded=False,
             )
         )
 
@@ -344,12 +353,10 @@ class Evicting:
     # --- what became of them ------------------------------------------------------------------------
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        attempt = action.key
-        if isinstance(attempt, Aftermath) and attempt.pod:
-            if not outcome.ok and not outcome.missing:
-                self.doubt(attempt.pod, outcome.at)
-            return
-        if not isinstance(attempt, Attempt):
+        if action.purpose is ABSOLVE and not (outcome.ok or outcome.missing):
+            self.doubt("/".join(action.key), outcome.at)
+        attempt = self._asked.pop(action.attempt, None)
+        if attempt is None:
             return
         if self.attempts.get(attempt.planned.pod) is not attempt:
             if isinstance(action, Evict) and outcome.ok:
@@ -424,7 +431,13 @@ class Evicting:
         # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
         message = reasons_of(departure)
         self._later.append(
-            mark(pod, key=Aftermath(), reason=REASONS[kind], message=message, now=at, guarded=False)
+            mark(
+                pod,
+                purpose=EXPLAIN,
+                reason=REASONS[kind],
+                message=message,
+                now=at,
+            )
         )
 
     def _say(self, what: str, attempt: Attempt, at: float, **details: object) -> None:

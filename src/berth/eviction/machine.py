@@ -17,18 +17,18 @@ from berth.engine.execution.eviction_ceiling import (
 from berth.eviction import decisions
 from berth.eviction.decisions import EvictionDecision, Tell, silent
 from berth.eviction.desk import Desk
-from berth.eviction.evicting import Aftermath, Evicting
+from berth.eviction.evicting import Evicting
 from berth.eviction.finding import details_of
 from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import Planned, nodes_of
 from berth.eviction.settings import EvictionSettings
-from berth.eviction.signals import COMPONENT, is_marked_by_us, kind_of
+from berth.eviction.signals import AFTERMATH, COMPONENT, is_marked_by_us, kind_of
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Key, Outcome
 from berth.machines.mirror import Mirror
-from berth.machines.recorder import Recorder
+from berth.machines.recorder import EVENT
 from berth.machines.story import Story
 
 
@@ -206,11 +206,14 @@ class AffinityEviction:
         """What is still to be written when nothing more is to be begun: what became of the last evictions."""
         if self._settings.dry_run:
             return []
-        last = [action for action in self.evicting.take() if isinstance(action.key, Aftermath)]
+        last = [action for action in self.evicting.take() if action.purpose in AFTERMATH]
         return last + self._signals.recorder.take(now)
 
+    def confirms(self, action: Action) -> bool:
+        return self.evicting.confirms(action)
+
     def done(self, action: Action, outcome: Outcome) -> None:
-        if action.key is Recorder.KEY:
+        if action.purpose is EVENT:
             self._signals.recorder.done(action, outcome)
             return
         self.evicting.done(action, outcome)

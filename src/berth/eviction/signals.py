@@ -17,7 +17,7 @@ from berth.eviction.pacing import Returns, owner_id
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
-from berth.machines.contract import STRATEGIC, Outcome, Patch
+from berth.machines.contract import STRATEGIC, Outcome, Patch, Purpose
 from berth.machines.pods import pod_condition
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
@@ -58,23 +58,33 @@ def is_marked_by_us(pod: LivePod) -> bool:
     return condition is not None and condition.status == "True" and condition.reason in REASONS.values()
 
 
+class EvictionPurpose(Purpose):
+    STEP = "step"  # takes an attempt further
+    ABSOLVE = "absolve"  # takes a pod's condition back
+    EXPLAIN = "explain"  # writes the cause on a pod that was evicted; what becomes of it does not matter
+
+
+STEP, ABSOLVE, EXPLAIN = EvictionPurpose
+AFTERMATH = frozenset({ABSOLVE, EXPLAIN})
+
+
 def mark(
     pod: LivePod,
     *,
-    key: object,
+    purpose: EvictionPurpose,
     reason: str,
     message: str,
     now: float,
     status: str = "True",
-    guarded: bool = True,
+    attempt: int = 0,
 ) -> Patch:
-    """Set the pod's condition; `guarded`: only if the pod is still as it was seen."""
+    """Set the pod's condition: as a step of an eviction only if the pod is still as it was seen."""
     metadata, known = pod.metadata, pod_condition(pod, DISRUPTION_TARGET)
     changed = stamp(now)
     if known is not None and known.status == status and known.last_transition_time:
         changed = known.last_transition_time
     guard = {"uid": metadata.uid}
-    if guarded:
+    if purpose is STEP:
         guard["resourceVersion"] = metadata.resource_version
     entry = {
         "type": DISRUPTION_TARGET,
@@ -86,13 +96,15 @@ def mark(
     }
     return Patch(
         resource=PODS,
-        key=key,
+        key=(metadata.namespace or "", metadata.name or ""),
         namespace=metadata.namespace or "",
         name=metadata.name or "",
+        purpose=purpose,
+        attempt=attempt,
         body={"metadata": guard, "status": {"conditions": [entry]}},
         subresource="status",
         form=STRATEGIC,
-        cause=message,
+        why=message,
     )
 
 

@@ -141,11 +141,11 @@ class Client:
             rejected=self._rejected,
         )
 
-    async def turn(self) -> Client:
-        """Wait for a turn; the client to make one request with that need not wait any more."""
+    async def turn(self, resource: Resource) -> Client:
+        """Wait for a turn to ask for a resource; a client for one request that need not wait any more."""
         if self.limiter is None:
             return self
-        await self.limiter.acquire(Urgency.URGENT)
+        await self.limiter.acquire(_urgency(resource))
         return self.unlimited()
 
     async def close(self) -> None:

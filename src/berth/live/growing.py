@@ -13,7 +13,7 @@ from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.live.informer import Informer
 from berth.live.runner import Runner
-from berth.machines.contract import Controller, Event
+from berth.machines.contract import Event, Machine
 
 _log = logging.getLogger(__name__)
 _SETTLE = 0.5  # seconds between a definition and its resource being served
@@ -31,7 +31,7 @@ class Bare(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-Learn = Callable[[Resource], Sequence[Controller]]
+Learn = Callable[[Resource], Sequence[Machine]]
 
 
 class Growing:

@@ -22,11 +22,20 @@ from berth.machines.contract import (
 Clock = Callable[[], float]
 
 
-async def perform(client: Client, action: Action, clock: Clock) -> Outcome:
-    """Carry an action out; whatever happens is an outcome."""
-    if isinstance(action, Evict) and action.meant is not None:
-        client = await client.turn()
-        if not action.meant():
+async def perform(
+    client: Client, action: Action, clock: Clock, confirms: Callable[[Action], bool] | None = None
+) -> Outcome:
+    """Carry an action out; whatever happens is an outcome.
+
+    Args:
+        client: Who asks.
+        action: What to ask for.
+        clock: When the answer came.
+        confirms: Asked when it is our turn: nothing is sent if it says no.
+    """
+    if confirms is not None:
+        client = await client.turn(action.resource)
+        if not confirms(action):
             return Outcome(at=clock(), code=409, reason="Conflict", message="no longer meant")
     try:
         body = await _request(client, action)

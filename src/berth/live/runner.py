@@ -20,7 +20,7 @@ from berth.kube.api_resources import Resource
 from berth.live.client import EVERYTHING, Client, Selection
 from berth.live.informer import Informer
 from berth.live.performing import perform
-from berth.machines.contract import Action, Controller, Event, Evict, Outcome
+from berth.machines.contract import Action, Confirming, Event, Evict, Machine, Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Runner:
     def __init__(
         self,
         client: Client,
-        controllers: Sequence[Controller],
+        controllers: Sequence[Machine],
         views: Mapping[Resource, type[Any]],
         *,
         first: Sequence[Listener] = (),
@@ -122,7 +122,7 @@ class Runner:
         self,
         resource: Resource,
         view: type[Any],
-        controllers: Sequence[Controller],
+        controllers: Sequence[Machine],
         selection: Selection = EVERYTHING,
     ) -> Informer[Any]:
         """Watch one more resource for some of the machines; the caller runs the informer."""
@@ -143,20 +143,21 @@ class Runner:
             shell.controller.handle(event)
             shell.consider()
 
-    async def perform(self, action: Action) -> Outcome:
+    async def perform(self, action: Action, confirms: Callable[[Action], bool] | None) -> Outcome:
         async with self._requests:
             if self.leaving:
                 raise asyncio.CancelledError
-            return await perform(self._client, action, self.clock)
+            return await perform(self._client, action, self.clock, confirms)
 
 
 class _Shell:
     """One machine: asks it, performs what it says, tells it the outcome."""
 
-    def __init__(self, runner: Runner, controller: Controller, concurrency: int) -> None:
+    def __init__(self, runner: Runner, controller: Machine, concurrency: int) -> None:
         self.controller = controller
         self.wake = asyncio.Event()
         self._runner = runner
+        self._confirms = controller.confirms if isinstance(controller, Confirming) else None
         self._slots = asyncio.Semaphore(concurrency)
         self._sleeps_until = -math.inf  # awake
 
@@ -200,7 +201,7 @@ class _Shell:
 
     async def _to_the_end(self, action: Evict) -> Outcome:
         """Whether a pod was evicted has to be known, also by those who are told to end."""
-        request = asyncio.ensure_future(self._runner.perform(action))
+        request = asyncio.ensure_future(self._runner.perform(action, self._confirms))
         try:
             await asyncio.wait({request})
         except asyncio.CancelledError:
@@ -217,7 +218,7 @@ class _Shell:
             if isinstance(action, Evict):
                 outcome = await self._to_the_end(action)
             else:
-                outcome = await self._runner.perform(action)
+                outcome = await self._runner.perform(action, self._confirms)
         finally:
             self._slots.release()
         if not outcome.ok:

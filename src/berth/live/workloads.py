@@ -19,7 +19,7 @@ from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
 from berth.live.growing import Bare
 from berth.live.logs import say
-from berth.machines.contract import DELETED, Controller, Event
+from berth.machines.contract import DELETED, Event, Machine
 
 if TYPE_CHECKING:
     from berth.kube.api_resources import Resource
@@ -54,7 +54,7 @@ class Workloads:
         keeping: Told at once of a kind that is going to be watched.
     """
 
-    def __init__(self, client: Client, machine: Controller, keeping: Watched) -> None:
+    def __init__(self, client: Client, machine: Machine, keeping: Watched) -> None:
         self._client = client
         self._machine = machine
         self._keeping = keeping

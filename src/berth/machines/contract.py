@@ -6,9 +6,10 @@ A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from enum import Enum
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -49,15 +50,29 @@ class Event:
 # --- what to do -------------------------------------------------------------------------------
 
 
+class Purpose(Enum):
+    """What a machine wants of a request, for machines that have to tell theirs apart; each has its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Something to ask of the API server; `key` is what the machine does it for, `cause` says why."""
+    """Something to ask of the API server.
+
+    Attributes:
+        resource, namespace, name: What is asked for.
+        key: The object the machine does it for, which may be another.
+        purpose: By which the machine knows it again; None where the kind of request tells enough.
+        attempt: Which attempt for that object it belongs to: the answer to an older one comes too late.
+        why: In words, for people.
+    """
 
     resource: Resource
-    key: Any
+    key: Key
     namespace: str = ""
     name: str = ""
-    cause: str = ""
+    purpose: Purpose | None = None
+    attempt: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,17 +116,11 @@ class DeleteAll(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict(Action):
-    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod.
-
-    Attributes:
-        meant: Asked right before the request is sent; if it says no, nothing is sent, and the outcome is
-            a conflict.
-    """
+    """`uid` and `resource_version` are preconditions; `grace` None leaves it to the pod."""
 
     uid: str | None = None
     resource_version: str | None = None
     grace: int | None = None
-    meant: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +167,7 @@ class Outcome:
         return msgspec.json.decode(self.body, type=view)
 
 
-class Controller(Protocol):
+class Machine(Protocol):
     """A state machine that a shell can run."""
 
     @property
@@ -178,3 +187,11 @@ class Controller(Protocol):
 
     def due(self) -> float | None:
         """When to call `reconcile` though nothing happens; None if there is no need."""
+
+
+@runtime_checkable
+class Confirming(Protocol):
+    """A machine that is asked once more when one of its requests is about to be sent."""
+
+    def confirms(self, action: Action) -> bool:
+        """Whether to send it. If not, the outcome is a conflict."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from berth.kube.api_resources import Resource
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Key, Outcome
 from berth.machines.expectations import Expectations
 from berth.machines.queue import Queue
-from berth.machines.recorder import Recorder
+from berth.machines.recorder import EVENT, Recorder
 from berth.machines.story import Story
 
 
-class Machine:
+class Controller:
     """A controller that looks at one key at a time.
 
     A subclass says in `handle` which keys an event concerns (`self.queue.add`) and in `sync` what
@@ -47,26 +46,25 @@ class Machine:
         for key in self.queue.take(now):
             made = list(self.sync(key, now))
             for action in made:
-                self.story.tell(now, key, describe(action), action.cause)
+                self.story.tell(now, key, describe(action), action.why)
             self.queue.started(key, len(made))
             actions += made
         actions += self.recorder.take(now)
         return actions
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        if action.key is Recorder.KEY:
+        if action.purpose is EVENT:
             self.recorder.done(action, outcome)
             return
-        key: Any = action.key
         if not outcome.ok:
             self.story.tell(
-                outcome.at, key, f"failed to {describe(action)}", outcome.message or outcome.reason
+                outcome.at, action.key, f"failed to {describe(action)}", outcome.message or outcome.reason
             )
             self.failed(action, outcome)
         # What is already gone, or already there, will show in the watch; that is no failure.
         settled = outcome.ok or (isinstance(action, Delete) and outcome.missing)
         wait = outcome.retry_after
-        self.queue.finished(key, ok=settled, at=outcome.at, wait=wait)
+        self.queue.finished(action.key, ok=settled, at=outcome.at, wait=wait)
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         """Take back what was expected of an action."""

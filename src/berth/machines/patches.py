@@ -34,5 +34,5 @@ def _patch(
         name=metadata.name or "",
         body={**body, "metadata": {**body.get("metadata", {}), **guard}},
         subresource=subresource,
-        cause=cause,
+        why=cause,
     )

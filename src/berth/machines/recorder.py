@@ -12,7 +12,7 @@ from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.times import stamp
-from berth.machines.contract import Action, Create, Outcome, Patch, RawObject
+from berth.machines.contract import Action, Create, Key, Outcome, Patch, Purpose, RawObject
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25
@@ -26,11 +26,11 @@ _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 253
 
 
-class _RecorderKey:
-    def __repr__(self) -> str:
-        return "recorder"
+class RecorderPurpose(Purpose):
+    EVENT = "event"
 
 
+EVENT = RecorderPurpose.EVENT
 _What = tuple[str, str, str, str]  # uid, type, reason, message
 
 
@@ -51,14 +51,12 @@ class _Told:
 
 
 class Recorder:
-    """Actions have the key `Recorder.KEY`; what becomes of them is told to `done`.
+    """Writes Event objects. Its actions have the purpose `EVENT`; what becomes of them is told to `done`.
 
     Attributes:
         component: The name in kubectl's column "From".
         instance: Which process of the component it was.
     """
-
-    KEY = _RecorderKey()
 
     def __init__(self, component: str, instance: str = "") -> None:
         self.component = component
@@ -67,7 +65,7 @@ class Recorder:
         self._later: list[tuple[float, Action]] = []
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # uid -> tokens, when counted
         self._told: OrderedDict[_What, _Told] = OrderedDict()
-        self._names: dict[tuple[str, str], _What] = {}  # of the events on their way
+        self._names: dict[Key, _What] = {}  # of the events on their way
         self._source = {"component": component}
         self._number = 0
         self._stamp = (-1, "")
@@ -135,7 +133,7 @@ class Recorder:
             return []
         pending, self._pending = self._pending, []
         for action in pending:
-            what = self._names.get(_place(action))
+            what = self._names.get(action.key)
             told = None if what is None else self._told.get(what)
             if told is not None and told.queued is action:
                 told.queued, told.on_its_way = None, True
@@ -143,9 +141,9 @@ class Recorder:
 
     def done(self, action: Action, outcome: Outcome) -> None:
         """Learn what became of an action."""
-        what = self._names.pop(_place(action), None)
+        what = self._names.pop(action.key, None)
         told = None if what is None else self._told.get(what)
-        if what is None or told is None or told.body["metadata"]["name"] != _place(action)[1]:
+        if what is None or told is None or told.body["metadata"]["name"] != action.key[1]:
             return  # it was forgotten meanwhile, or told anew under another name
         told.on_its_way = False
         if outcome.ok or (outcome.exists and told.unsure):
@@ -196,21 +194,24 @@ class Recorder:
         metadata["name"] = name = involved.get("name", "")[: _LONGEST_NAME - len(tag)] + tag
         body["count"] = told.count
         told.due = told.unsure = False
-        told.queued = Create(resource=EVENTS, key=self.KEY, namespace=metadata["namespace"], body=body)
-        self._names[metadata["namespace"], name] = what
+        place = (metadata["namespace"], name)
+        told.queued = Create(resource=EVENTS, key=place, namespace=place[0], purpose=EVENT, body=body)
+        self._names[place] = what
         self._pending.append(told.queued)
 
     def _patch(self, what: _What, told: _Told) -> None:
         metadata = told.body["metadata"]
+        place = (metadata["namespace"], metadata["name"])
         told.due = False
         told.queued = Patch(
             resource=EVENTS,
-            key=self.KEY,
-            namespace=metadata["namespace"],
-            name=metadata["name"],
+            key=place,
+            namespace=place[0],
+            name=place[1],
+            purpose=EVENT,
             body=self._counts(told),
         )
-        self._names[metadata["namespace"], metadata["name"]] = what
+        self._names[place] = what
         self._pending.append(told.queued)
 
     def _retry(self, what: _What, told: _Told, action: Action, outcome: Outcome) -> None:
@@ -226,7 +227,7 @@ class Recorder:
             told.body["count"] = told.count
             told.unsure = outcome.code != 429
         told.due = False
-        self._names[_place(action)] = what
+        self._names[action.key] = what
         index = len(self._later)
         while index and self._later[index - 1][0] > when:
             index -= 1
@@ -274,11 +275,6 @@ class Recorder:
         if len(self._buckets) > _KNOWN:
             self._buckets.popitem(last=False)
         return allowed
-
-
-def _place(action: Action) -> tuple[str, str]:
-    name = action.body["metadata"]["name"] if isinstance(action, Create) else action.name
-    return (action.namespace, name)
 
 
 def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 - an ObjectMeta view

@@ -77,7 +77,7 @@ class Arrivals:
             return
         waiting = desk.waiting.pods.get(key)
         if waiting is None:
-            waiting = Waiting(key, pod, desk.class_of(pod))
+            waiting = Waiting(key, pod, desk.class_of(pod), number=next(desk.numbers))
             desk.waiting.add(waiting)
             desk.metrics.incoming.labels("active", "PodAdd").inc()
         elif _asks_the_same(waiting.pod, pod):

@@ -12,8 +12,8 @@ from enum import Enum, auto
 
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
-from berth.machines.contract import Bind, Get, Key, Outcome
-from berth.scheduler.waiting import Waiting
+from berth.machines.contract import Action, Bind, Get, Key, Outcome
+from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
 # So often the same binding is repeated before another node is tried.
 REPEATS = 12
@@ -31,6 +31,7 @@ class Phase(Enum):
 class Assumed:
     """Attributes:
     node: Where it is assumed to be.
+    number: Tells its requests from those of an earlier attempt.
     started: When it was taken from the queue, which is when its attempt began.
     again: When to repeat the next request, after a pause.
     deadline: When to give up waiting for volumes.
@@ -41,6 +42,7 @@ class Assumed:
     node: str
     uid: str | None
     started: float
+    number: int
     phase: Phase = Phase.BINDING
     repeats: int = 0
     again: float | None = None
@@ -55,18 +57,26 @@ class Assumed:
         self.phase, self.again = Phase.BINDING, None
         return Bind(
             resource=PODS,
-            key=self,
+            key=self.key,
             namespace=namespace,
             name=name,
             node=self.node,
             uid=self.uid,
-            cause="best node",
+            purpose=SchedulerPurpose.BIND,
+            attempt=self.number,
         )
 
     def ask(self) -> Get:
         namespace, name = self.key
         self.again = None
-        return Get(resource=PODS, key=self, namespace=namespace, name=name, cause="is it bound?")
+        return Get(
+            resource=PODS,
+            key=self.key,
+            namespace=namespace,
+            name=name,
+            purpose=SchedulerPurpose.LOOK_UP,
+            attempt=self.number,
+        )
 
     def pause(self, now: float, wait: float | None = None) -> None:
         delay = min(_FIRST_PAUSE * 2.0 ** min(self.repeats, 10), _LONGEST_PAUSE)
@@ -91,8 +101,10 @@ class Assumptions:
     def get(self, key: Key) -> Assumed | None:
         return self.pods.get(key)
 
-    def holds(self, assumed: Assumed) -> bool:
-        return self.pods.get(assumed.key) is assumed
+    def of(self, action: Action) -> Assumed | None:
+        """Whom a request was made for; None if that is settled, or another attempt is under way."""
+        assumed = self.pods.get(action.key)
+        return assumed if assumed is not None and assumed.number == action.attempt else None
 
     def drop(self, key: Key) -> Assumed | None:
         assumed = self.pods.pop(key, None)

@@ -85,7 +85,14 @@ class Deciding:
         waiting, now = choice.waiting, desk.now
         desk.nominations.replaced(waiting.key)
         desk.mirror.assume(waiting.pod, choice.pod_class, choice.node)
-        assumed = Assumed(waiting, choice.pod_class, choice.node, waiting.pod.metadata.uid, started=now)
+        assumed = Assumed(
+            waiting,
+            choice.pod_class,
+            choice.node,
+            waiting.pod.metadata.uid,
+            started=now,
+            number=next(desk.numbers),
+        )
         desk.waiting.drop(waiting.key)
         desk.groups.place(waiting.key, waiting.pod)
         desk.metrics.sample(plan_for(desk.mirror.cluster, choice.pod_class), choice.pod_class.profile)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from berth.engine.state.cluster import is_terminating
 from berth.engine.state.options import Options
@@ -69,6 +70,7 @@ class Desk:
         self.ready: list[Action] = []
         self.retries: list[tuple[float, Action]] = []
         self.now = 0.0
+        self.numbers = count(1)
 
     def class_of(self, pod: Pod) -> PodClass | None:
         try:

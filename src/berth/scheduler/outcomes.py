@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.kube.api_resources import EVENTS
 from berth.kube.objects import Pod
 from berth.machines.contract import Action, Bind, Get, Outcome, Patch
+from berth.machines.recorder import EVENT
 from berth.scheduler.assumptions import REPEATS, Assumed, Phase, is_uncertain
 from berth.scheduler.desk import Desk
-from berth.scheduler.preempting import PREEMPTION, removal
-from berth.scheduler.reports import STATEMENT
-from berth.scheduler.waiting import Waiting
+from berth.scheduler.preempting import removal
+from berth.scheduler.waiting import SchedulerPurpose
 
 
 class Outcomes:
@@ -22,14 +21,14 @@ class Outcomes:
         desk = self._desk
         desk.now = max(desk.now, outcome.at)
         if isinstance(action, Bind):
-            self._binding_done(action.key, action, outcome)
+            self._binding_done(action, outcome)
         elif isinstance(action, Get):
-            self._asked(action.key, outcome)
-        elif action.resource == EVENTS:
+            self._asked(action, outcome)
+        elif action.purpose is EVENT:
             desk.reports.recorder.done(action, outcome)
-        elif action.cause == STATEMENT:
+        elif action.purpose is SchedulerPurpose.STATEMENT:
             desk.statements.done(action, outcome)
-        elif action.cause == PREEMPTION:
+        elif action.purpose is SchedulerPurpose.PREEMPTION:
             self._victim_asked(action, outcome)
         elif not outcome.ok:
             assumed = desk.assumed.get(action.key)
@@ -39,21 +38,20 @@ class Outcomes:
     def _victim_asked(self, action: Action, outcome: Outcome) -> None:
         """A victim is told first and then deleted; if it cannot be told it goes all the same."""
         desk = self._desk
-        victim: Pod
-        preemptor: Waiting
-        victim, preemptor = action.key
-        if desk.waiting.pods.get(preemptor.key) is not preemptor or preemptor.nominated is None:
+        preemptor = desk.waiting.pods.get(action.key)
+        if preemptor is None or preemptor.number != action.attempt or preemptor.nominated is None:
             return  # nobody needs the room any more
         if isinstance(action, Patch):
             if not outcome.missing:
-                desk.ready.append(removal(victim, preemptor))
+                desk.ready.append(removal(action, preemptor))
         elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
             desk.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
             desk.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
 
-    def _binding_done(self, assumed: Assumed, action: Bind, outcome: Outcome) -> None:
+    def _binding_done(self, action: Bind, outcome: Outcome) -> None:
         desk = self._desk
-        if not desk.assumed.holds(assumed):
+        assumed = desk.assumed.of(action)
+        if assumed is None:
             return  # it was seen on its node, or it is gone
         if outcome.ok:
             desk.assumed.bound(assumed)
@@ -73,10 +71,11 @@ class Outcomes:
         else:
             desk.retract(assumed, outcome.message, outcome.at, wait=outcome.retry_after)
 
-    def _asked(self, assumed: Assumed, outcome: Outcome) -> None:
+    def _asked(self, action: Get, outcome: Outcome) -> None:
         """Whether a pod whose binding was left open is bound after all."""
         desk = self._desk
-        if not desk.assumed.holds(assumed):
+        assumed = desk.assumed.of(action)
+        if assumed is None:
             return
         if outcome.missing:
             desk.drop_assumed(assumed)

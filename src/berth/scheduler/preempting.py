@@ -14,10 +14,8 @@ from berth.kube.times import seconds, stamp
 from berth.machines.contract import DELETED, STRATEGIC, Delete, Event, Key, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.nominations import Nominations
-from berth.scheduler.waiting import Waiting
+from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
-# The cause of the requests to victims.
-PREEMPTION = "preemption"
 REASON = "PreemptionByScheduler"
 
 
@@ -118,23 +116,26 @@ def announcement(victim: Pod, preemptor: Waiting, now: float) -> Patch:
     metadata = victim.metadata
     return Patch(
         resource=PODS,
-        key=(victim, preemptor),
+        key=preemptor.key,
         namespace=metadata.namespace or "",
         name=metadata.name or "",
         body={"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}},
         subresource="status",
         form=STRATEGIC,
-        cause=PREEMPTION,
+        purpose=SchedulerPurpose.PREEMPTION,
+        attempt=preemptor.number,
     )
 
 
-def removal(victim: Pod, preemptor: Waiting) -> Delete:
-    metadata = victim.metadata
+def removal(announced: Patch, preemptor: Waiting) -> Delete:
+    """Delete the victim that was told."""
+    told = announced.body["metadata"] if isinstance(announced.body, dict) else {}
     return Delete(
         resource=PODS,
-        key=(victim, preemptor),
-        namespace=metadata.namespace or "",
-        name=metadata.name or "",
-        uid=metadata.uid,
-        cause=PREEMPTION,
+        key=preemptor.key,
+        namespace=announced.namespace,
+        name=announced.name,
+        uid=told.get("uid"),
+        purpose=SchedulerPurpose.PREEMPTION,
+        attempt=preemptor.number,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from berth.kube.api_resources import PODS
@@ -11,13 +12,11 @@ from berth.kube.objects import Pod
 from berth.kube.times import stamp
 from berth.machines.contract import STRATEGIC, Action, Key, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.scheduler.waiting import Waiting
+from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
 UNSCHEDULABLE, FAILED, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
 _NOTE_LENGTH = 1024  # of an event
 _LONGEST_PAUSE = 30.0
-# The cause of the writes that state why a pod has no node.
-STATEMENT = "statement"
 
 
 class Reports:
@@ -43,6 +42,7 @@ class Reports:
 class _Statement:
     """What a pod's status ought to say."""
 
+    number: int
     reason: str
     message: str
     nominated: str | None
@@ -60,10 +60,11 @@ class Statements:
 
     def __init__(self, pods: Mapping[Key, Waiting]) -> None:
         self._pods = pods
+        self._numbers = count(1)
         self._open: dict[Key, _Statement] = {}
 
     def want(self, waiting: Waiting, reason: str, message: str, nominated: str | None = None) -> None:
-        self._open[waiting.key] = _Statement(reason, message, nominated)
+        self._open[waiting.key] = _Statement(next(self._numbers), reason, message, nominated)
         if len(self._open) > 2 * len(self._pods) + 1024:
             self._open = {key: found for key, found in self._open.items() if key in self._pods}
 
@@ -86,9 +87,9 @@ class Statements:
         return actions
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        statement: _Statement = action.key
-        key = (action.namespace, action.name)
-        if self._open.get(key) is not statement:
+        key = action.key
+        statement = self._open.get(key)
+        if statement is None or statement.number != action.attempt:
             return  # something newer is to be said
         if outcome.ok or outcome.missing:
             del self._open[key]
@@ -133,13 +134,14 @@ def _patch(waiting: Waiting, statement: _Statement, change: dict[str, Any]) -> P
     namespace, name = waiting.key
     return Patch(
         resource=PODS,
-        key=statement,
+        key=waiting.key,
         namespace=namespace,
         name=name,
         body={"metadata": guard, "status": change},
         subresource="status",
         form=STRATEGIC,
-        cause=STATEMENT,
+        purpose=SchedulerPurpose.STATEMENT,
+        attempt=statement.number,
     )
 
 

@@ -11,7 +11,7 @@ from berth.kube.api_resources import CLAIMS, VOLUMES, Resource
 from berth.machines.contract import Action, Key, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.placing import Choice
-from berth.scheduler.waiting import Waiting
+from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 # Says that the volume may be let go again: its claim was not chosen by a person.
@@ -57,7 +57,7 @@ class VolumeWork:
                         "annotations": {SELECTED_NODE: choice.node},
                     }
                 },
-                cause="volumes",
+                purpose=SchedulerPurpose.VOLUMES,
             )
             for namespace, claim in decisions.provision
         ]
@@ -73,7 +73,7 @@ class VolumeWork:
                     },
                     "spec": {"claimRef": self._reference(namespace, claim)},
                 },
-                cause="volumes",
+                purpose=SchedulerPurpose.VOLUMES,
             )
             for volume, namespace, claim in decisions.bind
         ]

@@ -16,7 +16,7 @@ from enum import StrEnum
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Pod
-from berth.machines.contract import Key
+from berth.machines.contract import Key, Purpose
 from berth.machines.indexes import take
 
 GroupKey = tuple[Resource, str, str]
@@ -34,11 +34,20 @@ class State(StrEnum):
     TAKEN = "taken"
 
 
+class SchedulerPurpose(Purpose):
+    BIND = "bind"  # the best node is its node
+    LOOK_UP = "look up"  # is it bound?
+    VOLUMES = "volumes"  # tell its claims and volumes where it goes
+    STATEMENT = "statement"  # state in its status why it has no node
+    PREEMPTION = "preemption"  # make room for it
+
+
 @dataclass(slots=True, eq=False)
 class Waiting:
     """One pod without a node.
 
     Attributes:
+        number: Tells it from another pod that had the same name.
         pod_class: None while it has no readable rules.
         since: When it could first have been tried, which is what users wait from.
         attempts: How often it was tried in vain since its specification last changed.
@@ -61,6 +70,7 @@ class Waiting:
     said: tuple[str, str, str | None] | None = None
     nominated: str | None = None
     ticket: int = 0
+    number: int = 0
 
     @property
     def priority(self) -> int:

@@ -22,13 +22,14 @@ from berth.machines.contract import (
     MODIFIED,
     Action,
     Bind,
-    Controller,
+    Confirming,
     Create,
     Delete,
     DeleteAll,
     Event,
     Evict,
     Get,
+    Machine,
     Outcome,
     Patch,
     Update,
@@ -171,12 +172,12 @@ class Script:
 
     # --- the server -------------------------------------------------------------------------------
 
-    def _perform(self, machine: Controller, action: Action) -> None:
+    def _perform(self, machine: Machine, action: Action) -> None:
         self.done.append(action)
         outcome = self.refuse(action)
         if outcome is None:
             try:
-                unmet = self._unmet(action) if isinstance(action, Evict) else None
+                unmet = self._unmet(machine, action) if isinstance(action, Evict) else None
                 outcome = unmet or self._answer(action)
             except KeyError:
                 outcome = Outcome(at=self.now, code=404, reason="NotFound", message="not found")
@@ -222,10 +223,10 @@ class Script:
         self._drop_finished(action.resource, action.name, action.namespace)
         return self._ok(changed)
 
-    def _unmet(self, action: Evict) -> Outcome | None:
+    def _unmet(self, machine: Machine, action: Evict) -> Outcome | None:
         """What is answered where the preconditions do not hold, or it is not asked any more."""
         metadata = self.get(action.resource, action.name, action.namespace)["metadata"]
-        if action.meant is not None and not action.meant():
+        if isinstance(machine, Confirming) and not machine.confirms(action):
             return Outcome(at=self.now, code=409, reason="Conflict", message="no longer meant")
         same = action.uid in (None, metadata["uid"])
         if same and action.resource_version in (None, metadata["resourceVersion"]):

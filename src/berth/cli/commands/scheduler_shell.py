@@ -19,8 +19,8 @@ from berth.live.logs import say
 from berth.live.performing import perform
 from berth.machines.contract import Action, Bind, Event, Get, Outcome
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.reports import STATEMENT
 from berth.scheduler.views import OPTIONAL, VIEWS
+from berth.scheduler.waiting import SchedulerPurpose
 
 _log = logging.getLogger(__name__)
 
@@ -200,4 +200,4 @@ def _rank(action: Action) -> int:
     """Bindings and what they depend on go before what is said about pods that cannot be bound."""
     if isinstance(action, Bind | Get):
         return 0
-    return 2 if action.cause == STATEMENT else 1
+    return 2 if action.purpose is SchedulerPurpose.STATEMENT else 1

@@ -34,7 +34,7 @@ from berth.kube.api_resources import EVENTS, POLICIES, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.cache import Cache
-from berth.machines.contract import Controller, RawObject
+from berth.machines.contract import Machine, RawObject
 from berth.machines.views import VIEWS
 
 
@@ -43,13 +43,13 @@ class ControlPlane:
     """The machines, and the cache they share, which must hear every event first."""
 
     cache: Cache
-    controllers: list[Controller]
+    controllers: list[Machine]
     garbage: GarbageCollector
     namespaces: NamespaceController
     registration: Registration
     propagation: PropagationController | None = None
 
-    def learn(self, resource: Resource) -> tuple[Controller, ...]:
+    def learn(self, resource: Resource) -> tuple[Machine, ...]:
         """The server has one more resource; those who want to hear of its objects."""
         self.garbage.learn(resource)
         self.namespaces.learn(resource)
@@ -85,7 +85,7 @@ def assemble(
     namespaces = NamespaceController(cache, known)
     registration = Registration(cache, nodes)
     eviction = EvictionSettings(options=Options(gates=gates))
-    controllers: list[Controller] = [
+    controllers: list[Machine] = [
         registration,
         Leases(cache),
         Kubelets(cache, pace, gates),

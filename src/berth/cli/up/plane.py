@@ -23,7 +23,7 @@ from berth.live.discovery import discover
 from berth.live.growing import Growing
 from berth.live.runner import Runner
 from berth.live.serving import ServingSettings, serve
-from berth.machines.contract import Controller, RawObject
+from berth.machines.contract import Machine, RawObject
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import Metrics
@@ -79,7 +79,7 @@ class Plane:
         if fleet and set(FLEET_VIEWS) <= set(known):
             self._fleet = _make_fleet(client, self.registry)
 
-    def _learn(self, resource: Resource) -> tuple[Controller, ...]:
+    def _learn(self, resource: Resource) -> tuple[Machine, ...]:
         return self.plane.learn(resource)
 
     async def run(self, serving: ServingSettings | None = None) -> None:

@@ -101,14 +101,14 @@ class Leases:
         if version:
             return Update(
                 resource=LEASES,
-                key=name,
+                key=("", name),
                 namespace=NAMESPACE,
                 name=name,
                 body=self._lease(name, now, version),
             )
         if name in self._known:
-            return Get(resource=LEASES, key=name, namespace=NAMESPACE, name=name)
-        return Create(resource=LEASES, key=name, namespace=NAMESPACE, body=self._lease(name, now, ""))
+            return Get(resource=LEASES, key=("", name), namespace=NAMESPACE, name=name)
+        return Create(resource=LEASES, key=("", name), namespace=NAMESPACE, body=self._lease(name, now, ""))
 
     def _lease(self, name: str, now: float, version: str) -> RawObject:
         metadata: RawObject = {
@@ -132,7 +132,7 @@ class Leases:
         }
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        name = action.key
+        name = action.key[1]
         self._busy.discard(name)
         if name not in self._uids:
             return

@@ -18,18 +18,8 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import seconds
 from berth.machines.cache import Cache, key_of
-from berth.machines.contract import (
-    DELETED,
-    STRATEGIC,
-    Action,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
-from berth.machines.controller import Machine
+from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Outcome, Patch, RawObject
+from berth.machines.controller import Controller
 from berth.machines.pods import created_at, is_finished, is_terminating, phase, pod_condition
 from berth.machines.recorder import WARNING
 
@@ -49,7 +39,7 @@ class Pace:
     stop_after: float = 0.0
 
 
-class Kubelets(Machine):
+class Kubelets(Controller):
     """All hollow kubelets at once.
 
     Attributes:
@@ -234,7 +224,7 @@ class Kubelets(Machine):
             name=key[1],
             uid=pod.metadata.uid,
             grace=0,
-            cause="its containers have stopped",
+            why="its containers have stopped",
         )
 
     def _write(self, key: Key, pod: LivePod, status: RawObject, cause: str) -> Action:
@@ -246,7 +236,7 @@ class Kubelets(Machine):
             body={"metadata": {"uid": pod.metadata.uid}, "status": status},
             subresource="status",
             form=STRATEGIC,
-            cause=cause,
+            why=cause,
         )
 
     def failed(self, action: Action, outcome: Outcome) -> None:

@@ -9,22 +9,12 @@ from berth.controllers.hollow.manifests import ready_conditions, registered
 from berth.kube.api_resources import NODES
 from berth.kube.objects import Node
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    DELETED,
-    STRATEGIC,
-    Action,
-    Create,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
-from berth.machines.controller import Machine
+from berth.machines.contract import DELETED, STRATEGIC, Action, Create, Event, Key, Outcome, Patch, RawObject
+from berth.machines.controller import Controller
 from berth.machines.pods import condition
 
 
-class Registration(Machine):
+class Registration(Controller):
     """Creates the nodes it was told of, once; one that is deleted later stays deleted.
 
     Attributes:
@@ -54,7 +44,7 @@ class Registration(Machine):
             if key[1] in self.waiting:
                 body = registered(self._manifests[key[1]], self._next_index, now)
                 self._next_index += 1
-                yield Create(resource=NODES, key=key, body=body, cause="registered")
+                yield Create(resource=NODES, key=key, body=body, why="registered")
         elif is_hollow(node) and not _is_ready(node):
             yield Patch(
                 resource=NODES,
@@ -63,7 +53,7 @@ class Registration(Machine):
                 body={"status": {"conditions": ready_conditions(now)}},
                 subresource="status",
                 form=STRATEGIC,
-                cause="the node is up",
+                why="the node is up",
             )
 
     def failed(self, action: Action, outcome: Outcome) -> None:

@@ -33,7 +33,7 @@ from berth.kube.karmada import LiveBinding, LivePolicy
 from berth.kube.objects import ObjectMeta, PriorityClass
 from berth.machines.cache import Cache, controller_of
 from berth.machines.contract import DELETED, MODIFIED, Action, Create, Event, Key
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import patch
 from berth.machines.recorder import NORMAL, WARNING
 
@@ -48,7 +48,7 @@ _OTHER_OWNER = (
 _Named = tuple[Resource, Key]
 
 
-class PropagationController(Machine):
+class PropagationController(Controller):
     """Keys are those of bindings.
 
     Attributes:
@@ -226,7 +226,7 @@ class PropagationController(Machine):
         bindings = bindings_for(resource)
         if binding is None:
             body = building.body(resource, key, want)
-            yield Create(resource=bindings, key=key, namespace=key[0], body=body, cause=_spelled(policy))
+            yield Create(resource=bindings, key=key, namespace=key[0], body=body, why=_spelled(policy))
         elif change := building.change(binding, want):
             yield patch(bindings, binding, change, _spelled(policy))
         else:

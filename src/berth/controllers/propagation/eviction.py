@@ -19,7 +19,7 @@ from berth.kube.objects import Taint, Toleration
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Event, Key, RawObject
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import patch
 from berth.machines.pods import condition
 from berth.machines.recorder import NORMAL
@@ -29,7 +29,7 @@ SETTLE = 5.0  # seconds a task is kept once the workload has its new place
 TIMEOUT = 600.0  # seconds a task is kept if it never gets one, unless the task says otherwise
 
 
-class ClusterEvictionController(Machine):
+class ClusterEvictionController(Controller):
     """Keys are those of bindings."""
 
     name = "taint-manager"

@@ -9,14 +9,14 @@ from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES, Resource
 from berth.kube.karmada import LivePolicy, ResourceSelector
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Event, Key
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.recorder import WARNING
 
 GRACE = 5.0  # seconds: a policy often arrives just before what it is for
 REASON = "NoResourceMatched"
 
 
-class UnmatchedPolicies(Machine):
+class UnmatchedPolicies(Controller):
     """`kinds` is what can be propagated, by apiVersion and kind, and may grow."""
 
     name = "policy-checker"

@@ -82,7 +82,7 @@ class Claim:
                     "ownerReferences": owners or None,
                 }
             },
-            cause=cause,
+            why=cause,
         )
 
 

@@ -15,7 +15,7 @@ from berth.kube.objects import LiveCronJob, LiveJob
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
 from berth.machines.contract import Action, Create, Delete, Event, Key, RawObject
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, created_at, owner_reference
 from berth.machines.recorder import NORMAL, WARNING
@@ -24,7 +24,7 @@ _MOST_MISSED = 100
 _NAME_LENGTH = 52
 
 
-class CronJobController(Machine):
+class CronJobController(Controller):
     name = "cronjob-controller"
     watches = (CRON_JOBS, JOBS)
 
@@ -87,7 +87,7 @@ class CronJobController(Machine):
         name = f"{key[1][:_NAME_LENGTH]}-{int(due) // 60}"
         if self.cache.get(JOBS, (key[0], name), LiveJob) is None:
             yield Create(
-                resource=JOBS, key=key, namespace=key[0], body=_job(item, name, due), cause="it is time"
+                resource=JOBS, key=key, namespace=key[0], body=_job(item, name, due), why="it is time"
             )
             self.recorder.record(now, CRON_JOBS, item, NORMAL, "SuccessfulCreate", f"Created job {name}")
         yield from self._status(item, active, due)
@@ -113,7 +113,7 @@ class CronJobController(Machine):
             name=job.metadata.name or "",
             uid=job.metadata.uid,
             propagation="Background",
-            cause=cause,
+            why=cause,
         )
 
     def _status(self, item: LiveCronJob, active: list[LiveJob], scheduled: float | None) -> Iterator[Action]:

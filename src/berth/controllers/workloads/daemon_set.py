@@ -31,7 +31,7 @@ from berth.kube.objects import LivePod, LiveWorkload, Node, PartialObjectMetadat
 from berth.kube.shares import resolved
 from berth.machines.cache import Cache, controller_of, key_of
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import status_patch
 from berth.machines.pods import (
     created_at,
@@ -55,7 +55,7 @@ class _Plan:
     delete: dict[str, tuple[LivePod, str]] = field(default_factory=dict)
 
 
-class DaemonSetController(Machine):
+class DaemonSetController(Controller):
     name = "daemonset-controller"
     watches = (DAEMON_SETS, PODS, NODES, REVISIONS)
 
@@ -241,9 +241,7 @@ class DaemonSetController(Machine):
         for node in plan.create[:count]:
             self.expectations.expect_creation(uid, now)
             body = daemon_pod(daemon_set, node, found.hash)
-            yield Create(
-                resource=PODS, key=key, namespace=key[0], body=body, cause=f"node {node} needs a pod"
-            )
+            yield Create(resource=PODS, key=key, namespace=key[0], body=body, why=f"node {node} needs a pod")
         for pod, cause in list(plan.delete.values())[:BURST]:
             self.expectations.expect_deletion(uid, pod.metadata.uid or "", now)
             yield Delete(
@@ -252,7 +250,7 @@ class DaemonSetController(Machine):
                 namespace=key[0],
                 name=pod.metadata.name or "",
                 uid=pod.metadata.uid,
-                cause=cause,
+                why=cause,
             )
             if cause == "it failed":
                 where = f"{key[0]}/{pod.metadata.name} on node {node_of(pod)}"

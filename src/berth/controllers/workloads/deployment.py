@@ -16,7 +16,7 @@ from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import LivePod, LiveWorkload
 from berth.machines.cache import controller_of
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, RawObject
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import patch, status_patch
 from berth.machines.pods import is_finished, owner_reference
 from berth.machines.recorder import NORMAL
@@ -24,7 +24,7 @@ from berth.machines.recorder import NORMAL
 _NAME_LENGTH = 253
 
 
-class DeploymentController(Machine):
+class DeploymentController(Controller):
     name = "deployment-controller"
     watches = (DEPLOYMENTS, REPLICA_SETS, PODS)
 
@@ -148,7 +148,7 @@ class DeploymentController(Machine):
             namespace=key[0],
             name="",
             body=_replica_set(deployment, sets, name, tag, size),
-            cause="no ReplicaSet has the template",
+            why="no ReplicaSet has the template",
         )
 
     def _annotate(self, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
@@ -193,7 +193,7 @@ class DeploymentController(Machine):
             namespace=made.namespace,
             name=made.name,
             body=made.body,
-            cause=cause,
+            why=cause,
         )
 
     def _clean_up(self, key: Key, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
@@ -207,7 +207,7 @@ class DeploymentController(Machine):
                 name=replica_set.metadata.name or "",
                 uid=replica_set.metadata.uid,
                 propagation="Background",
-                cause="beyond the revision history limit",
+                why="beyond the revision history limit",
             )
 
     def _status(self, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:

@@ -22,18 +22,8 @@ from berth.kube.objects import LiveJob, LivePod, PartialObjectMetadata
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import controller_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
-from berth.machines.contract import (
-    DELETED,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
-from berth.machines.controller import Machine
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, Patch, RawObject
+from berth.machines.controller import Controller
 from berth.machines.patches import status_patch
 from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts
 from berth.machines.recorder import NORMAL, WARNING
@@ -45,7 +35,7 @@ _EARLY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 __all__ = ["COMPLETION_INDEX", "JobController"]
 
 
-class JobController(Machine):
+class JobController(Controller):
     name = "job-controller"
     watches = (JOBS, PODS)
 
@@ -148,7 +138,7 @@ class JobController(Machine):
         for index in indexes:
             self.expectations.expect_creation(job.metadata.uid or "", now)
             yield Create(
-                resource=PODS, key=key, namespace=key[0], body=job_pod(job, index), cause="too few pods"
+                resource=PODS, key=key, namespace=key[0], body=job_pod(job, index), why="too few pods"
             )
 
     @staticmethod
@@ -190,7 +180,7 @@ class JobController(Machine):
                         "finalizers": kept or None,
                     }
                 },
-                cause="its end is on record",
+                why="its end is on record",
             )
 
     # --- ending -------------------------------------------------------------------------------------
@@ -239,7 +229,7 @@ class JobController(Machine):
             name=key[1],
             uid=job.metadata.uid,
             propagation="Background",
-            cause="its time to live is over",
+            why="its time to live is over",
         )
 
     def _delete(self, key: Key, job: LiveJob, pod: LivePod, cause: str, now: float) -> Action:
@@ -250,7 +240,7 @@ class JobController(Machine):
             namespace=key[0],
             name=pod.metadata.name or "",
             uid=pod.metadata.uid,
-            cause=cause,
+            why=cause,
         )
 
     def failed(self, action: Action, outcome: Outcome) -> None:

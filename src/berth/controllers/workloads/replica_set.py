@@ -14,7 +14,7 @@ from berth.kube.objects import LivePod, LiveWorkload, PartialObjectMetadata
 from berth.machines.cache import Cache, controller_of
 from berth.machines.conditions import TRUE, Conditions
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, RawObject
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import status_patch
 from berth.machines.pods import (
     deletion_rank,
@@ -30,7 +30,7 @@ from berth.machines.recorder import NORMAL, WARNING
 BURST = 500
 
 
-class ReplicaSetController(Machine):
+class ReplicaSetController(Controller):
     name = "replicaset-controller"
     watches = (REPLICA_SETS, PODS)
 
@@ -102,7 +102,7 @@ class ReplicaSetController(Machine):
                     namespace=key[0],
                     name=pod.metadata.name or "",
                     uid=pod.metadata.uid,
-                    cause=f"{len(active)} pods, {_wanted(replica_set)} wanted",
+                    why=f"{len(active)} pods, {_wanted(replica_set)} wanted",
                 )
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "SuccessfulDelete", message)
@@ -114,7 +114,7 @@ class ReplicaSetController(Machine):
             key[0],
             generate_name=f"{key[1]}-",
         )
-        return Create(resource=PODS, key=key, namespace=key[0], body=body, cause="too few pods")
+        return Create(resource=PODS, key=key, namespace=key[0], body=body, why="too few pods")
 
     def _neighbours(self, replica_set: LiveWorkload, active: list[LivePod]) -> dict[str, int]:
         """How many pods of the same workload run on each node, over all its ReplicaSets."""

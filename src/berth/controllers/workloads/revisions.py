@@ -72,7 +72,7 @@ def keep_up(
             namespace=workload.metadata.namespace or "",
             name=found.current.metadata.name or "",
             body={"revision": newest + 1},
-            cause="the template is back at an older revision",
+            why="the template is back at an older revision",
         )
     limit = workload.spec.revision_history_limit
     kept = {*used, found.hash}
@@ -84,7 +84,7 @@ def keep_up(
             namespace=workload.metadata.namespace or "",
             name=revision.metadata.name or "",
             uid=revision.metadata.uid,
-            cause="beyond the revision history limit",
+            why="beyond the revision history limit",
         )
 
 
@@ -108,7 +108,7 @@ def _create(resource: Resource, workload: LiveWorkload, found: History, number: 
             "data": {"spec": {"template": template}},
             "revision": number,
         },
-        cause="no revision has the template",
+        why="no revision has the template",
     )
 
 

@@ -89,5 +89,5 @@ def claims_of(stateful_set: LiveWorkload, ordinal: int) -> Iterator[Action]:
             key=key,
             namespace=key[0],
             body={**body, "apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind},
-            cause=f"pod {pod_name(stateful_set, ordinal)} claims it",
+            why=f"pod {pod_name(stateful_set, ordinal)} claims it",
         )

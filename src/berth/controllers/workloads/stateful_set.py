@@ -25,7 +25,7 @@ from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload, PersistentVolumeClaim
 from berth.machines.cache import controller_of
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
-from berth.machines.controller import Machine
+from berth.machines.controller import Controller
 from berth.machines.patches import status_patch
 from berth.machines.pods import (
     is_available,
@@ -74,7 +74,7 @@ class _Set:
         return phase(pod) == "Running" and is_available(pod, minimum, now) and not is_terminating(pod)
 
 
-class StatefulSetController(Machine):
+class StatefulSetController(Controller):
     name = "statefulset-controller"
     watches = (STATEFUL_SETS, PODS, REVISIONS, CLAIMS)
 
@@ -185,7 +185,7 @@ class StatefulSetController(Machine):
             key=key,
             namespace=key[0],
             body=stateful_pod(item, number, revision, template),
-            cause=f"number {number} is missing",
+            why=f"number {number} is missing",
         )
         message = f"create Pod {pod_name(item, number)} in StatefulSet {key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, item, NORMAL, "SuccessfulCreate", message)
@@ -200,7 +200,7 @@ class StatefulSetController(Machine):
             namespace=key[0],
             name=pod.metadata.name or "",
             uid=pod.metadata.uid,
-            cause=cause,
+            why=cause,
         )
 
     def failed(self, action: Action, outcome: Outcome) -> None:

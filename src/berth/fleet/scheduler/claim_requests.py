@@ -51,7 +51,7 @@ def create(key: Key, binding: Binding, rule: WorkloadRule, identity: str, now: f
         key=key,
         namespace=home_of(rule),
         body=_body(key, binding, rule, identity, now),
-        cause=f"claim {rule} for {holder(key)}",
+        why=f"claim {rule} for {holder(key)}",
     )
 
 
@@ -70,7 +70,7 @@ def take_over(
         namespace=home_of(rule),
         name=claim_name(rule),
         body=body,
-        cause=f"take over the claim of {rule} for {holder(key)}",
+        why=f"take over the claim of {rule} for {holder(key)}",
     )
 
 
@@ -89,7 +89,7 @@ def fence(key: Key, late: Binding, identity: str, now: float) -> Patch:
                 "annotations": {FENCE_ANNOTATION: f"{holder(key)} by {identity} at {micro_stamp(now)}"},
             }
         },
-        cause=f"take over the claim of {holder((namespace, name))}",
+        why=f"take over the claim of {holder((namespace, name))}",
     )
 
 

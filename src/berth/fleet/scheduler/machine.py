@@ -27,7 +27,7 @@ from berth.kube.api_resources import CLUSTER_POLICIES, CLUSTERS, NAMESPACES, POL
 from berth.kube.karmada import Binding, Placement
 from berth.machines.contract import DELETED, Action, Event, Get, Key, Outcome, Patch
 from berth.machines.queue import Queue
-from berth.machines.recorder import Recorder
+from berth.machines.recorder import EVENT
 from berth.machines.story import Story
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ class FleetScheduler:
         return self._patch(key, patches.status_patch(binding, verdict, now), "status")
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        if action.key is Recorder.KEY:
+        if action.purpose is EVENT:
             self.reports.recorder.done(action, outcome)
             return
         key: Key = action.key
