@@ -16,8 +16,9 @@ from berth.engine.state.cluster_events import (
     VolumesChanged,
     node_change,
 )
+from berth.engine.state.identity import resizing
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import PodClass, resizing
+from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE
 from berth.kube.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (

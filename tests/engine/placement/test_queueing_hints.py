@@ -80,7 +80,7 @@ def test_whatever_lets_a_pod_fit_is_said_to_help(
             cluster, more = follow(engine, cluster, happening)
             records += more
         if plans_are_dropped:
-            engine.drop_plans()
+            engine.plans.drop_all()
         for pod in waiting:
             if pod.fits or pod.is_helped_by(*records):
                 pod.try_again()
@@ -483,7 +483,7 @@ def test_rules_about_nodes_answer_without_a_plan() -> None:
     little = web("little").requests(cpu="500m").on("a")
     cluster = watched(small("a"), little, web("more").requests(cpu="1").on("a"))
     waiting = stuck(cluster, BIG, "NodeResourcesFit")
-    cluster.engine.drop_plans()
+    cluster.engine.plans.drop_all()
 
     assert not waiting.is_helped_by(cluster.pod_left(little))
     assert not waiting.is_helped_by(cluster.came(small("b").taint("dedicated")))
@@ -494,7 +494,7 @@ def test_rules_about_nodes_answer_without_a_plan() -> None:
 def test_rules_about_pods_say_yes_without_a_plan() -> None:
     cluster = watched(small("a"), web("p").on("a"))
     waiting = stuck(cluster, web("w").anti_affinity_to(app="web", topology=ZONE), "InterPodAffinity")
-    cluster.engine.drop_plans()
+    cluster.engine.plans.drop_all()
 
     assert waiting.is_helped_by(cluster.pod_came(make_pod("x").on("a")))
     assert not waiting.is_helped_by(OwnersChanged())

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from berth.engine.placement.plan import plan_for, plans_kept
-from berth.engine.state import cluster as cluster_module
+from berth.engine.state import class_table
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import HOSTNAME, Options
 from berth.kube.defaults import created, default_node
@@ -115,9 +115,9 @@ def test_an_identity_label_counts_once_it_is_mentioned() -> None:
 
 def test_a_forgotten_class_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever still holds a class that was swept away can use it as before."""
-    monkeypatch.setattr(cluster_module, "_SWEEP_FLOOR", 4)
+    monkeypatch.setattr(class_table, "_SWEEP_FLOOR", 4)
     cluster = cluster_of(host("a"), host("b"))
-    cluster._sweep_at = 4
+    cluster.classes._sweep_at = 4
     waiting = cluster.class_of(created(alone("waiting").build()))
     for i in range(20):
         cluster.class_of(created(make_pod(f"p{i}").labels(app=f"app-{i}").build()))

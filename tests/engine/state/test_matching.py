@@ -1,7 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.matching import MatchIndex
+from berth.engine.state.pod_class import LabelSet, Term
 from berth.kube.selectors import EVERYTHING, NOTHING, Requirement, Selector
 
 KEYS, VALUES, NAMESPACES = ("a", "b", "c"), ("1", "2"), ("x", "y")

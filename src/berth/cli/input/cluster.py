@@ -14,7 +14,7 @@ from berth.live.listing import Listing, ListingError, list_cluster
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from berth.engine.offline.simulation import Progress
+    from berth.engine.offline.snapshot import Progress
     from berth.live.client import Client
 
 

@@ -18,7 +18,7 @@ from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests import ManifestError, load
 
 if TYPE_CHECKING:
-    from berth.engine.offline.simulation import Progress
+    from berth.engine.offline.snapshot import Progress
 
 FORMS = ("table", "wide", "json", "yaml")
 _SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds

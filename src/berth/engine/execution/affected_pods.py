@@ -85,7 +85,7 @@ class _Suspects:
     @property
     def classes(self) -> list[PodClass]:
         """Those with rules about other pods."""
-        return [c for c in self.cluster.enduring if c.running and c.execution_terms]
+        return [c for c in self.cluster.classes.with_execution_rules if c.running and c.execution_terms]
 
     def add(self, pods: IndexArray) -> None:
         keys = self.cluster.pods.keys

@@ -99,7 +99,10 @@ def breaches_on(cluster: Cluster, node: str) -> list[Breach]:
     unmet: dict[PodClass, list[tuple[RequiredNodes, str]]] = {}
     found: list[Breach] = []
     for pod, pod_class in cluster.pods_on(node):
-        if pod_class not in cluster.enduring or cluster.pods.terminating[cluster.pods.index[pod]]:
+        if (
+            pod_class not in cluster.classes.with_execution_rules
+            or cluster.pods.terminating[cluster.pods.index[pod]]
+        ):
             continue
         if pod_class not in unmet:
             unmet[pod_class] = [
@@ -120,7 +123,7 @@ def breaches_among(cluster: Cluster, pods: Iterable[str]) -> list[Breach]:
 
 def all_breaches(cluster: Cluster) -> list[Breach]:
     """The breaches of all pods."""
-    return _judge(cluster, cluster.pods_of(cluster.enduring))
+    return _judge(cluster, cluster.pods_of(cluster.classes.with_execution_rules))
 
 
 def _order(breach: Breach) -> str:

@@ -40,8 +40,7 @@ from berth.kube.validation.metadata import MIRROR_POD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.offline.simulation import Progress
-    from berth.engine.offline.snapshot import Entry, Snapshot
+    from berth.engine.offline.snapshot import Entry, Progress, Snapshot
     from berth.engine.state.arrays import IndexArray
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass

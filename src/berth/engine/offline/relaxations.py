@@ -63,7 +63,7 @@ def relaxations(
     `pinned` says that the node its affinity names was not its choice, as with a DaemonSet's pod.
     """
     # Nothing is placed any more, and every compiled plan makes changing a node slower.
-    what_if.cluster.drop_plans()
+    what_if.cluster.plans.drop_all()
     start = Variant(with_effective_affinity(pod, what_if.cluster.options.gates))
     changes = _candidates(what_if, start.pod, pod, evaluation, pods)
     changes = [change for change in changes if not (pinned and _unpins(change))][:_MOST_CHANGES]

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from berth.engine.offline.snapshot import GATED, Entry, Snapshot, unpinned
+from berth.engine.offline.snapshot import GATED, Entry, Progress, Snapshot, unpinned
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.summary import NO_NODES, summarise, summarise_one
-from berth.engine.state.pod_class import has_own_claims
+from berth.engine.state.identity import has_own_claims
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from berth.kube.objects import Pod
 
 UNSCHEDULABLE, GATED_REASON, FAILED = "Unschedulable", "SchedulingGated", "SchedulerError"
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ of the errors are sentences for the user.  Nothing is read from disk: manifests 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.state.cluster import Cluster, is_finished, is_terminating, pod_name
+from berth.engine.state.identity import class_key
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import PodClass, class_key
+from berth.engine.state.pod_class import PodClass
 from berth.kube.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
@@ -42,8 +44,10 @@ from berth.kube.workloads import Expansion, ExpansionError, expand
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.offline.simulation import Progress
     from berth.kube.manifests import Manifest
+
+# Told how many of how many pods are done.
+Progress = Callable[[int, int], None]
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 

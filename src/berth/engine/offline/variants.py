@@ -58,7 +58,7 @@ class WhatIf:
             known = pod_class.plan is not None
             blocked = plan_for(self.cluster, pod_class).blocked()
             if not known:
-                self.cluster.drop_plan(pod_class)
+                self.cluster.plans.drop(pod_class)
             return np.flatnonzero(blocked == 0)
 
     def names(self, slots: IndexArray) -> list[str]:

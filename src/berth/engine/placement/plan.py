@@ -99,10 +99,10 @@ class Plan:
         self.error = self._prescore_error()
 
     def _shared_usage(self) -> Usage:
-        shared = self.cluster.shared_usage
+        shared = self.cluster.plans.shared
         key = usage_key(self.pod_class)
         usage = shared.get(key)
-        if usage is None:
+        if not isinstance(usage, Usage):
             rules = [rule for rule in self.node_rules if not rule.static]
             usage = shared[key] = Usage(self.cluster, rules, self.pod_class.options.weights)
         return usage
@@ -255,10 +255,9 @@ def plan_for(cluster: Cluster, pod_class: PodClass) -> Plan:
     """The plan of a class, made if it has none."""
     pod_class = cluster.current(pod_class)
     plan = pod_class.plan
-    if plan is None:
-        plan = pod_class.plan = cluster.plans[pod_class] = Plan(cluster, pod_class)
-        if len(cluster.plans) > plans_kept(cluster.nodes.capacity):
-            cluster.drop_plan(next(iter(cluster.plans)))
+    if isinstance(plan, Plan):
+        cluster.plans.used(pod_class)
     else:
-        cluster.plans.move_to_end(pod_class)
+        plan = Plan(cluster, pod_class)
+        cluster.plans.keep(pod_class, plan, plans_kept(cluster.nodes.capacity))
     return plan

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from berth.engine.placement.plan import Plan
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
 from berth.engine.rules.base import SKIP, SUCCESS, NodeRule
 from berth.engine.rules.node_ports import NodePorts
@@ -88,7 +89,7 @@ def _node_rule_helped(
     cluster: Cluster, pod_class: PodClass, refused_by: Collection[str], change: ClusterEvent
 ) -> bool:
     plan = pod_class.plan
-    if plan is not None:
+    if isinstance(plan, Plan):
         rules: Iterable[NodeRule] = [rule for rule in plan.node_rules if rule.name in refused_by]
     else:
         rules = (rule(cluster, pod_class) for rule in NODE_RULES if rule.name in refused_by)
@@ -103,14 +104,14 @@ def _node_rule_helped(
 def _is_open(cluster: Cluster, pod_class: PodClass, refused_by: Collection[str], slot: int) -> bool:
     """Whether the node could take the pod as far as the rules know that will be asked when it changes."""
     plan = pod_class.plan
-    if plan is not None and any(r.name in refused_by and r.bars(slot) for r in plan.topology_rules):
+    if isinstance(plan, Plan) and any(r.name in refused_by and r.bars(slot) for r in plan.topology_rules):
         return False
     return _admitted(cluster, _node_rules(cluster, pod_class), slot)
 
 
 def _topology_helped(pod_class: PodClass, refused_by: Collection[str], change: ClusterEvent) -> bool:
     plan = pod_class.plan
-    if plan is None:
+    if not isinstance(plan, Plan):
         # To make the counts only to answer this would cost more than trying the pod.
         return any(rule.name in refused_by and isinstance(change, rule.helpers) for rule in TOPOLOGY_RULES)
     for rule in plan.topology_rules:  # noqa: SIM110 - half the time of a generator, and this is asked often
@@ -127,7 +128,7 @@ def _admitted(cluster: Cluster, rules: Sequence[NodeRule], slot: int) -> bool:
 def _node_rules(cluster: Cluster, pod_class: PodClass) -> Sequence[NodeRule]:
     """The rules about single nodes; unlike those about other pods they are made in no time."""
     plan = pod_class.plan
-    if plan is not None:
+    if isinstance(plan, Plan):
         return plan.node_rules
     options = pod_class.options
     skipped = options.disabled | options.not_filtering

@@ -7,36 +7,29 @@ class is placed for the first time and its counters are built.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.changelog import ChangeLog
+from berth.engine.state.class_table import ClassTable
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
-from berth.engine.state.identity import identity_of, with_labels, without
+from berth.engine.state.identity import class_key, identity_of, with_labels, without
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.options import Options
 from berth.engine.state.owners import Owners
-from berth.engine.state.pod_class import PodClass, class_key
+from berth.engine.state.plans import PlanCache
+from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE, PodTable
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
 
-if TYPE_CHECKING:
-    from berth.engine.placement.plan import Plan
-    from berth.engine.placement.usage import Usage
-
 FINISHED = ("Succeeded", "Failed")
-# Classes are few; past this many, those that nothing uses any more are looked for.
-_SWEEP_FLOOR = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +50,6 @@ class Cluster:
         profiles: Scheduler name -> options of its pods; `options` are those of all others.
         usage: Nodes whose pods changed.
         node_changes: Nodes that came, went or changed themselves.
-        plans: The classes whose rules are compiled, the one placed longest ago first.
-        shared_usage: What plans with equal requests share, while one of them lives.
-        enduring: The classes with a rule that must hold while their pods run.
     """
 
     def __init__(
@@ -75,20 +65,16 @@ class Cluster:
         self.pods = PodTable()
         self.index = MatchIndex()
         self.owners = Owners()
-        self.volumes = VolumeIndex(self)
+        self.plans = PlanCache()
+        self.volumes = VolumeIndex(self.nodes, self.plans)
+        self.classes = ClassTable(self.index, self.volumes)
+        self._class_by_number = self.classes.by_number
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()
-        self.plans: OrderedDict[PodClass, Plan] = OrderedDict()
-        self.shared_usage: WeakValueDictionary[Hashable, Usage] = WeakValueDictionary()
-        self.enduring: dict[PodClass, None] = {}
-        self._classes: list[PodClass | None] = [None]
-        self._free_numbers: list[int] = []
-        self._class_of: dict[bytes, PodClass] = {}
         self._pods_on: list[set[int]] = []
         self._homeless: dict[str, set[int]] = {}
         self._awaits: dict[int, str] = {}
         self._identities: dict[int, dict[str, str]] = {}
-        self._sweep_at = _SWEEP_FLOOR
 
     # --- nodes --------------------------------------------------------------------
 
@@ -102,11 +88,10 @@ class Cluster:
         capacity = self.nodes.capacity
         slot = self.nodes.add(node)
         if self.nodes.capacity != capacity:
-            self.drop_plans()
+            self.plans.drop_all()
         if slot == len(self._pods_on):
             self._pods_on.append(set())
-        for plan in self.plans.values():
-            plan.node_joins(slot)
+        self.plans.node_joins(slot)
         for pod in self._homeless.pop(name, ()):
             del self._awaits[pod]
             self._settle(pod, slot)
@@ -121,8 +106,7 @@ class Cluster:
             self._count(pod, slot, -1)
             self._book(pod, slot, -1)
             self.pods.node[pod] = NOWHERE
-        for plan in self.plans.values():
-            plan.node_leaves(slot)
+        self.plans.node_leaves(slot)
         self.nodes.remove(slot)
         if orphans:
             self._homeless[name] = orphans
@@ -139,11 +123,9 @@ class Cluster:
         pods = self._pods_on[slot]
         for pod in pods:
             self._count(pod, slot, -1)
-        for plan in self.plans.values():
-            plan.node_leaves(slot)
+        self.plans.node_leaves(slot)
         self.nodes.update(slot, node)
-        for plan in self.plans.values():
-            plan.node_joins(slot)
+        self.plans.node_joins(slot)
         for pod in pods:
             self._count(pod, slot, 1)
         self._node_changed(slot)
@@ -166,9 +148,10 @@ class Cluster:
         shown = pod if identity is None else without(pod, identity)
         profile = self._profile_of(pod)
         key = class_key(shown, node_name, profile)
-        found = self._class_of.get(key)
+        found = self.classes.by_key.get(key)
         if found is None:
-            found = self._new_class(key, shown, node_name, profile)
+            options = self.profiles.get(profile, self.options)
+            found = self.classes.add(key, shown, node_name=node_name, options=options, profile=profile)
             if self.index.mentioned:
                 self._reveal()
                 return self.class_of(pod, pinned=pinned)
@@ -184,7 +167,7 @@ class Cluster:
 
     def current(self, pod_class: PodClass) -> PodClass:
         """The class itself, or its successor if it was forgotten while nothing used it."""
-        if self._classes[pod_class.number] is pod_class:
+        if self._class_by_number[pod_class.number] is pod_class:
             return pod_class
         return self.class_of(pod_class.pod, pinned=pod_class.node_name is not None)
 
@@ -300,7 +283,7 @@ class Cluster:
         self._book(pod, slot, 1)
 
     def _class(self, pod: int) -> PodClass:
-        found = self._classes[self.pods.pod_class.item(pod)]
+        found = self._class_by_number[self.pods.pod_class.item(pod)]
         if found is None:
             raise KeyError(pod)
         return found
@@ -325,11 +308,11 @@ class Cluster:
 
     def set_namespace(self, namespace: Namespace) -> None:
         if self.index.set_namespace(namespace.metadata.name or "", namespace.metadata.labels or {}):
-            self.drop_plans()
+            self.plans.drop_all()
 
     def remove_namespace(self, name: str) -> None:
         if self.index.set_namespace(name, None):
-            self.drop_plans()
+            self.plans.drop_all()
 
     def set_owner(self, owner: Service | Workload | ReplicationController, kind: str | None = None) -> None:
         if isinstance(owner, Service):
@@ -346,40 +329,16 @@ class Cluster:
             self._default_spreading_changed()
 
     def _default_spreading_changed(self) -> None:
-        for pod_class in [c for c in self.plans if not c.spread_constraints]:
-            self.drop_plan(pod_class)
+        for pod_class in [c for c in self.plans.by_class if not c.spread_constraints]:
+            self.plans.drop(pod_class)
 
     # --- classes ------------------------------------------------------------------
-
-    def _new_class(self, key: bytes, pod: Pod, node_name: str | None, profile: str) -> PodClass:
-        options = self.profiles.get(profile, self.options)
-        if len(self._class_of) >= self._sweep_at:
-            self._sweep()
-        number = self._free_numbers.pop() if self._free_numbers else len(self._classes)
-        pod_class = PodClass(
-            pod,
-            number=number,
-            key=key,
-            node_name=node_name,
-            index=self.index,
-            options=options,
-            profile=profile,
-        )
-        if number == len(self._classes):
-            self._classes.append(pod_class)
-        else:
-            self._classes[number] = pod_class
-        self._class_of[key] = pod_class
-        if pod_class.has_execution_rules:
-            self.enduring[pod_class] = None
-        self.volumes.class_joins(pod_class)
-        return pod_class
 
     def _reveal(self) -> None:
         """Sort pods into classes of their own by labels that a selector has mentioned."""
         revealed, self.index.mentioned = self.index.mentioned, set()
         self.index.hidden -= revealed
-        self.drop_plans()
+        self.plans.drop_all()
         for pod, identity in list(self._identities.items()):
             if revealed.isdisjoint(identity):
                 continue
@@ -402,46 +361,13 @@ class Cluster:
                 for watcher in selected.watchers:
                     watcher.consider(pod_class)
 
-    def _sweep(self) -> None:
-        """Forget classes that nothing runs or plans, and what only they used."""
-        for pod_class in list(self._class_of.values()):
-            if not pod_class.running and pod_class.plan is None:
-                self._forget(pod_class)
-        kept = self._class_of.values()
-        self.index.keep_only({c.label_set for c in kept}, {o.term for c in kept for o in c.owned_terms})
-        self._sweep_at = max(_SWEEP_FLOOR, 2 * len(self._class_of))
-
-    def _forget(self, pod_class: PodClass) -> None:
-        del self._class_of[pod_class.key]
-        self.enduring.pop(pod_class, None)
-        self.volumes.class_leaves(pod_class)
-        self._classes[pod_class.number] = None
-        self._free_numbers.append(pod_class.number)
-        for counter in pod_class.touches:
-            counter.classes.pop(pod_class, None)
-        pod_class.label_set.classes.pop(pod_class, None)
-        for owned in pod_class.owned_terms:
-            owned.term.owners.pop(pod_class, None)
-
-    # --- plans --------------------------------------------------------------------
-
-    def drop_plan(self, pod_class: PodClass) -> None:
-        plan = self.plans.pop(pod_class)
-        plan.release()
-        pod_class.plan = None
-
-    def drop_plans(self) -> None:
-        for pod_class in list(self.plans):
-            self.drop_plan(pod_class)
-        self.shared_usage.clear()
-
     # --- questions over all pods ------------------------------------------------------
 
     def recount(self, counter: Counter) -> None:
         """Build a counter from the pods that run."""
         if not counter.classes:
             return
-        weights = np.zeros(len(self._classes), dtype=np.int64)
+        weights = np.zeros(len(self.classes.by_number), dtype=np.int64)
         for pod_class in counter.classes:
             weights[pod_class.number] = pod_class.touches[counter]
         pods = self._pods_of(weights != 0)
@@ -451,14 +377,14 @@ class Cluster:
 
     def pods_whose(self, wanted: Callable[[PodClass], bool]) -> IndexArray:
         """The pods on nodes whose class is wanted."""
-        return self.pods_of([pod_class for pod_class in self._class_of.values() if wanted(pod_class)])
+        return self.pods_of([pod_class for pod_class in self.classes.by_key.values() if wanted(pod_class)])
 
     def by_class(self, pods: IndexArray, value: Callable[[PodClass], int]) -> Int64Array:
         """A value for each of these pods, asked of each class once."""
         numbers = self.pods.pod_class[pods]
-        table = np.zeros(len(self._classes), dtype=np.int64)
+        table = np.zeros(len(self.classes.by_number), dtype=np.int64)
         for number in np.flatnonzero(np.bincount(numbers)).tolist():
-            if pod_class := self._classes[number]:
+            if pod_class := self.classes.by_number[number]:
                 table[number] = value(pod_class)
         return table[numbers]
 
@@ -468,22 +394,17 @@ class Cluster:
 
     def any_pod(self, classes: Collection[PodClass], column: LabelColumn | None) -> bool:
         """Whether a pod of these classes runs on a node that has the column's label."""
-        slots = self.pods.node[self._pods_of(self._mask(classes))]
+        slots = self.pods.node[self._pods_of(self.classes.mask(classes))]
         return bool(len(slots)) if column is None else bool((column.ids[slots] > 0).any())
 
     def pods_of(self, classes: Collection[PodClass]) -> IndexArray:
         """The pods of these classes that are on nodes."""
-        return self._pods_of(self._mask(classes))
+        return self._pods_of(self.classes.mask(classes))
 
     def pods_in_domain(self, classes: Collection[PodClass], key: str, domain: int, limit: int) -> list[str]:
-        pods = self._pods_of(self._mask(classes))
+        pods = self._pods_of(self.classes.mask(classes))
         there = pods[self.nodes.column(key).ids[self.pods.node[pods]] == domain]
         return sorted(filter(None, (self.pods.keys[pod] for pod in there[:limit])))
-
-    def _mask(self, classes: Iterable[PodClass]) -> BoolArray:
-        mask = np.zeros(len(self._classes), dtype=np.bool_)
-        mask[[c.number for c in classes]] = True
-        return mask
 
     def _pods_of(self, classes: BoolArray) -> IndexArray:
         """The pods on nodes whose class is in the mask."""

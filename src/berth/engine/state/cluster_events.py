@@ -7,13 +7,10 @@ how the cluster looks: that is to be seen in the cluster itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from berth.engine.state.nodes import taints_of
-
-if TYPE_CHECKING:
-    from berth.engine.state.pod_class import PodClass
-    from berth.kube.objects import Node
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array, grown
 from berth.engine.state.columns import LabelColumn
-
-if TYPE_CHECKING:
-    from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pod_class import PodClass
 
 
 class Counter:

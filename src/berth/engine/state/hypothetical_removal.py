@@ -8,18 +8,15 @@ out of the cluster; a rule subtracts from a node's count what the pods that are 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.counts import Counter
 from berth.engine.state.nodes import HostPort
+from berth.engine.state.pod_class import PodClass
 from berth.engine.state.requests import PODS
-
-if TYPE_CHECKING:
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.counts import Counter
-    from berth.engine.state.pod_class import PodClass
 
 
 class RemovablePods:

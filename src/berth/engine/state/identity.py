@@ -1,4 +1,4 @@
-"""Labels that tell the replicas of one workload apart.
+"""Which pods are of one class: the key of a class, and the labels it leaves out.
 
 The pods of a StatefulSet and of an indexed Job each carry their own number or name as a label.
 Taken at their word, a thousand replicas would be a thousand classes, each compiled for itself,
@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
-from berth.kube.objects import Pod
+from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.objects import Pod, PodSpec, PodStatus, Volume
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 IDENTITY_LABELS = frozenset(
     {
@@ -39,3 +43,64 @@ def without(pod: Pod, identity: Mapping[str, str]) -> Pod:
 
 def with_labels(pod: Pod, more: Mapping[str, str]) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, labels={**(pod.metadata.labels or {}), **more}))
+
+
+def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
+    """Equal for pods that ask for the same thing."""
+    meta, spec = pod.metadata, pod.spec
+    annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
+    volumes = _relevant(spec.volumes) if spec.volumes else None
+    # The claims of ephemeral volumes are named after their pod.
+    named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
+    return _encoder.encode(
+        (
+            profile,
+            node_name,
+            meta.namespace,
+            meta.labels,
+            annotation,
+            meta.owner_references,
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            spec.priority,
+            spec.preemption_policy,
+            spec.scheduling_gates,
+            volumes,
+            named,
+            resizing(pod.status),
+        )
+    )
+
+
+def _relevant(volumes: list[Volume]) -> list[Volume]:
+    """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
+    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral]
+
+
+def has_own_claims(spec: PodSpec) -> bool:
+    """Whether the pod has claims that no other pod has, for ephemeral volumes."""
+    return any(volume.ephemeral for volume in spec.volumes or ())
+
+
+def resizing(status: PodStatus | None) -> PodStatus | None:
+    """The parts of a pod's status that change what it is counted to use, None if there are none."""
+    if status is None:
+        return None
+    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    if status.resources is None and all(s.resources is None for s in statuses):
+        return None
+    return PodStatus(
+        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
+        container_statuses=[s for s in status.container_statuses or () if s.resources is not None] or None,
+        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None]
+        or None,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+    )

@@ -10,78 +10,12 @@ that have ``app=web``, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
 
 from berth.engine.state.identity import IDENTITY_LABELS
+from berth.engine.state.pod_class import Anchor, LabelSet, Term
 from berth.kube.selectors import Selector
 
-if TYPE_CHECKING:
-    from berth.engine.state.pod_class import PodClass
-
 _ANY_VALUE = None
-# A label and its value; None stands for any.
-Anchor = tuple[str, str | None]
-
-
-class Watcher(Protocol):
-    """A compiled rule that keeps counts of pods, told of every class that may matter to it."""
-
-    def consider(self, pod_class: PodClass) -> None: ...
-
-
-class LabelSet:
-    """The pods of one namespace with one set of labels.
-
-    Attributes:
-        terms: The terms that select it.
-        classes: The pod classes that carry it.
-        watchers: Rules of incoming pods with these labels, to be told of new owners of such terms.
-    """
-
-    __slots__ = ("classes", "labels", "namespace", "terms", "watchers")
-
-    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
-        self.namespace = namespace
-        self.labels = labels
-        self.terms: dict[Term, None] = {}
-        self.classes: dict[PodClass, None] = {}
-        self.watchers: dict[Watcher, None] = {}
-
-
-class Term:
-    """A selector over the pods of some namespaces.
-
-    Attributes:
-        namespaces: Names listed; None stands for every namespace.
-        namespace_selector: Adds the namespaces whose labels match.
-        anchors: Labels of which whatever it selects has at least one; empty: nothing so simple is known.
-        selected: The label sets it selects.
-        owners: The pod classes that carry it in an affinity rule.
-        watchers: Rules that count the pods it selects.
-    """
-
-    __slots__ = ("anchors", "namespace_selector", "namespaces", "owners", "selected", "selector", "watchers")
-
-    def __init__(
-        self,
-        selector: Selector,
-        namespaces: frozenset[str] | None,
-        namespace_selector: Selector | None,
-        anchors: tuple[Anchor, ...] = (),
-    ) -> None:
-        self.selector = selector
-        self.namespaces = namespaces
-        self.namespace_selector = namespace_selector
-        self.anchors = anchors
-        self.selected: dict[LabelSet, None] = {}
-        self.owners: dict[PodClass, None] = {}
-        self.watchers: dict[Watcher, None] = {}
-
-    def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether pods of `namespace`, which has these labels, are looked at."""
-        if self.namespaces is None or namespace in self.namespaces:
-            return True
-        return self.namespace_selector is not None and self.namespace_selector.matches(labels)
 
 
 _TermKey = tuple[Selector, frozenset[str] | None, Selector | None]

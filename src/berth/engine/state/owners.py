@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import ReplicationController, Service, Workload
 from berth.kube.selectors import NOTHING, Selector, parse_label_selector, selector_from_labels
-
-if TYPE_CHECKING:
-    from berth.engine.state.pod_class import PodClass
 
 _WORKLOAD_API = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1"}
 

@@ -2,7 +2,8 @@
 
 A class is everything about a pod that can matter to placement except its name, where it runs
 and whether it is terminating.  The replicas of a Deployment are one class; a million running
-pods are usually a few thousand.
+pods are usually a few thousand.  Classes, label sets and terms know each other, so they are
+defined together: a class has one label set and owns terms, and each of those lists its classes.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-import msgspec
-
-from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.identity import resizing
 from berth.engine.state.nodes import ANY_IP, HostPort
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
-from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity, stated_affinity
+from berth.kube.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
 from berth.kube.objects import (
     Affinity,
@@ -28,8 +27,6 @@ from berth.kube.objects import (
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
-    PodStatus,
-    Volume,
 )
 from berth.kube.selectors import (
     NodeTerms,
@@ -41,11 +38,99 @@ from berth.kube.selectors import (
     selector_from_labels,
 )
 
-if TYPE_CHECKING:
-    from berth.engine.placement.plan import Plan
-    from berth.engine.state.counts import Counter
+# A label and its value; None stands for any.
+Anchor = tuple[str, str | None]
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+class CompiledPlan(Protocol):
+    """What the cluster tells the compiled rules of a class."""
+
+    def node_joins(self, slot: int) -> None: ...
+    def node_leaves(self, slot: int) -> None: ...
+    def release(self) -> None: ...
+
+
+class ClassCounter(Protocol):
+    """What a pod class knows of a counter that its pods count in."""
+
+    living_only: bool
+    classes: dict[PodClass, None]
+
+    def add(self, slot: int, weight: int) -> None: ...
+
+
+class TermIndex(Protocol):
+    """Where a class finds the label set and the terms that it shares with other classes."""
+
+    def label_set(self, namespace: str, labels: Mapping[str, str]) -> LabelSet: ...
+    def term(
+        self,
+        selector: Selector,
+        namespaces: frozenset[str] | None,
+        namespace_selector: Selector | None = None,
+    ) -> Term: ...
+    def mention(self, keys: Iterable[str]) -> None: ...
+
+
+class ClassWatcher(Protocol):
+    """A compiled rule that keeps counts of pods, told of every class that may matter to it."""
+
+    def consider(self, pod_class: PodClass) -> None: ...
+
+
+class LabelSet:
+    """The pods of one namespace with one set of labels; pods that have both alike share it.
+
+    Attributes:
+        terms: The terms that select it.
+        classes: The pod classes that carry it.
+        watchers: Rules of incoming pods with these labels, to be told of new owners of such terms.
+    """
+
+    __slots__ = ("classes", "labels", "namespace", "terms", "watchers")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.terms: dict[Term, None] = {}
+        self.classes: dict[PodClass, None] = {}
+        self.watchers: dict[ClassWatcher, None] = {}
+
+
+class Term:
+    """A selector over the pods of some namespaces.
+
+    Attributes:
+        namespaces: Names listed; None stands for every namespace.
+        namespace_selector: Adds the namespaces whose labels match.
+        anchors: Labels of which whatever it selects has at least one; empty: nothing so simple is known.
+        selected: The label sets it selects.
+        owners: The pod classes that carry it in an affinity rule.
+        watchers: Rules that count the pods it selects.
+    """
+
+    __slots__ = ("anchors", "namespace_selector", "namespaces", "owners", "selected", "selector", "watchers")
+
+    def __init__(
+        self,
+        selector: Selector,
+        namespaces: frozenset[str] | None,
+        namespace_selector: Selector | None,
+        anchors: tuple[Anchor, ...] = (),
+    ) -> None:
+        self.selector = selector
+        self.namespaces = namespaces
+        self.namespace_selector = namespace_selector
+        self.anchors = anchors
+        self.selected: dict[LabelSet, None] = {}
+        self.owners: dict[PodClass, None] = {}
+        self.watchers: dict[ClassWatcher, None] = {}
+
+    def covers(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether pods of `namespace`, which has these labels, are looked at."""
+        if self.namespaces is None or namespace in self.namespaces:
+            return True
+        return self.namespace_selector is not None and self.namespace_selector.matches(labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +194,7 @@ class PodClass:
         number: int,
         key: bytes,
         node_name: str | None,
-        index: MatchIndex,
+        index: TermIndex,
         options: Options,
         profile: str = "",
     ) -> None:
@@ -131,15 +216,15 @@ class PodClass:
         self.owner = _controller(pod.metadata.owner_references)
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
-        self.touches: dict[Counter, int] = {}
+        self.touches: dict[ClassCounter, int] = {}
         self.running = 0
-        self.plan: Plan | None = None
+        self.plan: CompiledPlan | None = None
         self._compile_terms(index)
         for constraint in self.spread_constraints:
             index.mention(r.key for r in parse_label_selector(constraint.label_selector).requirements)
             index.mention(constraint.match_label_keys or ())
 
-    def _compile_terms(self, index: MatchIndex) -> None:
+    def _compile_terms(self, index: TermIndex) -> None:
         together = [
             (f"{where}.podAffinity", rules.pod_affinity)
             for where, rules in self._stated
@@ -157,7 +242,7 @@ class PodClass:
             *self._preferred(apart, index, -1),
         )
 
-    def _required(self, places: list[tuple[str, PodAffinity]], index: MatchIndex) -> tuple[OwnedTerm, ...]:
+    def _required(self, places: list[tuple[str, PodAffinity]], index: TermIndex) -> tuple[OwnedTerm, ...]:
         lists = [
             (where, rules.required_during_scheduling_ignored_during_execution, False)
             for where, rules in places
@@ -179,7 +264,7 @@ class PodClass:
         )
 
     def _preferred(
-        self, places: list[tuple[str, PodAffinity]], index: MatchIndex, sign: int
+        self, places: list[tuple[str, PodAffinity]], index: TermIndex, sign: int
     ) -> tuple[OwnedTerm, ...]:
         return tuple(
             OwnedTerm(
@@ -195,7 +280,7 @@ class PodClass:
             if term.pod_affinity_term is not None
         )
 
-    def _intern(self, term: PodAffinityTerm, index: MatchIndex) -> Term:
+    def _intern(self, term: PodAffinityTerm, index: TermIndex) -> Term:
         if term.namespaces or term.namespace_selector is not None:
             namespaces = frozenset(term.namespaces or ())
         else:
@@ -269,73 +354,12 @@ _REQUIRED = {
 }
 
 
-def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
-    """Equal for pods that ask for the same thing."""
-    meta, spec = pod.metadata, pod.spec
-    annotation = meta.annotations.get(AFFINITY_ANNOTATION) if meta.annotations else None
-    volumes = _relevant(spec.volumes) if spec.volumes else None
-    # The claims of ephemeral volumes are named after their pod.
-    named = (meta.name, meta.uid) if volumes and has_own_claims(spec) else None
-    return _encoder.encode(
-        (
-            profile,
-            node_name,
-            meta.namespace,
-            meta.labels,
-            annotation,
-            meta.owner_references,
-            spec.containers,
-            spec.init_containers,
-            spec.node_selector,
-            spec.affinity,
-            spec.tolerations,
-            spec.topology_spread_constraints,
-            spec.overhead,
-            spec.resources,
-            spec.host_network,
-            spec.priority,
-            spec.preemption_policy,
-            spec.scheduling_gates,
-            volumes,
-            named,
-            resizing(pod.status),
-        )
-    )
-
-
-def _relevant(volumes: list[Volume]) -> list[Volume]:
-    """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
-    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral]
-
-
-def has_own_claims(spec: PodSpec) -> bool:
-    """Whether the pod has claims that no other pod has, for ephemeral volumes."""
-    return any(volume.ephemeral for volume in spec.volumes or ())
-
-
 def _claims(pod: Pod) -> Iterable[ClaimUse]:
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
             yield ClaimUse(volume.persistent_volume_claim.claim_name or "")
         elif volume.ephemeral is not None:
             yield ClaimUse(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
-
-
-def resizing(status: PodStatus | None) -> PodStatus | None:
-    """The parts of a pod's status that change what it is counted to use, None if there are none."""
-    if status is None:
-        return None
-    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    if status.resources is None and all(s.resources is None for s in statuses):
-        return None
-    return PodStatus(
-        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
-        container_statuses=[s for s in status.container_statuses or () if s.resources is not None] or None,
-        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None]
-        or None,
-        resources=status.resources,
-        allocated_resources=status.allocated_resources,
-    )
 
 
 def with_tag(image: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.engine.state.arrays import Int64Array
-    from berth.engine.state.matching import Term
+    from berth.engine.state.pod_class import Term
     from berth.fleet.state.terms import WorkloadRule
 
 INCOMPARABLE = "failed to compare resource versions for ResourceBinding"

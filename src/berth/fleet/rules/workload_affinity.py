@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.engine.state.arrays import BoolArray, Int64Array
-    from berth.engine.state.matching import Term
+    from berth.engine.state.pod_class import Term
     from berth.fleet.state.terms import WorkloadRule
 
 GROUP_REASON = "ResourceBinding with the same affinity group does not target this cluster"

@@ -9,7 +9,7 @@ from berth.fleet.state.index import HOME, LEAVING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.state.matching import Term
+    from berth.engine.state.pod_class import Term
     from berth.fleet.placement.fleet import Fleet
     from berth.fleet.state.index import IndexedWorkload
     from berth.kube.karmada import Binding, TargetCluster

@@ -9,7 +9,7 @@ from berth.machines.indexes import take
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from berth.engine.state.matching import LabelSet, Term
+    from berth.engine.state.pod_class import LabelSet, Term
     from berth.fleet.state.index import IndexedWorkload
 
 Key = tuple[str, str]

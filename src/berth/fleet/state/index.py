@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.matching import MatchIndex
+from berth.engine.state.pod_class import LabelSet, Term
 
 if TYPE_CHECKING:
     from berth.engine.state.arrays import BoolArray

@@ -22,8 +22,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
 from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import LabelColumn
-from berth.engine.state.matching import LabelSet, Term
-from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +50,7 @@ def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[ExecutionAffinity]:
     # A term that is read as if it covered every namespace is not indexed as such.
     unindexed = (
         pod_class
-        for pod_class in cluster.enduring
+        for pod_class in cluster.classes.with_execution_rules
         for owned in pod_class.execution_terms
         if reads_everywhere(owned, pod_class.options)
     )

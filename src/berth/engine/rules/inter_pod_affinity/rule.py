@@ -55,9 +55,8 @@ from berth.engine.state.cluster_events import (
 )
 from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.matching import Term
 from berth.engine.state.nodes import PODS_ROW
-from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

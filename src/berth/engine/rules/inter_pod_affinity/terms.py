@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from berth.engine.state.matching import LabelSet, MatchIndex, Term
+from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
-from berth.engine.state.pod_class import OwnedTerm
+from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
 
 PEERS_SHOWN = 3
 

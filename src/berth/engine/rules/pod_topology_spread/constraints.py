@@ -17,10 +17,9 @@ from berth.engine.state.cluster_events import NodeUpdated
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.matching import Term
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import HOSTNAME
-from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pod_class import PodClass, Term
 from berth.kube.objects import Node, TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.state.arrays import IndexArray
+from berth.engine.state.nodes import NodeTable
+from berth.engine.state.plans import PlanCache
+from berth.engine.state.pod_class import ClaimUse, PodClass
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
     NOTHING_TO_DO,
@@ -37,10 +39,6 @@ from berth.engine.state.volumes.objects import (
 )
 from berth.kube import objects
 from berth.kube.selectors import NodeTerms
-
-if TYPE_CHECKING:
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import ClaimUse, PodClass
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 # The rule that binds volumes; a profile without it leaves them to others.
@@ -68,11 +66,12 @@ class VolumeIndex:
             `places_version`. The ids are as good as the terms, since equal ones are the same object here.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, nodes: NodeTable, plans: PlanCache) -> None:
         self.known = False
         self.places: dict[int, tuple[NodeTerms, IndexArray]] = {}
         self.places_version = -1
-        self._cluster = cluster
+        self._nodes = nodes
+        self._plans = plans
         self._claims: dict[ClaimKey, Claim] = {}
         self._volumes: dict[str, Volume] = {}
         self._classes: dict[str, StorageClass] = {}
@@ -195,7 +194,7 @@ class VolumeIndex:
 
     def _planned(self, volumes: set[str], classes: set[str]) -> Iterator[PodClass]:
         """The classes with a plan that have a claim bound to such a volume, or unbound of such a class."""
-        for pod_class in self._cluster.plans:
+        for pod_class in self._plans.by_class:
             for claim in self._claims_of(pod_class):
                 if claim.volume_name in volumes or (not claim.bound and claim.storage_class in classes):
                     yield pod_class
@@ -211,7 +210,7 @@ class VolumeIndex:
         self._latest = None
         for pod_class in list(classes):
             if pod_class.plan is not None:
-                self._cluster.drop_plan(pod_class)
+                self._plans.drop(pod_class)
 
     # --- what pods need --------------------------------------------------------------------
 
@@ -331,9 +330,8 @@ class VolumeIndex:
         needs = self.needs_of(pod_class)
         if not needs.offers and needs.refusal is None:
             return NOTHING_TO_DO
-        nodes = self._cluster.nodes
-        slot = nodes.slot_of.get(node_name)
-        labels = nodes.labels[slot] if slot is not None else None
+        slot = self._nodes.slot_of.get(node_name)
+        labels = self._nodes.labels[slot] if slot is not None else None
         found = None
         if needs.refusal is None and labels is not None:
             found = needs.choose(needs.reachable(labels, node_name), node_name)

@@ -1,0 +1,48 @@
+"""The compiled rules that are kept for placing more pods of a class."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from weakref import WeakValueDictionary
+
+from berth.engine.state.pod_class import CompiledPlan, PodClass
+
+
+class PlanCache:
+    """The plans of a cluster: told of nodes that come and go, dropped where a change goes too deep.
+
+    Attributes:
+        by_class: The classes whose rules are compiled, the one placed longest ago first.
+        shared: What plans with equal requests share, while one of them lives.
+    """
+
+    def __init__(self) -> None:
+        self.by_class: OrderedDict[PodClass, CompiledPlan] = OrderedDict()
+        self.shared: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
+
+    def keep(self, pod_class: PodClass, plan: CompiledPlan, most: int) -> None:
+        """Keep a new plan; beyond `most` the one used longest ago is dropped."""
+        pod_class.plan = self.by_class[pod_class] = plan
+        if len(self.by_class) > most:
+            self.drop(next(iter(self.by_class)))
+
+    def used(self, pod_class: PodClass) -> None:
+        self.by_class.move_to_end(pod_class)
+
+    def node_joins(self, slot: int) -> None:
+        for plan in self.by_class.values():
+            plan.node_joins(slot)
+
+    def node_leaves(self, slot: int) -> None:
+        for plan in self.by_class.values():
+            plan.node_leaves(slot)
+
+    def drop(self, pod_class: PodClass) -> None:
+        self.by_class.pop(pod_class).release()
+        pod_class.plan = None
+
+    def drop_all(self) -> None:
+        for pod_class in list(self.by_class):
+            self.drop(pod_class)
+        self.shared.clear()
