@@ -152,7 +152,7 @@ def test_a_quiet_server_is_not_a_failing_one() -> None:
         api.endings += [(0, "silence")] * 4
         async with informed(api, silence=0.1) as (informer, heard):
             await until(lambda: len(api.opened) >= 4)
-            assert informer._backoff.failures == 0
+            assert informer._failures == 0
             await put(api, "a")
             await until(lambda: world(api) == heard.world)
 
@@ -186,10 +186,10 @@ def test_a_watch_that_always_ends_at_once_is_not_a_hot_loop() -> None:
         api.endings += [(0, "end")] * 4
         async with informed(api) as (informer, heard):
             await until(lambda: not api.endings)
-            await until(lambda: informer._backoff.failures >= 4)
+            await until(lambda: informer._failures >= 4)
             await put(api, "a")
             await until(lambda: world(api) == heard.world)
-            await until(lambda: informer._backoff.failures == 0)
+            await until(lambda: informer._failures == 0)
 
     asyncio.run(story())
 

@@ -88,7 +88,8 @@ class Informer(Generic[_V]):
         self._timeout = timeout
         self._silence = silence
         self._rng = rng or random.Random()  # noqa: S311 - spreads reconnections, guards nothing
-        self._backoff = backoff or Backoff(rng=self._rng)
+        self._backoff = backoff or Backoff(first=0.2, longest=30.0)
+        self._failures = 0
         self._version = ""
         self._optional = optional
 
@@ -160,7 +161,7 @@ class Informer(Generic[_V]):
                         for frame in frames:
                             self._take(frame)
                         errors, delivered = 0, True
-                        self._backoff.reset()
+                        self._failures = 0
             except Expired:
                 raise
             except Silent:
@@ -241,7 +242,8 @@ class Informer(Generic[_V]):
         self._consumer(Event(self.resource, DELETED, last, known))
 
     async def _pause(self, error: ApiError) -> None:
-        delay = self._backoff.next(error.retry_after)
+        self._failures += 1
+        delay = max(self._backoff.jittered(self._failures, self._rng), error.retry_after or 0.0)
         _log.info("%s: %s; trying again in %.1f s", self.resource.name, error, delay)
         await asyncio.sleep(delay)
 

@@ -1,25 +1,29 @@
-"""How long to wait before trying again: doubling, bounded, and different for everyone."""
+"""How long to wait before trying again: twice as long each time, up to a limit.
+
+Whoever tries counts the failures; nothing is remembered here, and chance is handed in.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 
+_DOUBLINGS = 60  # past any limit, and far from where floats end
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays from `first` to `longest`; up to half of each is left to chance, so that clients spread."""
+    """Delays in seconds, from `first` to `longest`."""
 
-    first: float = 0.2
-    longest: float = 30.0
-    rng: random.Random | None = None
-    failures: int = 0
+    first: float
+    longest: float
 
-    def reset(self) -> None:
-        self.failures = 0
+    def after(self, failures: int) -> float:
+        """The delay after so many failures in a row; none if there was no failure."""
+        if failures <= 0:
+            return 0.0
+        return float(min(self.first * 2.0 ** min(failures - 1, _DOUBLINGS), self.longest))
 
-    def next(self, at_least: float | None = None) -> float:
-        delay = min(self.first * 2.0 ** min(self.failures, 30), self.longest)
-        self.failures += 1
-        share = (self.rng or random).random()
-        return max(delay * (0.5 + share / 2), at_least or 0.0)
+    def jittered(self, failures: int, rng: random.Random) -> float:
+        """The same with up to half of it left to chance, so that clients do not come back together."""
+        return self.after(failures) * (0.5 + rng.random() / 2)

@@ -6,9 +6,11 @@ import heapq
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from berth.machines.backoff import Backoff
+
 K = TypeVar("K", bound=Hashable)
 
-_FIRST, _LONGEST = 0.05, 60.0
+_BACKOFF = Backoff(first=0.05, longest=60.0)
 
 
 class Queue(Generic[K]):
@@ -75,7 +77,7 @@ class Queue(Generic[K]):
         """One action of the key is done; if it failed the key is due again, later each time."""
         if not ok:
             self._failed.add(key)
-            self.add_at(key, at + max(self._delay(key), wait or 0.0))
+            self.add_at(key, at + max(_BACKOFF.after(self.failures(key) + 1), wait or 0.0))
         left = self._busy.get(key, 1) - 1
         if left:
             self._busy[key] = left
@@ -86,6 +88,3 @@ class Queue(Generic[K]):
             self._failures[key] = self._failures.get(key, 0) + 1
         else:
             self._failures.pop(key, None)
-
-    def _delay(self, key: K) -> float:
-        return float(min(_FIRST * 2.0 ** min(self._failures.get(key, 0), 20), _LONGEST))

@@ -12,7 +12,9 @@ from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.times import stamp
+from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Create, Key, Outcome, Patch, Purpose, RawObject
+from berth.machines.token_bucket import TokenBucket
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25
@@ -20,7 +22,7 @@ _REFILL = 300.0  # seconds for one more
 _KNOWN = 4096
 _SAME_FOR = 600.0  # seconds after which the same thing is news again
 _TRIES = 5
-_PAUSE = 5.0  # seconds before a write that failed is tried again, doubling
+_BACKOFF = Backoff(first=5.0, longest=80.0)  # before a write that failed is tried again
 _UNSENT = 16384  # more than this is not kept for a server that is slow or away
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 253
@@ -63,7 +65,7 @@ class Recorder:
         self.instance = instance or component
         self._pending: list[Action] = []
         self._later: list[tuple[float, Action]] = []
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # uid -> tokens, when counted
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by uid
         self._told: OrderedDict[_What, _Told] = OrderedDict()
         self._names: dict[Key, _What] = {}  # of the events on their way
         self._source = {"component": component}
@@ -219,7 +221,7 @@ class Recorder:
         if len(self._later) >= _UNSENT:
             del self._told[what]
             return
-        when = outcome.at + max(_PAUSE * 2.0 ** (told.tries - 1), outcome.retry_after or 0.0)
+        when = outcome.at + max(_BACKOFF.after(told.tries), outcome.retry_after or 0.0)
         told.queued = action
         if isinstance(action, Patch):
             action.body.update(self._counts(told))  # type: ignore[union-attr]
@@ -267,14 +269,13 @@ class Recorder:
         return self._stamp[1]
 
     def _allows(self, uid: str, now: float) -> bool:
-        tokens, since = self._buckets.get(uid, (float(_BURST), now))
-        tokens = min(tokens + max(now - since, 0.0) / _REFILL, float(_BURST))
-        allowed = tokens >= 1
-        self._buckets[uid] = (tokens - 1 if allowed else tokens, now)
+        bucket = self._buckets.get(uid)
+        if bucket is None:
+            bucket = self._buckets[uid] = TokenBucket(1 / _REFILL, _BURST)
         self._buckets.move_to_end(uid)
         if len(self._buckets) > _KNOWN:
             self._buckets.popitem(last=False)
-        return allowed
+        return bucket.take(now)
 
 
 def _reference(resource: Resource, metadata: Any) -> RawObject:  # noqa: ANN401 - an ObjectMeta view

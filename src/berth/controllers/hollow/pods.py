@@ -17,6 +17,7 @@ from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import seconds
+from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache, key_of
 from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Outcome, Patch, RawObject
 from berth.machines.controller import Controller
@@ -27,7 +28,7 @@ RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"
 START_AFTER, STOP_AFTER = "berth.dev/start-after", "berth.dev/stop-after"
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _duration = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?").fullmatch
-_RESTART_DELAY = 10.0  # seconds after the first failure, doubling to five minutes
+_RESTART_BACKOFF = Backoff(first=10.0, longest=300.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ class Kubelets(Controller):
             yield self._write(key, pod, statuses.finished(pod, now, code), f"exit code {code}")
             return
         count = statuses.restarts_of(pod) + 1
-        again = now + min(_RESTART_DELAY * 2.0 ** min(count - 1, 5), 300.0)
+        again = now + _RESTART_BACKOFF.after(count)
         status = statuses.running(pod, again, *self._known_addresses(pod), restarts=count)
         yield self._write(key, pod, status, f"exit code {code}, restarted")
 

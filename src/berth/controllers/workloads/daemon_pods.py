@@ -13,6 +13,7 @@ from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, LiveWorkload, Node, ObjectMeta, PodSpec, Toleration
+from berth.machines.backoff import Backoff
 from berth.machines.contract import RawObject
 from berth.machines.pods import owner_reference, phase, pod_from
 
@@ -25,7 +26,7 @@ _TOLERATED = (
     ("unschedulable", "NoSchedule"),
 )
 _IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
-_FIRST, _LONGEST = 1.0, 900.0
+_BACKOFF = Backoff(first=1.0, longest=900.0)
 
 
 class Eligibility:
@@ -129,7 +130,7 @@ class Restraint:
     def note(self, owner: str, node: str, now: float) -> float:
         """One more failure; when the next pod may be made."""
         count, last = self._failures.get((owner, node), (0, 0.0))
-        if count and now - last > 2 * _LONGEST:
+        if count and now - last > 2 * _BACKOFF.longest:
             count = 0
         self._failures[owner, node] = (count + 1, now)
         return self.until(owner, node)
@@ -137,7 +138,7 @@ class Restraint:
     def until(self, owner: str, node: str) -> float:
         """From when on a pod may be made; 0 if nothing failed there."""
         count, last = self._failures.get((owner, node), (0, 0.0))
-        return last + min(_FIRST * 2.0 ** min(count - 1, 20), _LONGEST) if count else 0.0
+        return last + _BACKOFF.after(count) if count else 0.0
 
     def forget(self, owner: str) -> None:
         for known in [known for known in self._failures if known[0] == owner]:

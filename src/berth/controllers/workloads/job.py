@@ -20,6 +20,7 @@ from berth.controllers.workloads.job_pods import (
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import LiveJob, LivePod, PartialObjectMetadata
 from berth.kube.times import seconds, stamp
+from berth.machines.backoff import Backoff
 from berth.machines.cache import controller_of
 from berth.machines.conditions import FALSE, TRUE, Conditions
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, Patch, RawObject
@@ -28,7 +29,7 @@ from berth.machines.patches import status_patch
 from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts
 from berth.machines.recorder import NORMAL, WARNING
 
-_RETRY, _RETRY_MOST = 10.0, 600.0
+_BACKOFF = Backoff(first=10.0, longest=600.0)
 _FINISHED = ("Complete", "Failed")
 _EARLY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 
@@ -153,8 +154,7 @@ class JobController(Controller):
             for when in [_ended(pod)]
             if when
         ]
-        delay = min(_RETRY * 2.0 ** min(count.failed - 1, 10), _RETRY_MOST)
-        return max(ends) + delay if ends else 0.0
+        return max(ends) + _BACKOFF.after(count.failed) if ends else 0.0
 
     # --- counting -----------------------------------------------------------------------------------
 

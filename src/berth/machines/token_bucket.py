@@ -1,0 +1,40 @@
+"""A bucket of tokens: so many a second on average, so many at once. Times are handed in."""
+
+from __future__ import annotations
+
+_ENOUGH = 1.0 - 1e-9  # adding up fractions of a second may leave a little less than a token
+
+
+class TokenBucket:
+    """Full at first; `rate` tokens come a second (more than zero), and at most `burst` are kept."""
+
+    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._tokens = self._burst
+        self._at: float | None = None  # when the tokens were counted last
+
+    def available_at(self, now: float) -> float:
+        """When the next token is there; `now` if there is one."""
+        self._fill(now)
+        return now if self._tokens >= _ENOUGH else now + (1.0 - self._tokens) / self._rate
+
+    def take(self, now: float) -> bool:
+        """Take a token if there is one."""
+        self._fill(now)
+        if self._tokens < _ENOUGH:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def give_back(self) -> None:
+        """A token that was taken was not used."""
+        self._tokens = min(self._tokens + 1.0, self._burst)
+
+    def _fill(self, now: float) -> None:
+        if self._at is None or now > self._at:
+            gained = 0.0 if self._at is None else (now - self._at) * self._rate
+            self._tokens = min(self._tokens + gained, self._burst)
+            self._at = now
