@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from berth.cli.commands import controllers
 from berth.cli.commands.controllers import command
@@ -21,45 +17,36 @@ from berth.eviction.decisions import EVICTED, HALTED
 from berth.eviction.signals import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import load, problems
-from berth.live import logs
 from berth.live.component import ComponentSettings
 from berth.machines.cache import Cache
 from tests.support.command import Outcome, berth
-from tests.support.paths import ROOT
+from tests.support.components import intercept_component
+from tests.support.documents import assert_flags_documented, cells, family_names, manifests, page
 
-PAGE = (ROOT / "docs" / "eviction.md").read_text(encoding="utf-8")
+PAGE = page("eviction.md")
 
 
 class Started:
     """What the command would have run."""
 
-    def __init__(self) -> None:
-        self.component: ComponentSettings | None = None
+    def __init__(self, components: list[ComponentSettings]) -> None:
+        self._components = components
         self.eviction: EvictionSettings | None = None
+
+    @property
+    def component(self) -> ComponentSettings | None:
+        return self._components[-1] if self._components else None
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    found = Started()
-
-    def remember(
-        settings: ComponentSettings, make: Callable[..., Any], **_: object
-    ) -> Coroutine[Any, Any, None]:
-        found.component = settings
-        make(None, CollectorRegistry())
-
-        async def nothing() -> None:
-            pass
-
-        return nothing()
+    found = Started(intercept_component(monkeypatch, controllers))
 
     def machine(cache: Cache, settings: EvictionSettings, **rest: Any) -> AffinityEviction:
         found.eviction = settings
         return AffinityEviction(cache, settings, **rest)
 
-    monkeypatch.setattr(controllers, "run_component", remember)
     monkeypatch.setattr(controllers, "AffinityEviction", machine)
-    monkeypatch.setattr(logs, "set_up", lambda *_: None)
     return found
 
 
@@ -144,42 +131,28 @@ def test_decisions_are_logged_with_what_they_are_about(caplog: pytest.LogCapture
 # --- its page ---------------------------------------------------------------------------------------
 
 
-def cells(section: str) -> dict[str, str]:
-    """The rows of the tables in a section: what is in their first cell, and the rest."""
-    text = PAGE.split(section, 1)[1].split("\n## ", 1)[0].split("\n**", 1)[0]
-    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", text, re.MULTILINE)
-    return {name: rest for names, rest in rows for name in re.findall(r"(?:^|, )`([^` ]+)", names)}
-
-
 def test_every_flag_is_in_the_table() -> None:
     """With its default, where it has one that is always the same."""
-    flags = {name.partition("[")[0]: rest for name, rest in cells("## Flags").items()}
-    options = [option for option in command.params if isinstance(option, click.Option)]
-    assert {name for option in options for name in option.opts} == set(flags)
-    for option in options:
-        if option.show_default:
-            assert f"`{option.default}`" in flags[option.opts[-1]].partition("|")[0]
+    assert_flags_documented(PAGE, command)
 
 
 def test_every_metric_is_in_the_table() -> None:
     metrics = EvictionMetrics()
     AffinityEviction(Cache(), metrics=metrics)
-    families = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for family in metrics.registry.collect()
-    }
-    assert {*families, "leader_election_master_status"} == set(cells("**Metrics**"))
+    assert {*family_names(metrics.registry), "leader_election_master_status"} == set(
+        cells(PAGE, "**Metrics**")
+    )
 
 
 def test_every_event_is_in_the_table() -> None:
     halts = {"EvictionBackOff", "EvictionsHalted", "EvictionsResumed", "InvalidAffinityAnnotation"}
-    assert {*EVENTS.values(), *FAILURES.values(), *halts} == set(cells("**Events.**"))
+    assert {*EVENTS.values(), *FAILURES.values(), *halts} == set(cells(PAGE, "**Events.**"))
     assert RELEASE_ANNOTATION in PAGE
 
 
 def test_the_manifests_can_be_used(tmp_path: Path) -> None:
     """Both ways to write the rule mean the same."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    blocks = manifests(PAGE)
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)

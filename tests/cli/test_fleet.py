@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any
 
-import click
 import numpy as np
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from berth.cli.fleet import command as fleet_command
 from berth.cli.fleet.command import command
@@ -25,45 +21,37 @@ from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.decoding import convert
 from berth.kube.karmada import PropagationPolicy, TargetCluster
 from berth.kube.validation.propagation import validate_policy
-from berth.live import logs
 from berth.live.component import ComponentSettings, StartError
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.command import Outcome, berth
+from tests.support.components import intercept_component
+from tests.support.documents import assert_flags_documented, cells, family_names, manifests, page
 from tests.support.paths import ROOT
 
-PAGE = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+PAGE = page("fleet.md")
 
 
 class Started:
     """What the command would have run."""
 
-    def __init__(self) -> None:
-        self.component: ComponentSettings | None = None
+    def __init__(self, components: list[ComponentSettings]) -> None:
+        self._components = components
         self.fleet: FleetSettings | None = None
         self.watches_workloads: bool | None = None
+
+    @property
+    def component(self) -> ComponentSettings | None:
+        return self._components[-1] if self._components else None
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    found = Started()
-
-    def remember(
-        settings: ComponentSettings, make: Callable[..., Any], **_: object
-    ) -> Coroutine[Any, Any, None]:
-        found.component = settings
-        make(None, CollectorRegistry())
-
-        async def nothing() -> None:
-            pass
-
-        return nothing()
+    found = Started(intercept_component(monkeypatch, fleet_command))
 
     def work(_: object, machine: FleetScheduler, *, watch_workloads: bool) -> None:
         found.fleet, found.watches_workloads = machine.settings, watch_workloads
 
-    monkeypatch.setattr(fleet_command, "run_component", remember)
     monkeypatch.setattr(fleet_command, "_work", work)
-    monkeypatch.setattr(logs, "set_up", lambda *_: None)
     return found
 
 
@@ -184,44 +172,25 @@ def test_decisions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 # --- its page ---------------------------------------------------------------------------------------
 
 
-def cells(section: str) -> dict[str, str]:
-    """The rows of the tables in a section: what is in their first cell, and the rest."""
-    text = PAGE.split(section, 1)[1].split("\n## ", 1)[0].split("\n**", 1)[0]
-    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", text, re.MULTILINE)
-    return {name: rest for names, rest in rows for name in re.findall(r"(?:^|, )`([^` ]+)", names)}
-
-
 def test_every_flag_is_in_the_table() -> None:
     """With its default, where it has one that is always the same."""
-    flags = {name.partition("[")[0]: rest for name, rest in cells("## Flags").items()}
-    options = [option for option in command.params if isinstance(option, click.Option)]
-    named = {name for option in options for name in option.opts}
-    assert named == set(flags)
-    for option in options:
-        if option.show_default and not option.secondary_opts:
-            assert f"`{option.default}`".lower() in flags[option.opts[-1]].partition("|")[0].lower()
+    assert_flags_documented(PAGE, command)
 
 
 def test_every_metric_is_in_the_table() -> None:
     metrics = FleetMetrics()
-    families = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for family in metrics.registry.collect()
-    }
-    assert {*families, "leader_election_master_status"} == set(cells("**Metrics**"))
+    assert {*family_names(metrics.registry), "leader_election_master_status"} == set(
+        cells(PAGE, "**Metrics**")
+    )
 
 
 def test_every_event_is_in_the_table() -> None:
-    assert {SUCCEEDED, FAILED} == set(cells("**Events.**"))
+    assert {SUCCEEDED, FAILED} == set(cells(PAGE, "**Events.**"))
 
 
 def test_the_policies_can_be_used() -> None:
     """Every example on the page is a policy that would be accepted."""
-    policies = [
-        document
-        for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-        for document in yaml.safe_load_all(block)
-    ]
+    policies = [document for block in manifests(PAGE) for document in yaml.safe_load_all(block)]
     assert len(policies) == 2
     for document in policies:
         for selector in document["spec"]["resourceSelectors"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import click
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -16,36 +15,21 @@ from berth.kube.manifests import load, problems
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.waiting import FLUSH, Backoff, State
-from tests.support.paths import ROOT
+from tests.support.documents import assert_flags_documented, cells, manifests, page
 
-PAGE = (ROOT / "docs" / "scheduler.md").read_text(encoding="utf-8")
-
-
-def cells(section: str) -> dict[str, str]:
-    """The rows of the tables in a section: what is in their first cell, and the rest."""
-    text = PAGE.split(section, 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", text, re.MULTILINE)
-    return {name: rest for names, rest in rows for name in re.findall(r"(?:^|, )`([^` ]+)", names)}
+PAGE = page("scheduler.md")
 
 
 def test_every_flag_is_in_the_table() -> None:
     """With its default, where it has one that is always the same."""
-    rows = cells("## Flags")
-    flags = {name.partition("[")[0]: rest for name, rest in rows.items()}
-    options = [option for option in command.params if isinstance(option, click.Option)]
-
-    assert {name for option in options for name in option.opts} == set(flags)
-    shown = {option.opts[-1]: str(option.default) for option in options if option.show_default}
-    assert shown
-    for flag, default in shown.items():
-        assert f"`{default}`" in flags[flag].partition("|")[0]
+    assert_flags_documented(PAGE, command)
 
 
 def test_every_metric_is_in_the_table() -> None:
     """With its labels."""
     scheduler = Scheduler(SchedulerSettings(profiles={"berth": Options()}))
     metrics = scheduler.desk.metrics
-    rows = cells("**Metrics**")
+    rows = cells(PAGE, "**Metrics**")
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
         for family in metrics.registry.collect()
@@ -64,7 +48,7 @@ def test_every_metric_is_in_the_table() -> None:
 def test_the_states_of_the_queue_are_in_the_table() -> None:
     """Under the names that the metric has for them, with the times that hold."""
     states = set(State) - {State.TAKEN}
-    rows = cells("## The queue")
+    rows = cells(PAGE, "## The queue")
 
     assert {state.value for state in states} <= set(rows)
     assert f"{Backoff().first:.0f} s after" in rows["backoff"]
@@ -74,7 +58,7 @@ def test_the_states_of_the_queue_are_in_the_table() -> None:
 
 def test_the_manifests_can_be_used(tmp_path: Path) -> None:
     """The pods are pods, and ask for the group beside them."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    blocks = manifests(PAGE)
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)

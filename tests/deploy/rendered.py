@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from berth.server.registry.resources import BUILTIN
+from tests.support.api.client import Client
 from tests.support.paths import ROOT
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
@@ -17,6 +20,8 @@ CHART, CONTROLLERS_CHART = CHARTS / "berth-scheduler", CHARTS / "berth-controlle
 BASE, ONLY = KUSTOMIZE / "base", KUSTOMIZE / "overlays" / "only-scheduler"
 KUBECTL, HELM = shutil.which("kubectl"), shutil.which("helm")
 NAMESPACE = "berth-system"
+needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not on PATH")
+needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PATH")
 
 Object = dict[str, Any]
 _CLUSTER_SCOPED = frozenset(
@@ -85,6 +90,35 @@ def one(objects: list[Object], kind: str) -> Object:
     """The only object of a kind."""
     (found,) = [each for each in objects if each["kind"] == kind]
     return found
+
+
+def pod_of(objects: list[Object]) -> Any:
+    """The template of the only Deployment's pods."""
+    return one(objects, "Deployment")["spec"]["template"]
+
+
+def granted(rules: list[Object]) -> set[tuple[str, str, str, tuple[str, ...]]]:
+    """What rules allow, one by one: (group, resource, verb, names it is limited to)."""
+    return {
+        (group, resource, verb, tuple(rule.get("resourceNames", ())))
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def assert_accepted(client: Client, objects: list[Object]) -> None:
+    """An API server takes every object with strict field validation, so a misspelt field is an error."""
+    by_kind = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
+    for each in objects:
+        if each["kind"] == "Namespace":
+            assert each["metadata"]["name"] == NAMESPACE
+            continue
+        resource = by_kind[each["apiVersion"], each["kind"]]
+        path = resource.path(each["metadata"].get("namespace", ""))
+        answer = client.post(path, each, dryRun="All", fieldValidation="Strict")
+        assert answer.status == 201, (each["kind"], answer.message)
 
 
 def role(objects: list[Object], kind: str) -> list[Object]:

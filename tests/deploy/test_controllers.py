@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ import berth
 from berth.cli.commands.controllers import LEASE, PORT, command
 from berth.eviction import AffinityEviction
 from berth.kube.api_resources import LEASES
-from berth.server.registry.resources import BUILTIN
 from tests.deploy.rendered import (
     BASE,
     CHART,
@@ -19,16 +18,18 @@ from tests.deploy.rendered import (
     KUSTOMIZE,
     NAMESPACE,
     Object,
+    assert_accepted,
     charted,
+    granted,
     kustomized,
     load,
+    needs_helm,
     one,
+    pod_of,
     role,
 )
-from tests.deploy.test_manifests import granted, needs_helm, unknown_values
+from tests.deploy.test_manifests import unknown_values
 from tests.support.api.client import Client
-from tests.support.api.objects import namespace
-from tests.support.api.servers import running_server
 
 CONTROLLERS = KUSTOMIZE / "controllers"
 
@@ -61,17 +62,6 @@ def objects(request: pytest.FixtureRequest) -> list[Object]:
     return source()
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running_server(tmp_path_factory.mktemp("data")) as started:
-        started.made("/api/v1/namespaces", namespace(NAMESPACE))
-        yield started
-
-
-def pod_of(objects: list[Object]) -> Any:
-    return one(objects, "Deployment")["spec"]["template"]
-
-
 def container_of(objects: list[Object]) -> Any:
     (container,) = pod_of(objects)["spec"]["containers"]
     return container
@@ -79,14 +69,7 @@ def container_of(objects: list[Object]) -> Any:
 
 def test_an_api_server_accepts_every_object(client: Client, objects: list[Object]) -> None:
     """With strict field validation, so a misspelt field is an error."""
-    by_kind = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
-    for each in objects:
-        if each["kind"] == "Namespace":
-            continue
-        resource = by_kind[each["apiVersion"], each["kind"]]
-        path = resource.path(each["metadata"].get("namespace", ""))
-        answer = client.post(path, each, dryRun="All", fieldValidation="Strict")
-        assert answer.status == 201, (each["kind"], answer.message)
+    assert_accepted(client, objects)
 
 
 def test_the_roles_cover_exactly_what_they_do(objects: list[Object]) -> None:

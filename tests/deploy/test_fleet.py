@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 import berth
@@ -12,11 +9,18 @@ from berth.cli.fleet.command import LEASE, PORT, command
 from berth.fleet.scheduler import FleetScheduler
 from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
 from berth.server.registry.resources import BUILTIN
-from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
-from tests.deploy.test_manifests import granted
+from tests.deploy.rendered import (
+    BASE,
+    KUSTOMIZE,
+    NAMESPACE,
+    Object,
+    assert_accepted,
+    granted,
+    kustomized,
+    one,
+    pod_of,
+)
 from tests.support.api.client import Client
-from tests.support.api.objects import namespace
-from tests.support.api.servers import running_server
 
 HOST, KARMADA = KUSTOMIZE / "fleet", KUSTOMIZE / "fleet-karmada"
 
@@ -45,13 +49,6 @@ ELECTION = {
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running_server(tmp_path_factory.mktemp("data")) as started:
-        started.made("/api/v1/namespaces", namespace(NAMESPACE))
-        yield started
-
-
-@pytest.fixture(scope="module")
 def host() -> list[Object]:
     return kustomized(HOST)
 
@@ -67,23 +64,11 @@ def rules_of(objects: list[Object], kind: str, name: str) -> list[Object]:
     return rules
 
 
-def pod_of(objects: list[Object]) -> Any:
-    return one(objects, "Deployment")["spec"]["template"]
-
-
 def test_an_api_server_accepts_every_object(
     client: Client, host: list[Object], karmada: list[Object]
 ) -> None:
     """With strict field validation, so a misspelt field is an error."""
-    by_kind = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
-    for each in (*host, *karmada):
-        if each["kind"] == "Namespace":
-            assert each["metadata"]["name"] == NAMESPACE
-            continue
-        resource = by_kind[each["apiVersion"], each["kind"]]
-        path = resource.path(each["metadata"].get("namespace", ""))
-        answer = client.post(path, each, dryRun="All", fieldValidation="Strict")
-        assert answer.status == 201, (each["kind"], answer.message)
+    assert_accepted(client, [*host, *karmada])
 
 
 def test_the_roles_cover_exactly_what_it_does(karmada: list[Object]) -> None:

@@ -14,14 +14,21 @@ from berth.cli.commands.scheduler import command
 from berth.kube import scheduler_configuration
 from berth.kube.api_resources import LEASES, PODS
 from berth.scheduler.machine import Scheduler
-from berth.server.registry.resources import BUILTIN
 from tests.deploy import rendered
-from tests.deploy.rendered import BASE, CHART, HELM, NAMESPACE, ONLY, Object, one, role
+from tests.deploy.rendered import (
+    BASE,
+    CHART,
+    NAMESPACE,
+    ONLY,
+    Object,
+    assert_accepted,
+    granted,
+    needs_helm,
+    one,
+    pod_of,
+    role,
+)
 from tests.support.api.client import Client
-from tests.support.api.objects import namespace
-from tests.support.api.servers import running_server
-
-needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not on PATH")
 
 # What the scheduler does beside watching: (group, resource, verb, names it is limited to).
 ACTIONS = {
@@ -55,27 +62,6 @@ def objects(request: pytest.FixtureRequest) -> list[Object]:
     return source()
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running_server(tmp_path_factory.mktemp("data")) as started:
-        started.made("/api/v1/namespaces", namespace(NAMESPACE))
-        yield started
-
-
-def granted(rules: list[Object]) -> set[tuple[str, str, str, tuple[str, ...]]]:
-    return {
-        (group, resource, verb, tuple(rule.get("resourceNames", ())))
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
-def pod_of(objects: list[Object]) -> Any:
-    return one(objects, "Deployment")["spec"]["template"]
-
-
 def configuration(objects: list[Object]) -> str:
     text: str = one(objects, "ConfigMap")["data"]["config.yaml"]
     return text
@@ -86,15 +72,7 @@ def configuration(objects: list[Object]) -> str:
 
 def test_an_api_server_accepts_every_object(client: Client, objects: list[Object]) -> None:
     """With strict field validation, so a misspelt field is an error."""
-    by_kind = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
-    for each in objects:
-        if each["kind"] == "Namespace":
-            assert each["metadata"]["name"] == NAMESPACE
-            continue
-        resource = by_kind[each["apiVersion"], each["kind"]]
-        path = resource.path(each["metadata"].get("namespace", ""))
-        answer = client.post(path, each, dryRun="All", fieldValidation="Strict")
-        assert answer.status == 201, (each["kind"], answer.message)
+    assert_accepted(client, objects)
 
 
 def test_everything_needed_is_there(objects: list[Object]) -> None:

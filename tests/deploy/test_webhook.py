@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,16 +14,20 @@ from berth.live.webhook.component import PATH
 from berth.live.webhook.judging import PODS
 from berth.server.registry.resources import BUILTIN
 from tests.deploy import rendered
-from tests.deploy.rendered import CHART, HELM, KUBECTL, KUSTOMIZE, NAMESPACE, Object
+from tests.deploy.rendered import (
+    CHART,
+    KUSTOMIZE,
+    NAMESPACE,
+    Object,
+    assert_accepted,
+    needs_helm,
+    needs_kubectl,
+)
 from tests.support.api.client import Client
-from tests.support.api.objects import namespace
-from tests.support.api.servers import running_server
 from tests.support.paths import ROOT
 
 WEBHOOK, CERT_MANAGER = KUSTOMIZE / "webhook", KUSTOMIZE / "overlays" / "webhook-cert-manager"
 POLICY = ROOT / "deploy" / "policies" / "limit-pod-anti-affinity.yaml"
-needs_helm = pytest.mark.skipif(HELM is None, reason="helm is not on PATH")
-needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PATH")
 ON = "--set=webhook.enabled=true"
 
 
@@ -47,13 +51,6 @@ SOURCES = [
 def objects(request: pytest.FixtureRequest) -> list[Object]:
     source: Callable[[], list[Object]] = request.param
     return source()
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running_server(tmp_path_factory.mktemp("data")) as started:
-        started.made("/api/v1/namespaces", namespace(NAMESPACE))
-        yield started
 
 
 def one(objects: list[Object], kind: str) -> Any:
@@ -80,13 +77,7 @@ def known() -> set[tuple[str, str]]:
 
 def test_an_api_server_accepts_every_object(client: Client, objects: list[Object]) -> None:
     """With strict field validation, so a misspelt field is an error."""
-    by_kind = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
-    for each in objects:
-        if each["kind"] != "Namespace":
-            resource = by_kind[each["apiVersion"], each["kind"]]
-            path = resource.path(each["metadata"].get("namespace", ""))
-            answer = client.post(path, each, dryRun="All", fieldValidation="Strict")
-            assert answer.status == 201, (each["kind"], answer.message)
+    assert_accepted(client, objects)
 
 
 def test_it_has_no_rights(objects: list[Object]) -> None:

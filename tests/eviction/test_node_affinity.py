@@ -14,7 +14,7 @@ from berth.eviction.decisions import BROKEN, EVICTED, HEALED, INVALID, WOULD_EVI
 from berth.kube.api_resources import BUDGETS, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
-from tests.support.scripts.eviction import LASTING, EvictionScript, interfere_once, needs_label
+from tests.support.scripts.eviction import EXECUTION, EvictionScript, interfere_once, needs_label
 from tests.support.scripts.script import Raw
 
 RULE = needs_label("userB", "allow")
@@ -70,7 +70,7 @@ def test_the_rule_may_be_in_the_annotation() -> None:
     made.relabel("n2", userB=None)
     made.settle()
     assert made.going() == {"annotated"}
-    where = f"metadata.annotations[berth.dev/affinity].nodeAffinity.{LASTING}"
+    where = f"metadata.annotations[berth.dev/affinity].nodeAffinity.{EXECUTION}"
     (broken,) = [decision for decision in made.decisions if decision.what == BROKEN]
     assert broken.details["rule"] == where
     (event,) = made.events("NodeAffinityEviction")
@@ -391,7 +391,7 @@ def test_nobody_goes_for_a_rule_that_no_server_would_take(expression: Raw) -> No
     """A misspelt rule can never hold."""
     made = world()
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "userB", **expression}]}]}
-    rule = json.dumps({"nodeAffinity": {LASTING: terms}})
+    rule = json.dumps({"nodeAffinity": {EXECUTION: terms}})
     made.change(PODS, "other", {"metadata": {"annotations": {"berth.dev/affinity": rule}}})
     made.advance(600)
     assert made.attempts() == []

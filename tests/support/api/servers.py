@@ -13,10 +13,10 @@ import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from cryptography.hazmat.primitives import serialization
@@ -112,6 +112,9 @@ class Backend(ABC):
 
     @abstractmethod
     def _start_server(self) -> subprocess.Popen[bytes]: ...
+
+
+_BackendT = TypeVar("_BackendT", bound=Backend)
 
 
 class Embedded(Backend):
@@ -216,9 +219,16 @@ def assets_folder() -> Path | None:
 
 @contextmanager
 def running_backend(*, real: bool, event_limit: int = _BIG_HISTORY) -> Iterator[Backend]:
+    """The embedded server or a real one, for as long as the block runs."""
+    with started(lambda folder: _make(folder, real=real, event_limit=event_limit)) as backend:
+        yield backend
+
+
+@contextmanager
+def started(make: Callable[[Path], _BackendT]) -> Iterator[_BackendT]:
     """A backend in a folder of its own; both are gone afterwards, whatever happens."""
     with tempfile.TemporaryDirectory(prefix="berth-", ignore_cleanup_errors=True) as folder:
-        backend = _make(Path(folder), real=real, event_limit=event_limit)
+        backend = make(Path(folder))
         try:
             backend.start()
             yield backend

@@ -17,7 +17,7 @@ from tests.support.scripts.script import Raw, Script
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 
 
 def needs_label(key: str, *values: str) -> Raw:
@@ -26,7 +26,7 @@ def needs_label(key: str, *values: str) -> Raw:
     expression: Raw = {"key": key, "operator": operator}
     if values:
         expression["values"] = list(values)
-    return {"nodeAffinity": {LASTING: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+    return {"nodeAffinity": {EXECUTION: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
 
 
 def _term(app: str, topology: str) -> list[Raw]:
@@ -34,11 +34,11 @@ def _term(app: str, topology: str) -> list[Raw]:
 
 
 def near(app: str, topology: str = HOSTNAME) -> Raw:
-    return {"podAffinity": {LASTING: _term(app, topology)}}
+    return {"podAffinity": {EXECUTION: _term(app, topology)}}
 
 
 def apart_from(app: str, topology: str = HOSTNAME) -> Raw:
-    return {"podAntiAffinity": {LASTING: _term(app, topology)}}
+    return {"podAntiAffinity": {EXECUTION: _term(app, topology)}}
 
 
 class EvictionScript(Script):

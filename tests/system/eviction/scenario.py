@@ -10,7 +10,7 @@ from tests.support.api.client import Json
 from tests.support.builders import NodeBuilder, PodBuilder, make_pod, where
 from tests.support.worlds.cluster import CORE, ClusterWorld, manifest
 
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 NO_MATCH = "didn't match Pod's node affinity/selector"
 POLICY = "/apis/policy/v1"
 

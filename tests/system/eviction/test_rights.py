@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import yaml
 
 from berth.server.registry.resources import BUILTIN
 from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
-from tests.support.api.servers import KubeApiServer, assets_folder
+from tests.support.api.servers import KubeApiServer, assets_folder, started
 from tests.support.builders import HOSTNAME, NodeBuilder, make_node, make_pod
 from tests.support.processes.controllers import controllers, metrics
 from tests.support.processes.process import free_port
@@ -67,13 +66,8 @@ def _resource(reference: Object) -> str:
 def guarded() -> Iterator[Guarded]:
     assets = assets_folder()
     assert assets is not None
-    with tempfile.TemporaryDirectory(prefix="berth-", ignore_cleanup_errors=True) as folder:
-        backend = Guarded(Path(folder), assets)
-        try:
-            backend.start()
-            yield backend
-        finally:
-            backend.stop()
+    with started(lambda folder: Guarded(folder, assets)) as backend:
+        yield backend
 
 
 @pytest.fixture(scope="module")

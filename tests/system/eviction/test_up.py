@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.support.api.client import Json
+from tests.support.api.servers import started
 from tests.support.builders import HOSTNAME, make_pod
 from tests.support.processes.controllers import metrics
 from tests.support.worlds.control_plane import APPS, ControlPlane, PlaneWorld, hollow
 from tests.system.eviction.scenario import (
-    LASTING,
+    EXECUTION,
     NO_MATCH,
     POLICY,
     budget,
@@ -42,20 +40,9 @@ BYSTANDERS = 20
 _numbers = itertools.count()
 
 
-@contextmanager
-def started(gates: str = "") -> Iterator[ControlPlane]:
-    with tempfile.TemporaryDirectory(prefix="berth-", ignore_cleanup_errors=True) as folder:
-        plane = ControlPlane(Path(folder), gates)
-        try:
-            plane.start()
-            yield plane
-        finally:
-            plane.stop()
-
-
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    with started() as running_plane:
+    with started(ControlPlane) as running_plane:
         yield running_plane
 
 
@@ -72,7 +59,7 @@ def world(plane: ControlPlane) -> Iterator[PlaneWorld]:
 @pytest.fixture
 def fresh() -> Iterator[PlaneWorld]:
     """A control plane of the test's own, with the feature disabled."""
-    with started(OFF) as own:
+    with started(lambda folder: ControlPlane(folder, OFF)) as own:
         made = PlaneWorld(own, "upgrade")
         yield made
         made.client.close()
@@ -80,7 +67,7 @@ def fresh() -> Iterator[PlaneWorld]:
 
 def rule(pod: Json) -> Json | None:
     affinity = pod["spec"].get("affinity") or {}
-    found: Json | None = (affinity.get("nodeAffinity") or {}).get(LASTING)
+    found: Json | None = (affinity.get("nodeAffinity") or {}).get(EXECUTION)
     return found
 
 
@@ -171,7 +158,7 @@ def test_decisions_are_logged_and_counted(world: PlaneWorld) -> None:
     unlabel(world, "old", "team")
     evicted(world, pod)
 
-    about = f'pod="{world.namespace}/web" rule="spec.affinity.nodeAffinity.{LASTING}" node="old"'
+    about = f'pod="{world.namespace}/web" rule="spec.affinity.nodeAffinity.{EXECUTION}" node="old"'
     cause = 'cause="team=b, the node has no label team"'
     log = world.backend.log("up", characters=100_000)
     for decision in ("Rule broken", "Evicting pod", "Evicted pod"):

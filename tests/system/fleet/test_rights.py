@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.deploy.rendered import KUSTOMIZE, kustomized
 from tests.fleet.builders import BindingBuilder, make_binding
-from tests.support.api.servers import assets_folder
+from tests.support.api.servers import assets_folder, started
 from tests.support.processes.controllers import metrics
 from tests.support.processes.fleet import fleet
 from tests.support.processes.process import free_port
@@ -29,14 +28,9 @@ ACCOUNT = "berth-fleet"
 def guarded() -> Iterator[Guarded]:
     assets = assets_folder()
     assert assets is not None
-    with tempfile.TemporaryDirectory(prefix="berth-", ignore_cleanup_errors=True) as folder:
-        backend = Guarded(Path(folder), assets)
-        try:
-            backend.start()
-            prepare(backend)
-            yield backend
-        finally:
-            backend.stop()
+    with started(lambda folder: Guarded(folder, assets)) as backend:
+        prepare(backend)
+        yield backend
 
 
 def single(name: str, kind: tuple[str, str] = ("apps/v1", "Deployment")) -> BindingBuilder:

@@ -29,7 +29,7 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = f"{ADMISSION}/validatingwebhookconfigurations"
 POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
 BINDINGS = f"{ADMISSION}/validatingadmissionpolicybindings"
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NAMED = {"key": "kubernetes.io/os", "operator": "Exists"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -43,9 +43,13 @@ def apart(key: str, **term: Any) -> Json:
 
 EVERYWHERE: Json = {"namespaceSelector": {}}
 GOOD = json.dumps(
-    {"podAntiAffinity": {LASTING: [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}]}}
+    {
+        "podAntiAffinity": {
+            EXECUTION: [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}]
+        }
+    }
 )
-BAD = json.dumps({"podAntiAffinity": {LASTING: [{"topologyKey": "", "labelSelector": {}}]}})
+BAD = json.dumps({"podAntiAffinity": {EXECUTION: [{"topologyKey": "", "labelSelector": {}}]}})
 
 
 def pod_template(annotation: str | None = None, affinity: Json | None = None) -> Json:
@@ -156,7 +160,7 @@ def test_a_bad_annotation_is_refused_and_a_good_one_is_stored(
     """With the path inside the annotation."""
     answer = try_pod(world, BAD)
     assert answer.json["reason"] == "Invalid"
-    where = f"metadata.annotations[berth.dev/affinity].podAntiAffinity.{LASTING}[0].topologyKey"
+    where = f"metadata.annotations[berth.dev/affinity].podAntiAffinity.{EXECUTION}[0].topologyKey"
     assert f'admission webhook "affinity.berth.dev" denied the request: Pod "web" is invalid: [{where}: ' in (
         answer.message
     )
