@@ -36,12 +36,14 @@ def world(settings: EvictionSettings | None = None) -> EvictionScript:
 
 
 def test_a_pod_that_matches_is_left_alone() -> None:
+    """Nothing is written while every pod's node has what the pod requires."""
     made = world()
     made.advance(300)
     assert made.writes() == []
 
 
 def test_a_label_that_goes_takes_the_pods_that_require_it() -> None:
+    """A label removed from a node evicts the pods that require it, and no others."""
     made = world()
     made.relabel("n1", userB=None)
     made.settle()
@@ -49,6 +51,7 @@ def test_a_label_that_goes_takes_the_pods_that_require_it() -> None:
 
 
 def test_a_value_that_changes_does_so_too() -> None:
+    """A label whose value no longer matches evicts the pods that require the old one."""
     made = world()
     made.relabel("n1", userB="deny")
     made.settle()
@@ -56,6 +59,7 @@ def test_a_value_that_changes_does_so_too() -> None:
 
 
 def test_pods_of_other_nodes_stay() -> None:
+    """A pod with the same rule on a node that still matches is not evicted."""
     made = world()
     made.pod("b2", "n2", RULE)
     made.relabel("n1", userB=None)
@@ -78,6 +82,7 @@ def test_the_rule_may_be_in_the_annotation() -> None:
 
 
 def test_a_rule_that_arrives_with_the_annotation_is_judged_at_once() -> None:
+    """A rule added by annotation to a running pod is judged at once."""
     made = world()
     made.change(
         PODS, "other", {"metadata": {"annotations": {"berth.dev/affinity": json.dumps(needs_label("x"))}}}
@@ -87,6 +92,7 @@ def test_a_rule_that_arrives_with_the_annotation_is_judged_at_once() -> None:
 
 
 def test_ignored_during_execution_is_ignored() -> None:
+    """A rule that is ignored during execution never evicts."""
     made = world()
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "userB", "operator": "Exists"}]}]}
     rule: Raw = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -97,6 +103,7 @@ def test_ignored_during_execution_is_ignored() -> None:
 
 
 def test_mirror_pods_and_finished_pods_are_excluded() -> None:
+    """Mirror pods and finished pods are not evicted."""
     made = world()
     made.pod("static", "n2", RULE, annotations={"kubernetes.io/config.mirror": "x"})
     made.pod("finished", "n2", RULE)
@@ -107,6 +114,7 @@ def test_mirror_pods_and_finished_pods_are_excluded() -> None:
 
 
 def test_terminating_pods_are_not_evicted_again() -> None:
+    """A pod that is already terminating is not evicted."""
     made = world()
     made.delete(PODS, "b")
     made.relabel("n1", userB=None)
@@ -115,6 +123,7 @@ def test_terminating_pods_are_not_evicted_again() -> None:
 
 
 def test_with_the_gate_off_nothing_happens() -> None:
+    """With NodeAffinityEviction off nothing is written."""
     gates = FeatureGates(node_affinity_eviction=False)
     made = world(EvictionSettings(options=Options(gates=gates)))
     made.relabel("n1", userB=None)
@@ -126,6 +135,7 @@ def test_with_the_gate_off_nothing_happens() -> None:
 
 
 def test_the_condition_comes_before_the_eviction() -> None:
+    """The DisruptionTarget condition is written before the eviction is asked for."""
     made = world()
     made.relabel("n1", userB=None)
     made.settle()
@@ -135,6 +145,7 @@ def test_the_condition_comes_before_the_eviction() -> None:
 
 
 def test_the_eviction_is_for_the_pod_and_the_version_that_was_marked() -> None:
+    """The eviction has the UID and version of the pod that was marked."""
     made = world()
     uid = made.get(PODS, "b")["metadata"]["uid"]
     made.relabel("n1", userB=None)
@@ -145,6 +156,7 @@ def test_the_eviction_is_for_the_pod_and_the_version_that_was_marked() -> None:
 
 
 def test_the_event_names_rule_node_label_and_where_the_replacement_goes() -> None:
+    """The event names rule, node and label, and where the replacement would go."""
     made = world()
     made.relabel("n1", userB=None)
     made.settle()
@@ -158,6 +170,7 @@ def test_the_event_names_rule_node_label_and_where_the_replacement_goes() -> Non
 
 
 def test_it_is_counted_and_timed() -> None:
+    """An eviction by node affinity is counted under its own metric and timed."""
     made = world()
     made.relabel("n1", userB=None)
     made.settle()
@@ -167,6 +180,7 @@ def test_it_is_counted_and_timed() -> None:
 
 
 def test_every_decision_tells_rule_node_label_and_value() -> None:
+    """Violation and eviction are reported with pod, node, rule, label and value."""
     made = world()
     made.relabel("n1", userB="deny")
     made.settle()
@@ -191,6 +205,7 @@ def refused(made: EvictionScript) -> None:
 
 
 def test_a_refused_eviction_is_retried_with_growing_pauses() -> None:
+    """A refused eviction is retried after 1, 2, … seconds, at most about once a minute."""
     made = world()
     refused(made)
     made.advance(0.9)
@@ -205,6 +220,7 @@ def test_a_refused_eviction_is_retried_with_growing_pauses() -> None:
 
 
 def test_a_budget_that_changes_is_asked_at_once() -> None:
+    """A change of the budget that refused leads to a new attempt at once."""
     made = world()
     refused(made)
     made.advance(600)
@@ -214,6 +230,7 @@ def test_a_budget_that_changes_is_asked_at_once() -> None:
 
 
 def test_a_label_change_of_the_node_is_a_reason_to_ask_again() -> None:
+    """A change of the node's labels leads to a new attempt at once."""
     made = world()
     refused(made)
     made.advance(600)
@@ -224,6 +241,7 @@ def test_a_label_change_of_the_node_is_a_reason_to_ask_again() -> None:
 
 
 def test_a_refusal_is_told_and_counted_by_pod() -> None:
+    """A refusal makes a warning event that names the budget, and is counted by pod."""
     made = world()
     refused(made)
     (event,) = made.events("FailedNodeAffinityEviction")
@@ -275,6 +293,7 @@ def test_a_label_that_comes_back_before_the_watch_tells_saves_the_pod() -> None:
 
 @pytest.mark.parametrize("step", [Patch, Evict])
 def test_a_pod_that_is_gone_meanwhile_is_forgotten(step: type[Action]) -> None:
+    """A pod that goes between two requests is not asked for again."""
     made = world()
     made.relabel("n1", userB=None)
     interfere_once(made, step, lambda: made.vanish("b"))
@@ -302,6 +321,7 @@ def test_a_pod_of_the_same_name_is_another_pod(step: type[Action]) -> None:
 
 
 def test_a_server_that_is_away_is_asked_again() -> None:
+    """An eviction that could not be sent is sent once the server is back."""
     made = world()
     outage = True
     made.refuse = lambda _: Outcome(at=made.now, code=0, message="connection refused") if outage else None
@@ -412,6 +432,7 @@ def test_another_pod_with_the_same_mistake_is_reported_as_well() -> None:
 
 
 def test_an_annotation_that_can_be_read_again_counts_again() -> None:
+    """An annotation that is repaired is judged and no longer counted as invalid."""
     made = world()
     rule = json.dumps(needs_label("gone"))
     made.change(PODS, "other", {"metadata": {"annotations": {"berth.dev/affinity": "{"}}})
@@ -494,6 +515,7 @@ def test_an_answer_that_comes_after_the_next_pod_counts() -> None:
 
 
 def test_after_a_node_returns_its_pods_are_judged() -> None:
+    """Pods of a node that comes back without the label are evicted."""
     made = world()
     made.delete(NODES, "n1")
     made.settle()

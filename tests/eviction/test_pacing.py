@@ -38,6 +38,7 @@ def one(world: EvictionScript) -> str:
 
 
 def test_the_next_pod_goes_when_the_replacement_is_ready() -> None:
+    """The next pod of an owner goes only when the replacement of the last is Ready."""
     world = service()
     owner = owner_of(world)
     world.relabel("old", user=None)
@@ -60,6 +61,7 @@ def test_the_next_pod_goes_when_the_replacement_is_ready() -> None:
 
 
 def test_a_replacement_that_starts_is_waited_for_however_long_it_takes() -> None:
+    """A replacement that is starting holds up the next eviction without a limit."""
     world = service()
     owner = owner_of(world)
     world.relabel("old", user=None)
@@ -88,6 +90,7 @@ def test_one_that_gets_no_node_is_given_up_after_a_while() -> None:
 
 
 def test_owners_do_not_wait_for_each_other() -> None:
+    """Pods of different owners go at the same time."""
     world = service()
     other = world.replica_set("api", 1)
     world.pod("a0", "old", RULE, owner=other, app="api")
@@ -98,6 +101,7 @@ def test_owners_do_not_wait_for_each_other() -> None:
 
 
 def test_pacing_can_be_switched_off() -> None:
+    """With pacing off all pods of an owner go at once."""
     world = service(EvictionSettings(rate=FAST, domain_rate=FAST, pace_by_owner=False))
     world.relabel("old", user=None)
     world.settle()
@@ -105,6 +109,7 @@ def test_pacing_can_be_switched_off() -> None:
 
 
 def test_an_owner_that_wants_fewer_is_not_waited_for() -> None:
+    """An owner that is scaled down to what it has does not hold up the next eviction."""
     world = service()
     world.relabel("old", user=None)
     world.settle()
@@ -117,6 +122,7 @@ def test_an_owner_that_wants_fewer_is_not_waited_for() -> None:
 
 
 def test_an_owner_that_is_gone_is_not_waited_for() -> None:
+    """The pods of an owner that was deleted go at once."""
     world = service()
     world.relabel("old", user=None)
     world.settle()
@@ -126,6 +132,7 @@ def test_an_owner_that_is_gone_is_not_waited_for() -> None:
 
 
 def test_a_replacement_that_never_gets_ready_is_not_waited_for_forever() -> None:
+    """Without any replacement the next pod goes after the timeout."""
     world = service()
     world.relabel("old", user=None)
     world.advance(599)
@@ -135,6 +142,7 @@ def test_a_replacement_that_never_gets_ready_is_not_waited_for_forever() -> None
 
 
 def test_a_refused_pod_does_not_hold_up_the_others_of_its_owner() -> None:
+    """A pod that a budget protects lets the next of its owner go."""
     world = service()
     world.change(PODS, "w0", {"metadata": {"labels": {"app": "protected"}}})
     world.budget("never", "protected", allowed=0)
@@ -235,6 +243,7 @@ def test_daemons_are_not_paced() -> None:
 
 
 def test_those_that_would_fit_nowhere_go_last_and_it_is_said() -> None:
+    """Pods whose replacement fits nowhere go last, and their event says so."""
     world = EvictionScript(EvictionSettings(rate=EvictionRate(qps=0.1, burst=1), domain_rate=FAST))
     world.labelled("old", user="b")
     world.labelled("new", user="b")
@@ -312,6 +321,7 @@ def test_a_replacement_of_the_same_name_that_is_right_is_no_return() -> None:
 
 
 def test_a_rule_that_breaks_later_is_no_return() -> None:
+    """A replacement that is violated by a later change is evicted without backoff."""
     world = service(replicas=1)
     owner = owner_of(world)
     world.labelled("third", user="b")

@@ -39,6 +39,7 @@ def neighbours(priority: int = 0, other: int = 0, rule: Raw | None = None) -> Ev
 
 
 def test_a_follower_goes_when_its_leader_has_been_gone_for_the_grace() -> None:
+    """A pod goes when the pod it must be near has been gone for the grace period."""
     world = pair()
     world.vanish("leader")
     world.advance(29.9)
@@ -51,6 +52,7 @@ def test_a_follower_goes_when_its_leader_has_been_gone_for_the_grace() -> None:
 
 
 def test_a_leader_that_is_replaced_in_time_takes_nobody_down() -> None:
+    """Nothing is written when the pod to be near is replaced within the grace period."""
     world = pair()
     world.vanish("leader")
     world.advance(29)
@@ -60,6 +62,7 @@ def test_a_leader_that_is_replaced_in_time_takes_nobody_down() -> None:
 
 
 def test_the_grace_starts_anew_with_every_violation() -> None:
+    """Each violation has a grace period of its own."""
     world = pair()
     world.vanish("leader")
     world.advance(29)
@@ -73,6 +76,7 @@ def test_the_grace_starts_anew_with_every_violation() -> None:
 
 
 def test_a_follower_of_the_same_name_has_its_own_grace() -> None:
+    """A new pod of the same name does not inherit the old one's grace period."""
     world = pair()
     world.vanish("leader")
     world.advance(29)
@@ -85,6 +89,7 @@ def test_a_follower_of_the_same_name_has_its_own_grace() -> None:
 
 
 def test_the_grace_can_be_none() -> None:
+    """With a grace of zero the pod goes at once."""
     world = pair(EvictionSettings(grace=0))
     world.vanish("leader")
     world.settle()
@@ -92,6 +97,7 @@ def test_the_grace_can_be_none() -> None:
 
 
 def test_a_leader_that_loses_its_label_is_no_leader() -> None:
+    """A pod that loses the label that was matched counts as gone."""
     world = pair()
     world.change(PODS, "leader", {"metadata": {"labels": {"app": "retired"}}})
     world.advance(31)
@@ -112,6 +118,7 @@ def test_a_node_that_leaves_its_domain_takes_its_pods_along() -> None:
 
 
 def test_a_follower_that_is_refused_is_retried_until_a_leader_is_back() -> None:
+    """A refused eviction is retried until the rule holds again, then taken back."""
     world = pair()
     world.budget("pdb", "follower", allowed=0)
     world.vanish("leader")
@@ -148,6 +155,7 @@ def test_a_leader_that_the_watch_has_not_shown_yet_keeps_its_follower(*, refused
 
 
 def test_a_condition_from_before_a_restart_is_taken_back_if_the_rule_heals_in_its_new_grace() -> None:
+    """A condition left by the last run is withdrawn if the rule heals in time."""
     world = pair()
     world.budget("pdb", "follower", allowed=0)
     world.vanish("leader")
@@ -161,6 +169,7 @@ def test_a_condition_from_before_a_restart_is_taken_back_if_the_rule_heals_in_it
 
 
 def test_a_leader_whose_annotation_cannot_be_read_leads_all_the_same() -> None:
+    """A pod with an unreadable annotation still satisfies the rules of others."""
     world = pair()
     world.change(PODS, "leader", {"metadata": {"annotations": {"berth.dev/affinity": "{"}}})
     world.advance(60)
@@ -172,6 +181,7 @@ def test_a_leader_whose_annotation_cannot_be_read_leads_all_the_same() -> None:
 
 
 def test_with_equal_priorities_the_pod_whose_rule_is_violated_goes_at_once() -> None:
+    """With equal priorities the pod that has the anti-affinity rule goes."""
     world = neighbours()
     world.pod("noise-2", "n1", app="noise")
     world.settle()
@@ -189,6 +199,7 @@ def test_of_different_priorities_the_lower_goes() -> None:
 
 
 def test_the_owner_of_the_rule_goes_if_it_has_the_lower_priority() -> None:
+    """The pod with the rule goes when the other has the higher priority."""
     world = neighbours()
     world.pod("noise-2", "n1", app="noise", priority=10)
     world.settle()
@@ -268,6 +279,7 @@ def test_nobody_goes_by_a_plan_that_is_out_of_date(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_condition_says_since_when_and_when_it_was_looked_at_last() -> None:
+    """Retries move the condition's probe time and keep its transition time."""
     world = neighbours()
     world.budget("pdb", "quiet", allowed=0)
     world.pod("noise-2", "n1", app="noise")
@@ -300,6 +312,7 @@ def test_a_restart_takes_nothing_back_from_those_who_go_for_others() -> None:
 
 
 def test_a_label_makes_a_neighbour() -> None:
+    """A label added to a running pod can violate another's anti-affinity."""
     world = neighbours()
     world.pod("calm", "n1", app="calm")
     world.settle()
@@ -310,6 +323,7 @@ def test_a_label_makes_a_neighbour() -> None:
 
 
 def test_a_topology_label_makes_neighbours() -> None:
+    """A changed topology label of a node can violate anti-affinity."""
     world = neighbours(rule=apart_from("noise", ZONE))
     world.change(NODES, "n2", {"metadata": {"labels": {ZONE: "a"}}})
     world.settle()
@@ -317,6 +331,7 @@ def test_a_topology_label_makes_neighbours() -> None:
 
 
 def test_a_namespace_label_makes_neighbours() -> None:
+    """A label added to a namespace can violate anti-affinity with a namespace selector."""
     term = {
         "labelSelector": {"matchLabels": {"app": "noise"}},
         "namespaceSelector": {"matchLabels": {"team": "loud"}},
@@ -342,6 +357,7 @@ def test_a_static_pod_stays_and_the_other_one_goes() -> None:
 
 @pytest.mark.parametrize("topology", [HOSTNAME, ZONE])
 def test_with_the_gate_off_nothing_happens(topology: str) -> None:
+    """With PodAffinityEviction off nothing is written."""
     options = Options(gates=FeatureGates(pod_affinity_eviction=False))
     world = pair(EvictionSettings(options=options))
     world.pod("quiet", "n1", apart_from("leader", topology), app="quiet")

@@ -66,6 +66,7 @@ def test_nodes_in_no_domain_have_the_rate_of_the_cluster() -> None:
 
 
 def test_a_refused_eviction_takes_nobody_elses_turn() -> None:
+    """An eviction that a budget refuses does not use up the rate for others."""
     settings = EvictionSettings(rate=EvictionRate(qps=0.5, burst=1), domain_rate=FAST)
     world = EvictionScript(settings)
     world.labelled("n", user="b")
@@ -121,11 +122,13 @@ def test_those_that_went_count_for_a_while() -> None:
 
 
 def test_a_handful_is_never_too_many() -> None:
+    """So few pods as --halt-above allows go whatever their share."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=5, staying=0)
     assert len(world.going()) == 5
 
 
 def test_a_halt_ends_when_the_labels_come_back() -> None:
+    """A halt ends without an eviction when the rules hold again, and that is said."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=12, staying=8)
     world.relabel("theirs", user="b")
     world.advance(60)
@@ -137,6 +140,7 @@ def test_a_halt_ends_when_the_labels_come_back() -> None:
 
 @pytest.mark.parametrize("released", ["a,*", "*"])
 def test_a_halt_ends_when_a_person_says_so(released: str) -> None:
+    """A halt ends when the namespace is annotated with a release of the domain."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=12, staying=8)
     world.change(NAMESPACES, "kube-system", {"metadata": {"annotations": {RELEASE: released}}})
     world.settle()
@@ -163,6 +167,7 @@ def test_another_domain_goes_on() -> None:
 
 
 def test_a_halt_survives_a_restart() -> None:
+    """A controller that restarts during a halt evicts nobody either."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=12, staying=8)
     world.restart()
     world.advance(600)

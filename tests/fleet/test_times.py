@@ -24,6 +24,7 @@ from tests.fleet.builders import make_binding
     ],
 )
 def test_reschedule_required(asked: str | None, done: str | None, expected: bool) -> None:
+    """A reschedule is due only when it was asked for after the last scheduling."""
     binding = make_binding("web").build()
     binding = replace(
         binding,

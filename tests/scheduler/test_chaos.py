@@ -143,6 +143,7 @@ def final_cluster(story: Chaos) -> tuple[Cluster, list[Pod], list[Pod]]:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_after_any_faults_everything_is_in_order(seed: int, steps: int) -> None:
+    """After any faults no rule is broken, no pod that fits waits, and nothing is left over."""
     story = Chaos(seed)
     for _ in range(4):
         story.add_node()

@@ -22,6 +22,7 @@ def member(story: SchedulerScript, name: str, group: str = "ring", **spec: Any) 
 
 
 def test_a_group_is_placed_as_a_whole() -> None:
+    """No pod of a group is bound before all it needs exist; then all are."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     gang(story, "ring", 3)
@@ -36,6 +37,7 @@ def test_a_group_is_placed_as_a_whole() -> None:
 
 
 def test_a_group_that_cannot_fit_holds_nothing() -> None:
+    """A group that does not fit keeps no room from other pods, and says why."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 3)
@@ -52,6 +54,7 @@ def test_a_group_that_cannot_fit_holds_nothing() -> None:
 
 
 def test_a_group_is_tried_again_when_there_is_room() -> None:
+    """A group that did not fit is placed when a node is added."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 3)
@@ -64,6 +67,7 @@ def test_a_group_is_tried_again_when_there_is_room() -> None:
 
 
 def test_pods_wait_for_the_group_to_be_created() -> None:
+    """Pods of a group that does not exist wait for it and say so."""
     story = SchedulerScript()
     story.nodes("n1")
     member(story, "a")
@@ -75,6 +79,7 @@ def test_pods_wait_for_the_group_to_be_created() -> None:
 
 
 def test_a_basic_group_places_its_pods_one_by_one() -> None:
+    """A group with the basic policy places each pod that fits."""
     story = SchedulerScript()
     story.nodes("n1")
     spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
@@ -86,6 +91,7 @@ def test_a_basic_group_places_its_pods_one_by_one() -> None:
 
 
 def test_the_label_and_its_custom_resource_do_the_same() -> None:
+    """A group by label and custom resource is placed as a whole, too."""
     story = SchedulerScript()
     story.nodes("n1")
     story.create(LABELLED_POD_GROUPS, {"metadata": {"name": "ring"}, "spec": {"minMember": 2}})
@@ -98,6 +104,7 @@ def test_the_label_and_its_custom_resource_do_the_same() -> None:
 
 
 def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit() -> None:
+    """Pods beyond the minimum are placed as far as they fit, the rest later."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 2)
@@ -139,6 +146,7 @@ def test_the_first_pod_does_not_lead_the_group_into_a_domain_that_is_too_small()
 
 
 def test_members_that_exclude_each_other_need_a_node_each() -> None:
+    """A group with anti-affinity waits until there is a node for each member."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     gang(story, "ring", 3)
@@ -152,6 +160,7 @@ def test_members_that_exclude_each_other_need_a_node_each() -> None:
 
 
 def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
+    """A member whose binding was refused is bound later, without the others."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 2)
@@ -171,6 +180,7 @@ def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
 
 
 def test_a_group_that_loses_a_pod_waits_for_another() -> None:
+    """A group that loses a pod before it is placed waits until there are enough again."""
     story = SchedulerScript()
     gang(story, "ring", 2)
     member(story, "a")
@@ -186,6 +196,7 @@ def test_a_group_that_loses_a_pod_waits_for_another() -> None:
 
 
 def test_a_gated_member_does_not_count() -> None:
+    """A pod with scheduling gates does not count for its group."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 2)
@@ -219,6 +230,7 @@ def test_members_that_want_the_same_volume_do_not_fit_together() -> None:
 
 
 def test_a_group_that_needs_fewer_pods_now_is_tried_again() -> None:
+    """A group whose minimum is lowered is tried again."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 3)
@@ -231,6 +243,7 @@ def test_a_group_that_needs_fewer_pods_now_is_tried_again() -> None:
 
 
 def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -> None:
+    """In a group that has enough, each pod waits for what it lacks itself."""
     story = SchedulerScript()
     story.nodes("n1")
     gang(story, "ring", 1)
@@ -244,6 +257,7 @@ def test_members_of_a_group_that_has_enough_wait_for_what_each_of_them_lacks() -
 
 
 def test_a_pod_that_moves_to_another_group_no_longer_counts_in_the_first() -> None:
+    """A running pod counts only for the group its label names now."""
     story = SchedulerScript()
     story.nodes("n1")
     for name in ("one", "two"):

@@ -45,6 +45,7 @@ def failing(story: SchedulerScript, *codes: int, reason: str = "", retry_after: 
 
 
 def test_a_pod_is_bound_and_people_are_told() -> None:
+    """A pod that fits is bound, and an event says where."""
     story = SchedulerScript()
     story.nodes("n1")
     story.pod("p")
@@ -54,6 +55,7 @@ def test_a_pod_is_bound_and_people_are_told() -> None:
 
 
 def test_pods_of_other_schedulers_are_left_alone() -> None:
+    """A pod for another scheduler is not bound."""
     story = SchedulerScript()
     story.nodes("n1")
     story.pod("theirs", schedulerName="other")
@@ -75,6 +77,7 @@ def test_higher_priority_goes_first_then_age() -> None:
 
 
 def test_a_pod_without_a_node_says_why_in_kube_schedulers_words() -> None:
+    """Condition and event of a pod that fits nowhere have kube-scheduler's words."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     story.pod("big", cpu="8")
@@ -88,6 +91,7 @@ def test_a_pod_without_a_node_says_why_in_kube_schedulers_words() -> None:
 
 
 def test_no_nodes_is_a_reason_too() -> None:
+    """A pod in a cluster without nodes says so, and is bound when one is added."""
     story = SchedulerScript()
     story.pod("p")
     story.settle()
@@ -99,6 +103,7 @@ def test_no_nodes_is_a_reason_too() -> None:
 
 
 def test_a_gated_pod_waits_for_its_last_gate() -> None:
+    """A pod with scheduling gates is bound when the last one is removed."""
     story = SchedulerScript()
     story.nodes("n1")
     story.pod("p", schedulingGates=[{"name": "a"}])
@@ -111,6 +116,7 @@ def test_a_gated_pod_waits_for_its_last_gate() -> None:
 
 
 def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
+    """An annotation that cannot be read fails its own pod and no other."""
     story = SchedulerScript()
     story.nodes("n1")
     story.create(
@@ -127,6 +133,7 @@ def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
 
 
 def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes() -> None:
+    """Nothing is kept of a running pod with a bad annotation once it goes."""
     story = SchedulerScript()
     story.nodes("n1")
     metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
@@ -138,6 +145,7 @@ def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes()
 
 
 def test_a_running_pod_with_an_unreadable_annotation_takes_its_room() -> None:
+    """The requests of a running pod with a bad annotation still count."""
     story = SchedulerScript()
     story.nodes("n1")
     metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
@@ -149,6 +157,7 @@ def test_a_running_pod_with_an_unreadable_annotation_takes_its_room() -> None:
 
 
 def test_each_profile_places_by_its_own_rules() -> None:
+    """Each pod is placed by the rules of the profile it names."""
     plain = Options()
     careless = Options(disabled=frozenset({"NodeResourcesFit"}))
     story = SchedulerScript(profiles={"berth": plain, "careless": careless})
@@ -167,6 +176,7 @@ def attempts(story: SchedulerScript, name: str) -> int:
 
 
 def test_a_stuck_pod_is_not_tried_for_changes_that_cannot_help() -> None:
+    """A pod that does not fit is tried again only for changes that can help it."""
     story = SchedulerScript()
     story.nodes("n1")
     story.pod("big", cpu="8")
@@ -183,6 +193,7 @@ def test_a_stuck_pod_is_not_tried_for_changes_that_cannot_help() -> None:
 
 
 def test_a_stuck_pod_is_tried_again_after_five_minutes_whatever_happens() -> None:
+    """A pod that does not fit is tried again after five minutes without any change."""
     story = SchedulerScript()
     story.nodes("n1")
     story.pod("big", cpu="8")
@@ -212,6 +223,7 @@ def test_backoff_doubles_to_ten_seconds() -> None:
 
 
 def test_a_pod_is_placed_when_what_blocks_it_goes() -> None:
+    """A pod kept away by anti-affinity is bound when the other pod goes."""
     story = SchedulerScript()
     story.nodes("n1")
     story.running("first", "n1", labels={"app": "a"})
@@ -236,6 +248,7 @@ def test_a_pod_is_placed_when_the_peer_it_needs_was_placed() -> None:
 
 
 def test_a_changed_pod_is_judged_anew_at_once() -> None:
+    """A pod whose spec changes is tried again without backoff."""
     story = SchedulerScript()
     story.nodes("n1")
     story.pod("p", nodeSelector={"disk": "ssd"})
@@ -261,6 +274,7 @@ def test_a_pod_counts_as_soon_as_it_was_decided() -> None:
 
 
 def test_a_binding_without_an_answer_is_looked_up_before_anything_else_happens() -> None:
+    """A binding whose answer is lost is read back, and its room is kept meanwhile."""
     story = SchedulerScript()
     story.nodes("n1")
     lost_answer(story, "p")
@@ -277,6 +291,7 @@ def test_a_binding_without_an_answer_is_looked_up_before_anything_else_happens()
 
 
 def test_a_server_error_repeats_the_same_binding() -> None:
+    """After a server error the same binding is sent again."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     failing(story, 500, 503)
@@ -288,6 +303,7 @@ def test_a_server_error_repeats_the_same_binding() -> None:
 
 
 def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() -> None:
+    """After a 429 the binding is repeated when Retry-After is over, its room kept."""
     story = SchedulerScript()
     story.nodes("n1")
     failing(story, 429, retry_after=7)
@@ -302,6 +318,7 @@ def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() -> None:
 
 
 def test_a_binding_that_was_put_off_is_not_sent_to_a_node_that_went() -> None:
+    """A postponed binding to a deleted node is dropped and the pod placed anew."""
     story = SchedulerScript()
     story.nodes("n1")
     failing(story, 429, retry_after=7)
@@ -314,6 +331,7 @@ def test_a_binding_that_was_put_off_is_not_sent_to_a_node_that_went() -> None:
 
 
 def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:
+    """After a conflict the pod counts on the node it was bound to by another."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     story.running("filler", "n2", cpu="2")
@@ -335,6 +353,7 @@ def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:
 
 
 def test_a_pod_deleted_while_it_is_bound_leaves_no_trace() -> None:
+    """A pod that is deleted while it is bound gives its room back."""
     story = SchedulerScript()
     story.nodes("n1")
 
@@ -373,6 +392,7 @@ def test_a_pod_recreated_with_the_same_name_is_another_pod() -> None:
 
 
 def test_a_label_changed_while_the_pod_is_bound_counts() -> None:
+    """Anti-affinity sees the labels a pod has now, not those it was bound with."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     story.pod("p", labels={"app": "a"})
@@ -384,6 +404,7 @@ def test_a_label_changed_while_the_pod_is_bound_counts() -> None:
 
 
 def test_a_node_that_went_is_not_bound_to_again() -> None:
+    """A failed binding is not repeated to a node that was deleted."""
     story = SchedulerScript()
     story.nodes("n1")
     failing(story, 500)
@@ -461,6 +482,7 @@ def test_a_scheduler_that_never_decides_keeps_no_record_of_pods_that_are_gone() 
 
 
 def test_a_draining_scheduler_begins_nothing() -> None:
+    """A scheduler that is shutting down starts no binding."""
     story = SchedulerScript()
     story.nodes("n1")
     story.scheduler.draining = True
@@ -473,6 +495,7 @@ def test_a_draining_scheduler_begins_nothing() -> None:
 
 
 def test_less_important_pods_make_room() -> None:
+    """A pod with a higher priority preempts, is nominated, and gets the node."""
     story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
@@ -490,6 +513,7 @@ def test_less_important_pods_make_room() -> None:
 
 
 def test_nobody_lesser_takes_the_room_that_was_made() -> None:
+    """Room made by preemption is kept from pods of lower priority."""
     story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
@@ -548,6 +572,7 @@ def test_nobody_goes_for_a_pod_that_is_gone() -> None:
 
 
 def test_each_of_two_pods_makes_its_own_room() -> None:
+    """Two preemptors do not count on the same victim."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     for node in ("n1", "n2"):
@@ -559,6 +584,7 @@ def test_each_of_two_pods_makes_its_own_room() -> None:
 
 
 def test_never_means_never() -> None:
+    """A pod with preemptionPolicy Never preempts nobody and says so."""
     story = SchedulerScript()
     story.nodes("n1")
     story.running("low", "n1", cpu="3", priority=1)
@@ -569,6 +595,7 @@ def test_never_means_never() -> None:
 
 
 def test_a_nomination_survives_a_restart() -> None:
+    """A nominated node found in the status at the start keeps its room."""
     story = SchedulerScript()
     story.nodes("n1")
     story.create(

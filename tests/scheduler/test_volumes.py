@@ -63,6 +63,7 @@ def selected_node(story: SchedulerScript, name: str = "data") -> str | None:
 
 
 def test_a_bound_volume_decides_the_node() -> None:
+    """A pod goes to the node its bound volume is on."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     storage_class(story)
@@ -75,6 +76,7 @@ def test_a_bound_volume_decides_the_node() -> None:
 
 
 def test_a_missing_claim_is_a_reason() -> None:
+    """A pod whose claim does not exist says so, and goes on when it is created."""
     story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
@@ -87,6 +89,7 @@ def test_a_missing_claim_is_a_reason() -> None:
 
 
 def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
+    """The claim is told the selected node, and the pod is bound once the claim is."""
     story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
@@ -102,6 +105,7 @@ def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
 
 
 def test_a_pod_that_waits_for_its_volume_counts_on_its_node() -> None:
+    """A pod that waits for its volume keeps its room on the node."""
     story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
@@ -131,6 +135,7 @@ def test_a_provisioner_that_gives_up_makes_the_pod_be_placed_anew() -> None:
 
 
 def test_waiting_for_a_volume_has_an_end() -> None:
+    """Waiting for a volume ends after the timeout with an event."""
     story = SchedulerScript(volume_timeout=60.0)
     story.nodes("n1")
     storage_class(story)
@@ -158,6 +163,7 @@ def test_a_volume_that_is_there_is_promised_to_the_claim() -> None:
 
 
 def test_a_deleted_pod_gives_its_volume_back() -> None:
+    """The volume chosen for a pod is free for another when the pod is deleted."""
     story = SchedulerScript()
     story.nodes("n1")
     storage_class(story, "local", "kubernetes.io/no-provisioner")
@@ -194,6 +200,7 @@ def test_a_volume_that_was_taken_meanwhile_is_left_alone() -> None:
 
 
 def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
+    """A node that goes while its volume is made is not bound to."""
     story = SchedulerScript()
     story.nodes("n1")
     storage_class(story)
@@ -208,6 +215,7 @@ def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
 
 
 def test_a_profile_without_volume_binding_binds_at_once() -> None:
+    """With VolumeBinding disabled a pod is bound without waiting for its claim."""
     story = SchedulerScript(profiles={"berth": Options(disabled=frozenset({"VolumeBinding"}))})
     story.nodes("n1")
     storage_class(story)

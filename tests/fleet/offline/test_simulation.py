@@ -96,6 +96,7 @@ def test_what_is_placed_stays() -> None:
 
 
 def test_what_is_suspended_is_left() -> None:
+    """A binding whose scheduling is suspended is reported as suspended and gets no cluster."""
     built = make_binding("web").build()
     spec = replace(built.spec, suspension=BindingSuspension(scheduling=True))
     held = workload(replace(built, spec=spec))
@@ -179,12 +180,14 @@ def test_a_rule_that_both_have_is_one_rule() -> None:
 
 
 def test_a_rule_of_a_peer_can_be_the_obstacle() -> None:
+    """Explain names the peer's anti-affinity as what has to go for the workload to fit."""
     peer = workload(make_binding("peer").apart_from(peers({"app": "web"})).on(m1=1))
     found = explained(fleet_of(THREE[0]), workload(alone("web").labels(app="web")), [peer])
     assert [r.change for r in found.relaxations] == ["without the anti-affinity of default/peer-deployment"]
 
 
 def test_fewer_replicas_may_fit() -> None:
+    """Explain says how many replicas at most would fit when the wanted number does not."""
     fleet = fleet_of(make_cluster("m1").only(cpu="4", pods="10"))
     found = explained(fleet, workload(make_binding("web").replicas(5).request(cpu="1").aggregated()))
     assert [r.change for r in found.relaxations] == ["with at most 4 replicas"]
@@ -202,6 +205,7 @@ def test_trying_changes_leaves_the_fleet_as_it_was() -> None:
 
 
 def test_compatible_explanations_name_nobody() -> None:
+    """With Karmada's options a rejection has Karmada's words and no peer's name."""
     peer = workload(make_binding("peer").anti_group("ha=x").on(m1=1))
     fleet = fleet_of(THREE[0], options=COMPATIBLE)
     found = explained(fleet, workload(alone("web").anti_group("ha=x")), [peer])

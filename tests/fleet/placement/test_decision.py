@@ -43,6 +43,7 @@ def fleet_of(*names: str, options: FleetOptions | None = None) -> Fleet:
 @pytest.mark.parametrize("options", [COMPATIBLE, FleetOptions()])
 class TestTermsOfClusterAffinities:
     def test_an_empty_list_is_none(self, options: FleetOptions) -> None:
+        """An empty list of cluster affinities is the same as none."""
         fleet = fleet_of("m1", options=options)
         spec = BindingSpec(
             resource=ObjectReference(api_version="apps/v1", kind="Deployment", name="web"),
@@ -53,6 +54,7 @@ class TestTermsOfClusterAffinities:
         assert (decision.error, targets(decision)) == (None, ["m1"])
 
     def test_nothing_observed_is_not_a_term_without_a_name(self, options: FleetOptions) -> None:
+        """A binding with no observed term starts at the first term, not at a nameless one."""
         web = make_binding("web").term("first", clusters_that("m1")).term("", clusters_that("m2"))
         decision = decide(fleet_of("m1", "m2", options=options), web)
         assert decision.decisive.affinity_name == "first"
@@ -60,6 +62,7 @@ class TestTermsOfClusterAffinities:
 
 class TestReasonsThatNamePeers:
     def test_those_in_the_way_are_named(self) -> None:
+        """The message of a binding that fits nowhere names the peers that keep it away."""
         fleet = fleet_of("m1", "m2", "m3")
         placed(fleet, make_binding("a").anti_group(GROUP).on(m1=1))
         placed(fleet, make_binding("b").anti_group(GROUP).on(m2=1, m3=1))
@@ -73,6 +76,7 @@ class TestReasonsThatNamePeers:
         )
 
     def test_or_in_its_region(self) -> None:
+        """A peer in the same region is named as the reason on every cluster of that region."""
         fleet = fleet_of("eu-1", "eu-2", "us-1")
         placed(fleet, make_binding("a").labels(app="web").on({"eu-2": 1}))
         web = make_binding("z").apart_from(peers({"app": "web"}, topology="region"))
@@ -86,6 +90,7 @@ class TestReasonsThatNamePeers:
     def test_to_name_one_for_each_cluster_takes_no_search_for_each(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """Naming the peers in the way searches no cluster one by one."""
         names = [f"m{number}" for number in range(30)]
         fleet = fleet_of(*names)
         for name in names:
@@ -98,6 +103,7 @@ class TestReasonsThatNamePeers:
 
 
 def test_preferences_together_never_outweigh_staying_put() -> None:
+    """A workload that runs stays where it is, whatever its preferences add up to."""
     fleet = fleet_of("m1", "m2")
     placed(fleet, make_binding("friend").labels(app="friend").on(m2=1))
     placed(fleet, make_binding("foe").labels(app="foe").on(m1=1))

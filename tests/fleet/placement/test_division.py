@@ -45,20 +45,24 @@ def shares(replicas: int, *weights: int, uid: str = EVEN) -> list[int]:
     ],
 )
 def test_shares_are_proportional(replicas: int, weights: tuple[int, ...], expected: list[int]) -> None:
+    """Replicas are divided in proportion to the weights; a weight of zero gets none."""
     assert shares(replicas, *weights) == expected
 
 
 def test_nobody_to_divide_among() -> None:
+    """Dividing among no clusters yields no shares."""
     assert shares(5) == []
 
 
 def test_a_tie_goes_to_who_has_fewer_then_to_the_first_name() -> None:
+    """A tie goes to the cluster with fewer replicas, then to the first name."""
     # 3 / 3 and 1 / 1: the second cluster has none yet.
     assert shares(2, 3, 1) == [1, 1]
     assert shares(1, 1, 1) == [1, 0]
 
 
 def test_an_odd_hash_of_the_uid_turns_the_names_around() -> None:
+    """An odd hash of the UID makes the last name win a tie."""
     assert last_name_first(ODD)
     assert not last_name_first(EVEN)
     assert not last_name_first("")
@@ -66,6 +70,7 @@ def test_an_odd_hash_of_the_uid_turns_the_names_around() -> None:
 
 
 def test_names_decide_by_rank_not_by_position() -> None:
+    """Ties are decided by the rank of the names, not by the position in the array."""
     ranks = np.array([2, 0, 1])
     assert divide(1, np.array([1, 1, 1]), ranks, EVEN).tolist() == [0, 1, 0]
 
@@ -85,6 +90,7 @@ def test_names_decide_by_rank_not_by_position() -> None:
 def test_the_result_is_that_of_giving_out_one_by_one(
     replicas: int, weights: list[int], uid: str, seed: object
 ) -> None:
+    """The fast division equals giving out the replicas one by one."""
     ranks = list(range(len(weights)))
     if seed is not None:
         seed.shuffle(ranks)  # type: ignore[attr-defined]
@@ -95,6 +101,7 @@ def test_the_result_is_that_of_giving_out_one_by_one(
 
 @pytest.mark.parametrize("skew", [1, 7, 50])
 def test_many_replicas_over_many_clusters(skew: int) -> None:
+    """Ten thousand replicas over a thousand clusters are divided as one by one."""
     weights = [1 + (i * 7919 % 1000) ** 2 // skew for i in range(1000)]
     ranks = list(range(1000))
     found = divide(10_000, np.array(weights), np.array(ranks), ODD).tolist()

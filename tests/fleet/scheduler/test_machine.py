@@ -29,6 +29,7 @@ def single(name: str) -> BindingBuilder:
 
 class TestWhatIsWritten:
     def test_a_binding_gets_its_clusters_and_says_so_in_karmadas_words(self) -> None:
+        """A placed binding has targets, placement annotation and status as Karmada writes them."""
         world = FleetScript(clusters=2)
         world.bind(make_binding("web").replicas(2))
         world.settle()
@@ -48,6 +49,7 @@ class TestWhatIsWritten:
         assert binding["status"]["lastScheduledTime"] == "2026-01-01T00:00:00Z"
 
     def test_events_are_about_the_binding_and_about_the_workload(self) -> None:
+        """The same success event is recorded on the binding and on its workload."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web").replicas(2))
         world.settle()
@@ -55,6 +57,7 @@ class TestWhatIsWritten:
         assert world.events() == world.events("Deployment") == said
 
     def test_of_a_binding_without_a_namespace_too(self) -> None:
+        """A ClusterResourceBinding is placed and has its event as well."""
         world = FleetScript(clusters=1)
         body: dict[str, Any] = {
             "metadata": {"name": "crd-customresourcedefinition"},
@@ -71,6 +74,7 @@ class TestWhatIsWritten:
         assert world.events("ClusterResourceBinding") == [("ScheduleBindingSucceed", text)]
 
     def test_what_was_written_is_not_decided_again(self) -> None:
+        """Berth's own writes do not make it write a binding again."""
         world = FleetScript()
         world.bind(make_binding("web"))
         world.settle()
@@ -79,6 +83,7 @@ class TestWhatIsWritten:
         assert verbs(world.done, RESOURCE_BINDINGS) == ["patch"]
 
     def test_what_another_scheduler_applied_is_not_written_again_for_its_spelling(self) -> None:
+        """An applied placement that only differs in spelling is not rewritten."""
         world = FleetScript(clusters=1)
         applied = '{ "spreadConstraints": [{"maxGroups": 1, "minGroups": 1, "spreadByField": "cluster"}] }'
         world.bind(single("web").on(m1=1).annotations({APPLIED_PLACEMENT: applied}))
@@ -86,6 +91,7 @@ class TestWhatIsWritten:
         assert verbs(world.done, RESOURCE_BINDINGS) == []
 
     def test_only_news_are_told(self) -> None:
+        """A decision that changes nothing is not reported again."""
         told: list[tuple[str, str]] = []
         world = FleetScript(clusters=1)
         world.machines[:] = [FleetScheduler(OURS, tell=lambda key, why, _: told.append((key[1], why)))]
@@ -99,6 +105,7 @@ class TestWhatIsWritten:
         assert told == [("web-deployment", "its placement changed")]
 
     def test_other_conditions_stay(self) -> None:
+        """Writing the Scheduled condition leaves the other conditions of the binding alone."""
         world = FleetScript(clusters=0)
         world.bind(make_binding("web"))
         world.settle()
@@ -110,6 +117,7 @@ class TestWhatIsWritten:
         assert world.condition("web")["status"] == "True"
 
     def test_the_term_of_the_cluster_affinities_that_was_used_is_named(self) -> None:
+        """The status names the affinity term used, and an event says why the first failed."""
         world = FleetScript()
         world.bind(
             make_binding("web").term("first", clusters_that("gone")).term("second", clusters_that("m2"))
@@ -125,6 +133,7 @@ class TestWhatIsWritten:
 
 class TestWhoseBindings:
     def test_those_of_other_schedulers_are_left_alone(self) -> None:
+        """Bindings for another scheduler, or for none, are not placed."""
         world = FleetScript(FleetSettings())
         world.bind(make_binding("web").scheduler("other"), make_binding("plain"))
         world.bind(make_binding("mine").scheduler("berth"))
@@ -133,6 +142,7 @@ class TestWhoseBindings:
         assert world.places("mine") != {}
 
     def test_suspended_ones_wait(self) -> None:
+        """A binding whose scheduling is suspended is placed only when the suspension ends."""
         world = FleetScript()
         world.create(
             RESOURCE_BINDINGS,
@@ -152,6 +162,7 @@ class TestWhoseBindings:
         assert world.places("web") != {}
 
     def test_in_karmadas_way_only_those_a_policy_made(self) -> None:
+        """With Karmada's settings only bindings that a policy claimed are placed."""
         world = FleetScript(COMPATIBLE)
         world.bind(make_binding("web"), make_binding("claimed").labels(CLAIMED))
         world.settle()
@@ -159,6 +170,7 @@ class TestWhoseBindings:
         assert world.places("claimed") != {}
 
     def test_the_important_ones_come_first(self) -> None:
+        """Of two bindings that wait, the one with the higher priority is placed first."""
         world = FleetScript(clusters=1)
         urgent: dict[str, Any] = {"spec": {"schedulePriority": {"priority": 10}}}
         world.held.add(RESOURCE_BINDINGS)
@@ -171,6 +183,7 @@ class TestWhoseBindings:
 
 class TestThatFitsNowhere:
     def test_it_keeps_the_clusters_it_has(self) -> None:
+        """A binding that fits nowhere any more keeps its clusters and says why it does not fit."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web").affinity("gone").on(m1=1))
         world.settle()
@@ -182,6 +195,7 @@ class TestThatFitsNowhere:
         )
 
     def test_karmada_takes_them_away(self) -> None:
+        """With Karmada's settings a binding that fits nowhere loses its clusters."""
         world = FleetScript(COMPATIBLE, clusters=1)
         world.bind(make_binding("web").labels(CLAIMED).affinity("gone").on(m1=1))
         world.settle()
@@ -189,6 +203,7 @@ class TestThatFitsNowhere:
         assert world.condition("web")["reason"] == "NoClusterFit"
 
     def test_reasons_name_the_peer_in_the_way(self) -> None:
+        """The condition of a blocked binding names the peer that blocks it."""
         world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
@@ -198,6 +213,7 @@ class TestThatFitsNowhere:
         )
 
     def test_it_is_tried_again_when_the_peer_leaves(self) -> None:
+        """A blocked binding is placed once the peer that blocks it is deleted."""
         world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
@@ -206,6 +222,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {"m1": 1}
 
     def test_or_moves(self) -> None:
+        """A blocked binding is placed once the peer that blocks it moves to another cluster."""
         world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
@@ -214,6 +231,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {"m1": 1}
 
     def test_or_gets_another_label(self) -> None:
+        """A blocked binding is placed once the peer that blocks it leaves the group."""
         world = FleetScript(clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
@@ -222,6 +240,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {"m1": 1}
 
     def test_karmada_leaves_it_there(self) -> None:
+        """With Karmada's settings a blocked binding is not retried when its peer leaves."""
         world = FleetScript(COMPATIBLE, clusters=1)
         world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
         world.settle()
@@ -230,6 +249,7 @@ class TestThatFitsNowhere:
         assert world.places("b") == {}
 
     def test_a_new_cluster_helps_at_once(self) -> None:
+        """A binding that waits for a cluster is placed as soon as one joins."""
         world = FleetScript(clusters=0)
         world.bind(make_binding("web"))
         world.settle()
@@ -239,6 +259,7 @@ class TestThatFitsNowhere:
         assert world.places("web") == {"m1": 1}
 
     def test_room_that_comes_free_helps_at_once(self) -> None:
+        """A binding that waits for room is placed as soon as a cluster reports enough."""
         world = FleetScript(clusters=0)
         world.cluster(make_cluster("m1").only(pods=1))
         world.bind(make_binding("web").replicas(3).dynamic())
@@ -249,6 +270,7 @@ class TestThatFitsNowhere:
         assert world.places("web") == {"m1": 3}
 
     def test_want_of_clusters_is_tried_again_after_a_while(self) -> None:
+        """A binding with too few clusters for its spread is decided again after a backoff."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web").spread("cluster", 2, 2))
         world.settle()
@@ -258,6 +280,7 @@ class TestThatFitsNowhere:
         assert len(world.scheduler.story.of(("default", "web-deployment"))) > before
 
     def test_it_does_not_write_the_same_again(self) -> None:
+        """Retries that fail in the same way write the binding once."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web").spread("cluster", 2, 2))
         world.advance(120)
@@ -267,6 +290,7 @@ class TestThatFitsNowhere:
 
 class TestClustersThatChange:
     def test_a_cluster_that_is_deleted_is_left(self) -> None:
+        """A binding moves away from a cluster that is being deleted."""
         world = FleetScript(clusters=2)
         world.bind(single("web").affinity("m1", "m2"))
         world.settle()
@@ -275,6 +299,7 @@ class TestClustersThatChange:
         assert world.places("web") == {"m2": 1}
 
     def test_what_is_duplicated_comes_to_a_new_cluster(self) -> None:
+        """A duplicated binding is extended to a cluster that joins later."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web"))
         world.settle()
@@ -283,6 +308,7 @@ class TestClustersThatChange:
         assert world.places("web") == {"m1": 1, "m2": 1}
 
     def test_a_report_of_resources_moves_nothing(self) -> None:
+        """A cluster that only reports other resources causes no write."""
         world = FleetScript()
         world.bind(make_binding("web"))
         world.settle()
@@ -292,6 +318,7 @@ class TestClustersThatChange:
         assert len(world.done) == before
 
     def test_a_binding_that_names_a_deleted_cluster_is_not_dropped(self) -> None:
+        """A binding on a cluster that does not exist keeps it and says that nothing fits."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web").affinity("gone").on(gone=1))
         world.settle()
@@ -301,6 +328,7 @@ class TestClustersThatChange:
 
 class TestPeersBeingEvicted:
     def test_they_count_as_there(self) -> None:
+        """A peer that is still being evicted keeps its anti-affinity group away until it is gone."""
         world = FleetScript(clusters=2)
         world.bind(single("a").anti_group(GROUP).affinity("m2").evicting("m1"))
         world.bind(single("b").anti_group(GROUP).affinity("m1"))
@@ -311,6 +339,7 @@ class TestPeersBeingEvicted:
         assert world.places("b") == {"m1": 1}
 
     def test_not_in_karmadas_way(self) -> None:
+        """With Karmada's settings a peer that is being evicted does not count."""
         world = FleetScript(COMPATIBLE, clusters=2)
         world.bind(single("a").anti_group(GROUP).affinity("m2").evicting("m1"))
         world.bind(single("b").anti_group(GROUP).affinity("m1"))
@@ -327,6 +356,7 @@ class TestGroupsThatMoveTogether:
         return world
 
     def test_when_all_are_evicted(self) -> None:
+        """A group whose members are all evicted meets again on one other cluster."""
         world = self.start()
         world.cluster(make_cluster("m1").taint("cluster.karmada.io/not-ready", effect="NoExecute"))
         world.evict("a", "m1")
@@ -336,6 +366,7 @@ class TestGroupsThatMoveTogether:
         assert world.places("a") == world.places("b") == {"m2": 1}
 
     def test_when_only_one_had_to_go_the_others_follow_gracefully(self) -> None:
+        """When one member is evicted the rest of its group follows with eviction tasks."""
         world = self.start()
         world.evict("a", "m1")
         world.settle()
@@ -348,6 +379,7 @@ class TestGroupsThatMoveTogether:
         )
 
     def test_karmada_waits_for_ever(self) -> None:
+        """With Karmada's settings an evicted member waits while its group stays."""
         world = self.start(COMPATIBLE)
         world.evict("a", "m1")
         world.advance(600)
@@ -368,6 +400,7 @@ class TestTwoSchedulers:
         world.bind(b.group(GROUP) if group else b)
 
     def test_they_cannot_split_it(self) -> None:
+        """Two schedulers that do not see each other's writes still keep a group on one cluster."""
         world = FleetScript(self.FIRST, self.SECOND, clusters=2)
         # The second scheduler would rather have m2, and its watch shows nothing of what the first does.
         world.cluster(make_cluster("m2").capacity(pods=10))
@@ -381,6 +414,7 @@ class TestTwoSchedulers:
         assert world.places("a") == world.places("b") != {}
 
     def test_a_claim_whose_binding_is_gone_is_taken_over(self) -> None:
+        """The claim of a scheduler that died is taken over when it expires."""
         world = FleetScript(self.FIRST, self.SECOND, clusters=2)
         a, b = single("a").scheduler("first").group(GROUP), single("b").scheduler("second").group(GROUP)
         world.refuse = lambda action: (
@@ -442,6 +476,7 @@ class TestTwoSchedulers:
         assert world.places("a") != {}
 
     def test_the_members_of_one_scheduler_wait_for_their_first(self) -> None:
+        """Members of a new group follow the first one with a single claim."""
         world = FleetScript(clusters=3)
         world.held.add(RESOURCE_BINDINGS)
         world.bind(*(single(name).group(GROUP) for name in "abcd"))
@@ -468,6 +503,7 @@ class TestWritesThatFail:
 
     @pytest.mark.parametrize(("code", "reason"), [(409, "Conflict"), (503, ""), (429, ""), (0, "")])
     def test_it_is_decided_again(self, code: int, reason: str) -> None:
+        """A placement that the server refused for now is decided and written again."""
         world = FleetScript()
         self.refuse_once(world, code, reason)
         world.bind(single("web"))
@@ -475,6 +511,7 @@ class TestWritesThatFail:
         assert len(world.places("web")) == 1
 
     def test_what_may_have_been_written_counts_until_it_is_known(self) -> None:
+        """A write whose answer is lost still keeps the group's other member away."""
         world = FleetScript(clusters=2)
         self.refuse_once(world, 0, done=True)
         world.held.add(RESOURCE_BINDINGS)
@@ -487,6 +524,7 @@ class TestWritesThatFail:
         assert {*world.places("a"), *world.places("b")} == {"m1", "m2"}
 
     def test_a_quota_that_is_exceeded_is_a_reason_of_its_own(self) -> None:
+        """An exceeded quota shows as QuotaExceeded and is retried."""
         world = FleetScript(clusters=1)
         world.refuse = lambda action: (
             Outcome(
@@ -503,6 +541,7 @@ class TestWritesThatFail:
         assert world.places("web") == {"m1": 1}
 
     def test_a_binding_that_is_gone_meanwhile_is_forgotten(self) -> None:
+        """Nothing is kept of a binding that was deleted while it was written."""
         world = FleetScript(clusters=1)
         self.refuse_once(world, 404, "NotFound")
         world.bind(single("web"))
@@ -531,6 +570,7 @@ class TestRulesThatTravelInAnnotations:
         return single(name).labels(app="flink").annotations(made_by)
 
     def test_on_the_policy(self) -> None:
+        """An anti-affinity annotation on the policy keeps its workloads on different clusters."""
         world = FleetScript(clusters=2)
         world.create(
             POLICIES, {"metadata": {"name": "ha", "annotations": {"berth.dev/workload-affinity": self.RULE}}}
@@ -540,6 +580,7 @@ class TestRulesThatTravelInAnnotations:
         assert {*world.places("a"), *world.places("b")} == {"m1", "m2"}
 
     def test_on_the_binding(self) -> None:
+        """An anti-affinity annotation on the bindings themselves keeps them on different clusters."""
         world = FleetScript(clusters=2)
         for name in "ab":
             world.bind(
@@ -549,6 +590,7 @@ class TestRulesThatTravelInAnnotations:
         assert {*world.places("a"), *world.places("b")} == {"m1", "m2"}
 
     def test_a_rule_that_cannot_be_read_is_said_and_nothing_is_placed(self) -> None:
+        """A misspelt annotation is named in the condition and the binding is not placed."""
         world = FleetScript(clusters=2)
         world.bind(single("a").annotations({"berth.dev/workload-affinity": '{"workloadAffinty": {}}'}))
         world.settle()
@@ -557,6 +599,7 @@ class TestRulesThatTravelInAnnotations:
         assert "workloadAffinty" in world.condition("a")["message"]
 
     def test_nor_is_it_taken_away_where_it_is(self) -> None:
+        """An annotation that cannot be read does not take a placed binding's clusters away."""
         world = FleetScript(clusters=2)
         world.bind(single("a").annotations({"berth.dev/workload-affinity": "{"}).on(m1=1))
         world.settle()
@@ -564,5 +607,6 @@ class TestRulesThatTravelInAnnotations:
 
 
 def test_default_names() -> None:
+    """By default only bindings for `berth` are placed, with Karmada's settings those for its default."""
     assert FleetSettings().scheduler_names == {"berth"}
     assert COMPATIBLE.scheduler_names == {DEFAULT_SCHEDULER}

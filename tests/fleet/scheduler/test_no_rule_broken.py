@@ -201,6 +201,7 @@ def run(chosen: FleetSettings, first: list[Binding], happening: list[tuple[str, 
 @given(several(), operations())
 @settings(max_examples=120, deadline=None)
 def test_groups_and_terms(first: list[Binding], happening: list[tuple[str, Any]]) -> None:
+    """No sequence of changes makes the scheduler break a required group or term."""
     run(replace(OURS, options=replace(OURS.options, group_failover=False)), first, happening)
 
 
@@ -209,6 +210,7 @@ def test_groups_and_terms(first: list[Binding], happening: list[tuple[str, Any]]
 def test_what_is_kept_apart_stays_apart_when_groups_move(
     first: list[Binding], happening: list[tuple[str, Any]]
 ) -> None:
+    """Anti-affinity holds also while groups fail over together."""
     run(OURS, first, happening)
 
 

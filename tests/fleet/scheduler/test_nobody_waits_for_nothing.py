@@ -42,6 +42,7 @@ class TestClaimsThatAreOver:
         assert world.places("a") == world.places("b") == {"m2": 1}
 
     def test_who_claimed_the_group_may_have_left_it(self) -> None:
+        """A claim does not bind the group to a member that has left it."""
         world = FleetScript()
         world.bind(single("a").group(GROUP))
         world.advance(60)
@@ -51,6 +52,7 @@ class TestClaimsThatAreOver:
         assert world.places("b") == {"m2": 1}
 
     def test_who_has_the_claim_may_not_fit_any_more(self) -> None:
+        """A member that claimed its group and then fits nowhere does not hold up the others."""
         world = FleetScript(clusters=2)
 
         def break_m1(action: Action) -> Outcome | None:
@@ -66,6 +68,7 @@ class TestClaimsThatAreOver:
         assert (world.places("a"), world.places("b")) == ({}, {"m2": 1})
 
     def test_nor_may_it_be_allowed_where_it_fits(self) -> None:
+        """A member that a quota keeps from its cluster does not hold up the others."""
         world = FleetScript(clusters=2)
         world.refuse = lambda action: (
             Outcome(at=world.now, code=403, reason="QuotaExceeded", message="FederatedResourceQuota: full")
@@ -86,6 +89,7 @@ class TestClaimsThatAreOver:
         ],
     )
     def test_or_be_none_of_ours_meanwhile(self, change: dict[str, Any]) -> None:
+        """A member that is suspended, deleted or handed over does not hold up the others."""
         world = FleetScript(clusters=2)
         world.refuse = lambda action: Outcome(at=world.now, code=503) if action.resource == LEASES else None
         world.bind(single("a").group(GROUP), single("b").group(GROUP))
@@ -98,6 +102,7 @@ class TestClaimsThatAreOver:
 
 class TestWhoeverIsBlocked:
     def test_gets_rid_of_its_own_rule(self) -> None:
+        """A binding blocked by its own annotation is placed when the annotation goes."""
         world = FleetScript(clusters=1)
         world.bind(single("a").labels(app="flink"))
         world.settle()
@@ -109,6 +114,7 @@ class TestWhoeverIsBlocked:
         assert world.places("b") == {"m1": 1}
 
     def test_or_of_the_label_that_is_in_the_way(self) -> None:
+        """A binding blocked by a peer's rule is placed when its own label changes."""
         world = FleetScript(clusters=1)
         world.bind(single("a").annotations({ANNOTATION: apart_from("flink")}))
         world.settle()
@@ -120,6 +126,7 @@ class TestWhoeverIsBlocked:
         assert world.places("b") == {"m1": 1}
 
     def test_or_a_namespace_is_selected_no_longer(self) -> None:
+        """A blocked binding is placed when the namespace of its peer is no longer selected."""
         world = FleetScript(clusters=1)
         world.create(NAMESPACES, {"metadata": {"name": "other", "labels": {"team": "red"}}})
         world.bind(single("a").namespace("other").labels(app="flink"))
@@ -133,6 +140,7 @@ class TestWhoeverIsBlocked:
         assert world.places("b") == {"m1": 1}
 
     def test_says_so_in_a_message_that_is_not_too_long_for_a_condition(self) -> None:
+        """A message is cut to what a condition takes, and written once."""
         world = FleetScript(clusters=0)
         for number in range(200):
             world.cluster(make_cluster(f"c{number}").taint("taken", f"{number}-{'x' * 200}"))
@@ -145,6 +153,7 @@ class TestWhoeverIsBlocked:
 
 class TestClustersThatAreGone:
     def test_what_was_divided_over_them_is_divided_anew(self) -> None:
+        """The replicas of a cluster that is gone are divided among the others."""
         world = FleetScript(clusters=3)
         world.bind(make_binding("web").replicas(6).dynamic())
         world.settle()
@@ -154,6 +163,7 @@ class TestClustersThatAreGone:
         assert world.places("web") == {"m2": 3, "m3": 3}
 
     def test_karmada_looks_only_for_those_that_are_going(self) -> None:
+        """With Karmada's settings a cluster that is already gone stays a target."""
         world = FleetScript(FleetSettings.compatible(), clusters=3)
         claimed = {"propagationpolicy.karmada.io/permanent-id": "p"}
         world.bind(make_binding("web").labels(claimed).replicas(6).dynamic())
@@ -185,6 +195,7 @@ class TestAnswersThatOvertakeTheWatch:
         assert world.places("web") == {"m1": 5}
 
     def test_a_refused_placement_is_tried_again_though_to_say_so_took_two_attempts(self) -> None:
+        """A conflict while reporting a failure does not end the retries."""
         world = FleetScript(clusters=1)
         answers = [(403, "Forbidden"), (409, "Conflict")]
 
@@ -201,6 +212,7 @@ class TestAnswersThatOvertakeTheWatch:
         assert world.places("web") == {"m1": 1}
 
     def test_it_becomes_known_where_a_peer_is_that_was_suspended_meanwhile(self) -> None:
+        """A lost answer for a binding since suspended does not block its group."""
         world = FleetScript(clusters=1)
 
         def lose(action: Action) -> Outcome | None:

@@ -21,6 +21,7 @@ def world_with(options: FleetOptions, clusters: int) -> FleetScript:
 
 
 def test_without_keeping_what_fits_nowhere_is_taken_away() -> None:
+    """With keep-when-unfit off, a binding that fits nowhere loses its clusters."""
     world = world_with(FleetOptions(keep_when_unfit=False), clusters=1)
     world.bind(make_binding("web").affinity("gone").on(m1=1))
     world.settle()
@@ -28,6 +29,7 @@ def test_without_keeping_what_fits_nowhere_is_taken_away() -> None:
 
 
 def test_without_counting_them_peers_being_evicted_are_not_there() -> None:
+    """With count-evicting off, a peer being evicted blocks nobody."""
     world = world_with(FleetOptions(count_evicting=False), clusters=2)
     world.bind(single("a").anti_group(GROUP).affinity("m2").evicting("m1"))
     world.bind(single("b").anti_group(GROUP).affinity("m1"))
@@ -36,6 +38,7 @@ def test_without_counting_them_peers_being_evicted_are_not_there() -> None:
 
 
 def test_without_group_failover_who_is_evicted_waits() -> None:
+    """With group failover off, an evicted member waits while its group stays."""
     world = world_with(FleetOptions(group_failover=False), clusters=3)
     world.bind(single("a").group(GROUP), single("b").group(GROUP))
     world.settle()
@@ -45,6 +48,7 @@ def test_without_group_failover_who_is_evicted_waits() -> None:
 
 
 def test_without_names_reasons_are_karmadas() -> None:
+    """With name-peers off, the message is Karmada's to the letter."""
     world = world_with(FleetOptions(name_peers=False), clusters=1)
     world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
     world.settle()
@@ -54,6 +58,7 @@ def test_without_names_reasons_are_karmadas() -> None:
 
 
 def test_without_retrying_who_is_blocked_stays_so() -> None:
+    """With retry-blocked off, a blocked binding is not retried when its peer leaves."""
     world = FleetScript(replace(OURS, retry_blocked=False), clusters=1)
     world.bind(single("a").anti_group(GROUP), single("b").anti_group(GROUP))
     world.settle()
@@ -86,10 +91,12 @@ class TestClaims:
         return world
 
     def test_with_them_it_stays_together(self) -> None:
+        """With claims, two schedulers move a group to the same cluster."""
         world = self.after_m1_failed(claims=True)
         assert world.places("a") == world.places("b") == {"m2": 1}
 
     def test_without_them_it_may_not(self) -> None:
+        """Without claims, two schedulers write no Lease and may split a group."""
         world = self.after_m1_failed(claims=False)
         assert (world.places("a"), world.places("b")) == ({"m2": 1}, {"m3": 1})
         assert world.names(LEASES) == []

@@ -31,18 +31,22 @@ class TestOrder:
     """Clusters are preferred by tier, by score, by room, and by name."""
 
     def test_more_room_first_then_by_name(self) -> None:
+        """Equally good clusters are ordered by room, then by name."""
         assert selected(with_room(c=5, b=5, a=3, d=9), WEB) == ["d", "b", "c", "a"]
 
     def test_present_targets_come_first(self) -> None:
+        """A cluster that has the workload comes before one that does not."""
         assert selected(with_room(a=9, b=1, c=5), WEB.on(b=1)) == ["b", "a", "c"]
 
     def test_replicas_that_a_cluster_has_count_as_room(self) -> None:
+        """The replicas a cluster already has count as its room."""
         found = selection(with_room(a=3, b=2), WEB.on(a=2, b=4))
         assert found.names == ["b", "a"]
         assert found.available.tolist() == [6, 5]
         assert found.allocatable.tolist() == [2, 3]
 
     def test_overflow_tiers_come_last(self) -> None:
+        """Clusters of an overflow affinity come after those of the term itself."""
         binding = WEB.dynamic().term(
             "main", clusters_that("c"), overflow=[clusters_that("a"), clusters_that("a", "b")]
         )
@@ -51,6 +55,7 @@ class TestOrder:
         assert found.tier.tolist() == [0, 1, 2]
 
     def test_only_feasible_clusters(self) -> None:
+        """A cluster that is not feasible or is being deleted is never selected."""
         clusters = Clusters(c.build() for c in [*with_room(a=1, b=2), make_cluster("c").deleting()])
         feasible = clusters.schedulable
         feasible[clusters.slot_of["b"]] = False
@@ -60,17 +65,21 @@ class TestOrder:
 
 class TestByCluster:
     def test_the_first_in_order(self) -> None:
+        """A spread by cluster takes the best clusters up to its maximum."""
         assert selected(with_room(a=1, b=2, c=3), WEB.duplicated().spread("cluster", 1, 2)) == ["c", "b"]
 
     def test_room_does_not_matter_if_duplicated(self) -> None:
+        """A duplicated workload is selected for a cluster without enough room."""
         assert selected(with_room(a=1, b=1), WEB.spread("cluster", 1, 1)) == ["a"]
 
     def test_the_last_is_exchanged_for_a_roomier_one(self) -> None:
+        """The last selected cluster is exchanged until the replicas fit."""
         binding = WEB.dynamic().spread("cluster", 2, 2)
         assert selected(with_room(a=1, b=2, c=9), binding.on(a=1, b=1)) == ["b", "c"]
 
     @pytest.mark.parametrize("options", [BERTH, COMPATIBLE])
     def test_too_few_clusters(self, options: FleetOptions) -> None:
+        """Fewer feasible clusters than minGroups is an error in Karmada's words."""
         with pytest.raises(PlacementError) as failure:
             selected(with_room(a=1), WEB.spread("cluster", 2, 3), options=options)
         assert failure.value.reason == "SchedulerError"
@@ -80,10 +89,12 @@ class TestByCluster:
         )
 
     def test_too_little_room(self) -> None:
+        """A spread whose best clusters cannot hold the replicas is an error."""
         with pytest.raises(PlacementError, match="no enough resource when selecting 2 clusters"):
             selected(with_room(a=4, b=4, c=4), WEB.aggregated().spread("cluster", 1, 2))
 
     def test_no_maximum_is_no_limit_except_to_karmada(self) -> None:
+        """A missing maxGroups means no limit; with Karmada's options it means none."""
         binding = WEB.spread("cluster", 1)
         assert selected(with_room(a=1, b=1), binding) == ["a", "b"]
         assert selected(with_room(a=1, b=1), binding, options=COMPATIBLE) == []
@@ -91,6 +102,7 @@ class TestByCluster:
             selected(with_room(a=1, b=1), binding.dynamic(), options=COMPATIBLE)
 
     def test_static_weights_know_better(self) -> None:
+        """With static weights, spread constraints do not narrow the selection."""
         binding = WEB.spread("cluster", 1, 1)
         assert selected(with_room(a=1, b=1), binding.static_weights(a=1)) == ["a", "b"]
         assert selected(with_room(a=1, b=1), binding.divided()) == ["a", "b"]
@@ -103,17 +115,20 @@ def region(name: str, **pods: int) -> list[ClusterBuilder]:
 class TestByRegion:
     @pytest.mark.parametrize("options", [BERTH, COMPATIBLE])
     def test_the_best_cluster_of_each_region_then_others(self, options: FleetOptions) -> None:
+        """Each region gives its best cluster first, then the best of the rest follow."""
         clusters = region("eu", e1=50, e2=40) + region("us", u1=30, u2=20) + region("ap", a1=1)
         binding = WEB.spread("region", 2, 2).spread("cluster", 2, 3)
         assert selected(clusters, binding, options=options) == ["e1", "u1", "e2"]
 
     @pytest.mark.parametrize("options", [BERTH, COMPATIBLE])
     def test_a_region_that_can_bear_its_share_is_better(self, options: FleetOptions) -> None:
+        """A region with room for its share is chosen over one without."""
         clusters = region("eu", e1=4) + region("us", u1=3, u2=3, u3=4)
         binding = WEB.dynamic().spread("region", 1, 1).spread("cluster", 1, 3)
         assert selected(clusters, binding, options=options) == ["u3", "u1", "u2"]
 
     def test_too_few_regions(self) -> None:
+        """Fewer feasible regions than minGroups is an error in Karmada's words."""
         with pytest.raises(PlacementError) as failure:
             selected(region("eu", a=9, b=9), WEB.spread("region", 2, 2).spread("cluster", 2, 2))
         assert failure.value.message == (
@@ -121,6 +136,7 @@ class TestByRegion:
         )
 
     def test_too_few_clusters_in_them(self) -> None:
+        """Regions with fewer clusters than the cluster constraint asks for are an error."""
         clusters = region("eu", a=9) + region("us", b=9) + region("ap", c=9)
         with pytest.raises(
             PlacementError, match="number of clusters is less than the cluster spreadConstraint"
@@ -128,6 +144,7 @@ class TestByRegion:
             selected(clusters, WEB.spread("region", 2, 2).spread("cluster", 3, 3))
 
     def test_the_regions_must_have_room_though_karmada_does_not_look(self) -> None:
+        """Chosen regions must have room; with Karmada's options nobody looks."""
         clusters = region("eu", a=2) + region("us", b=3) + region("ap", c=1)
         binding = WEB.dynamic().spread("region", 1, 2).spread("cluster", 1, 5)
         assert selected(clusters, binding, options=COMPATIBLE) == ["b"]
@@ -135,17 +152,20 @@ class TestByRegion:
             selected(clusters, binding)
 
     def test_clusters_are_exchanged_to_make_room(self) -> None:
+        """Clusters are exchanged within the chosen regions until the replicas fit."""
         clusters = region("eu", a=1, b=9) + region("us", c=1, d=9)
         binding = WEB.dynamic().spread("region", 2, 2).spread("cluster", 2, 2).on(a=1, c=1)
         assert selected(clusters, binding, options=COMPATIBLE) == ["a", "c"]
         assert sorted(selected(clusters, binding)) == ["a", "d"]
 
     def test_no_more_clusters_than_allowed(self) -> None:
+        """The maximum of clusters holds also where more regions would be allowed."""
         clusters = region("eu", a=9) + region("us", b=9)
         binding = WEB.spread("region", 1, 2).spread("cluster", 1, 1)
         assert selected(clusters, binding) == ["a"]
 
     def test_all_clusters_of_the_regions_without_a_limit(self) -> None:
+        """Without a cluster constraint all clusters of the chosen regions are selected."""
         clusters = region("eu", a=9, b=8) + region("us", c=1)
         assert selected(clusters, WEB.dynamic().spread("region", 1, 1)) == ["a", "b"]
 
@@ -176,15 +196,18 @@ class TestBeyondKarmada:
         ],
     )
     def test_each_constraint_holds(self, binding: BindingBuilder, expected: list[str]) -> None:
+        """Constraints by provider, zone, label and region hold each and together."""
         assert sorted(selected(self.CLUSTERS, binding)) == expected
 
     def test_karmada_falls_back_on_clusters_or_gives_up(self) -> None:
+        """With Karmada's options other spread fields are ignored or refused."""
         binding = WEB.spread("zone", 3, 3).spread("cluster", 1, 1)
         assert selected(self.CLUSTERS, binding, options=COMPATIBLE) == ["a"]
         with pytest.raises(PlacementError, match="just support cluster and region spread constraint"):
             selected(self.CLUSTERS, WEB.spread("zone", 1, 1), options=COMPATIBLE)
 
     def test_the_zone_with_room(self) -> None:
+        """A spread by zone chooses the zone that has room for all replicas."""
         clusters = [
             make_cluster("a").zones("x").capacity(pods=6),
             make_cluster("b").zones("y").capacity(pods=5),
@@ -215,15 +238,18 @@ class TestBeyondKarmada:
         ],
     )
     def test_what_cannot_be(self, binding: BindingBuilder, message: str) -> None:
+        """Constraints that cannot all hold are an error that says which is short."""
         with pytest.raises(PlacementError) as failure:
             selected(self.CLUSTERS, binding)
         assert failure.value.message == f"failed to select clusters: {message}"
 
     def test_a_label_may_be_called_like_a_field(self) -> None:
+        """A label named `zone` is spread by its values, not by the clusters' zones."""
         clusters = [make_cluster("a").labels(zone="x"), make_cluster("b").labels(zone="y")]
         assert selected(clusters, WEB.spread_by_label("zone", 2)) == ["a", "b"]
 
     def test_changes_of_domains_are_noticed(self) -> None:
+        """Selection follows clusters that change their region or join."""
         clusters = Clusters(c.build() for c in self.CLUSTERS)
         binding = WEB.spread("region", 1, 1)
         assert selected(clusters, binding) == ["a", "b"]
@@ -234,6 +260,7 @@ class TestBeyondKarmada:
 
 
 def test_a_request_that_is_no_quantity_is_an_error_not_a_crash() -> None:
+    """A malformed request fails the placement with a message."""
     with pytest.raises(PlacementError, match=r"failed to select clusters: .*not a quantity"):
         selected(with_room(a=1), WEB.request(cpu="lots"))
 
@@ -265,6 +292,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[ClusterBuilder], BindingBuilder]:
 def test_whatever_is_selected_satisfies_every_constraint(
     world: tuple[list[ClusterBuilder], BindingBuilder],
 ) -> None:
+    """Every selection satisfies all spread constraints and has room."""
     builders, binding = world
     try:
         found = selection(builders, binding)

@@ -37,6 +37,7 @@ A, B, C = SpreadGroup("a", 1, 3000), SpreadGroup("b", 2, 2000), SpreadGroup("c",
 
 
 def test_the_heaviest_that_have_the_clusters() -> None:
+    """The heaviest groups that together have enough clusters are chosen."""
     assert names(best_groups([C, B, A], 1, 1, 1)) == "a"
     assert names(best_groups([C, B, A], 1, 1, 2)) == "b"
     assert names(best_groups([C, B, A], 2, 2, 4)) == "ac"
@@ -44,11 +45,13 @@ def test_the_heaviest_that_have_the_clusters() -> None:
 
 
 def test_no_more_groups_than_needed() -> None:
+    """No group is added once there are enough clusters."""
     assert names(best_groups([C, B, A], 1, 3, 1)) == "a"
     assert names(best_groups([C, B, A], 1, 3, 3)) == "ab"
 
 
 def test_none_if_it_cannot_be_done() -> None:
+    """There is no choice when groups or clusters are too few."""
     assert best_groups([], 1, 1, 1) == []
     assert best_groups([A, B], 3, 3, 1) == []
     assert best_groups([A, B], 1, 1, 3) == []
@@ -69,10 +72,12 @@ _groups = st.lists(
 def test_the_answer_is_that_of_the_search(
     groups: list[SpreadGroup], least: int, most: int, clusters: int
 ) -> None:
+    """The choice equals that of searching all combinations."""
     assert best_groups(groups, least, most, clusters) == search(groups, least, most, clusters)
 
 
 def test_many_groups_do_not_take_forever() -> None:
+    """Sixty groups are chosen from without searching all combinations."""
     groups = [SpreadGroup(f"r{i}", 1 + i % 5, 1000 * (i % 7)) for i in range(60)]
     found = best_groups(groups, 20, 30, 70)
     assert 20 <= len(found) <= 30
@@ -80,6 +85,7 @@ def test_many_groups_do_not_take_forever() -> None:
 
 
 def test_beyond_counting_the_heaviest_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit of states the heaviest groups are taken, if they have enough clusters."""
     monkeypatch.setattr(spread_groups, "_MAX_STATES", 0)
     assert names(best_groups([C, B, A], 1, 3, 3)) == "ab"
     assert best_groups([C, B, A], 1, 2, 9) == []

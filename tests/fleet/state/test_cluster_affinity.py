@@ -53,6 +53,7 @@ def labelled(*expressions: tuple[str, ...]) -> ClusterAffinity:
     ],
 )
 def test_all_parts_must_match(affinity: ClusterAffinity, expected: list[str]) -> None:
+    """A cluster matches an affinity when names, exclusions, labels and fields all match."""
     assert matched(affinity) == expected
 
 
@@ -72,16 +73,19 @@ def test_all_parts_must_match(affinity: ClusterAffinity, expected: list[str]) ->
     ],
 )
 def test_what_cannot_be_parsed_matches_nothing(affinity: ClusterAffinity) -> None:
+    """An affinity that cannot be parsed matches no cluster."""
     assert matched(affinity) == []
 
 
 def test_names_without_a_cluster_match_nothing() -> None:
+    """A name known only from bindings is matched by no affinity."""
     clusters = Clusters([EU1.build()])
     clusters.slot("gone")
     assert matching(clusters, clusters_that()).tolist()[:2] == [True, False]
 
 
 def test_changes_are_noticed() -> None:
+    """A kept affinity mask follows clusters that change, leave or join."""
     clusters = Clusters([EU1.build(), EU2.build()])
     gold = clusters_that(labels={"tier": "gold"})
     assert matching(clusters, gold)[:2].tolist() == [True, False]
@@ -94,6 +98,7 @@ def test_changes_are_noticed() -> None:
 
 
 def test_the_mask_is_shared_and_cannot_be_written() -> None:
+    """Equal affinities share one mask, which is read-only."""
     clusters = Clusters([EU1.build()])
     mask = matching(clusters, clusters_that("eu1"))
     assert matching(clusters, clusters_that("eu1")) is mask
@@ -102,6 +107,7 @@ def test_the_mask_is_shared_and_cannot_be_written() -> None:
 
 
 def test_affinities_not_asked_for_lately_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the masks asked for lately are kept; others are computed again."""
     monkeypatch.setattr(cluster_affinity, "_KEPT", 2)
     clusters = Clusters([EU1.build()])
     first = matching(clusters, clusters_that("eu1"))

@@ -154,6 +154,7 @@ def feasible(fleet: Fleet, key: tuple[str, str]) -> set[str]:
 @given(st.lists(bindings(), min_size=1, max_size=8), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_it_allows_what_the_rules_read_slowly_allow(given_bindings: list[Binding], counts: bool) -> None:
+    """The index allows the same clusters as the slow reading of the rules."""
     held = {key_of(binding): binding for binding in given_bindings}
     options = replace(ONE_FAILS, count_evicting=counts)
     fleet = filled(members(), held, options)
@@ -170,6 +171,7 @@ def test_it_allows_what_the_rules_read_slowly_allow(given_bindings: list[Binding
 
 
 def test_the_slow_reading_agrees_with_the_recorded_cases() -> None:
+    """The slow reading of the rules reproduces the recorded cases."""
     path = DATA / "conformance-fleet" / "seed_api.jsonl.gz"
     with gzip.open(path, "rt") as lines:
         for line in lines:
@@ -185,6 +187,7 @@ def test_the_slow_reading_agrees_with_the_recorded_cases() -> None:
 
 
 def test_a_member_that_is_only_being_evicted_still_shows_where_its_group_is() -> None:
+    """A member being evicted still ties its group to its cluster."""
     fleet = filled(members(), {}, ONE_FAILS)
     fleet.set_binding(("default", "a"), make_binding("a").group("k=x").evicting("m2").build())
     fleet.set_binding(("default", "b"), make_binding("b").group("k=x").build())
@@ -192,6 +195,7 @@ def test_a_member_that_is_only_being_evicted_still_shows_where_its_group_is() ->
 
 
 def test_only_the_configured_labels_are_indexed() -> None:
+    """The index keeps only the label keys that rules may ask for."""
     fleet = Fleet(FleetOptions(anti_affinity_label_keys=("team",)))
     fleet.set_cluster(make_cluster("m1").build())
     for name in ("a", "b"):
