@@ -50,7 +50,7 @@ def compare(world: EvictionScript) -> Audit:
     }
     expected = {
         eviction.entry.key: (
-            eviction.breaches[0].path,
+            eviction.violations[0].path,
             name_of(eviction.halt.domain) if eviction.halt else None,
         )
         for eviction in found.evictions
@@ -143,8 +143,10 @@ def test_rules_are_named_where_they_stand() -> None:
     world.pod("db", "n1", app="db", priority=9)
     by_name = {eviction.entry.name: eviction for eviction in compare(world).evictions}
     lasting = "requiredDuringSchedulingRequiredDuringExecution"
-    assert [breach.path for breach in by_name["one"].breaches] == [f"{ANNOTATION}.nodeAffinity.{lasting}"]
-    assert [breach.path for breach in by_name["two"].breaches] == [
+    assert [violation.path for violation in by_name["one"].violations] == [
+        f"{ANNOTATION}.nodeAffinity.{lasting}"
+    ]
+    assert [violation.path for violation in by_name["two"].violations] == [
         f"spec.affinity.nodeAffinity.{lasting}",
         f"spec.affinity.podAntiAffinity.{lasting}[0]",
         f"{ANNOTATION}.podAntiAffinity.{lasting}[0]",

@@ -235,7 +235,7 @@ def test_nobody_goes_for_a_pod_that_somebody_else_deletes_meanwhile() -> None:
 
 
 def test_a_pod_that_is_in_nobodys_way_any_more_stays() -> None:
-    """Though the rule is still broken by others, and there are more of them than its breach names."""
+    """Though the rule is still broken by others, and there are more of them than its violation names."""
     rate = EvictionRate(qps=0.2, burst=1)
     world = EvictionScript(EvictionSettings(rate=rate, max_share=1.0))
     world.labelled("n1")

@@ -15,7 +15,7 @@ from tests.reference.node_affinity import affinity_of as node_affinity_of
 from tests.reference.node_affinity import selects
 from tests.reference.world import World, name_of, namespace_of
 
-Breach = tuple[str, str, str, str]  # pod, node, kind, path
+Violation = tuple[str, str, str, str]  # pod, node, kind, path
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 
 
@@ -23,7 +23,7 @@ def key_of(pod: Pod) -> str:
     return f"{namespace_of(pod)}/{name_of(pod)}"
 
 
-def breaches(world: World) -> set[Breach]:
+def violations(world: World) -> set[Violation]:
     """A terminating pod is not judged; for the others it counts until it is gone."""
     return {
         (key_of(pod), name_of(node), kind, path)

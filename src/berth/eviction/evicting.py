@@ -186,7 +186,7 @@ class Evicting:
     def _is_settled(self, attempt: Attempt) -> bool:
         """Whether it is this pod that has to go, though the plan may be out of date."""
         departure = attempt.planned.departure
-        own = any(breach.kind == NODE and breach.pod == departure.pod for breach in departure.breaches)
+        own = any(breach.kind == NODE and breach.pod == departure.pod for breach in departure.violations)
         return own or not self._desk.planning.stale
 
     def _may_begin(self, attempt: Attempt, now: float) -> bool:
@@ -228,7 +228,7 @@ class Evicting:
 
     def _still(self, attempt: Attempt, now: float) -> bool:
         """Whether the pod has to go as far as is known at this moment."""
-        breaches = attempt.planned.departure.breaches
+        breaches = attempt.planned.departure.violations
         for pod in {breach.pod for breach in breaches}:
             if self._desk.finding.rejudge(pod, now):
                 self._desk.planning.stale = True
@@ -239,7 +239,7 @@ class Evicting:
         pod = finding.pod(name)
         if pod is None or pod.metadata.uid != attempt.pod.metadata.uid:
             return False
-        return any(finding.demands(breach, name) for breach in attempt.planned.departure.breaches)
+        return any(finding.demands(breach, name) for breach in attempt.planned.departure.violations)
 
     def confirms(self, action: Action) -> bool:
         """Asked when a request is about to be sent, which may be some time after it was decided."""
@@ -441,7 +441,7 @@ class Evicting:
         )
 
     def _say(self, what: str, attempt: Attempt, at: float, **details: object) -> None:
-        breaches = attempt.planned.departure.breaches
+        breaches = attempt.planned.departure.violations
         broken = details_of(breaches[0]) if breaches else {}
         if breaches and breaches[0].pod != attempt.planned.pod:
             broken["of"] = breaches[0].pod

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from berth.engine.execution.affected_pods import affected_pods
 from berth.engine.execution.violations import (
     NODE,
-    Breach,
-    all_breaches,
-    breaches_among,
-    breaches_of,
-    breaches_on,
+    Violation,
+    all_violations,
     is_in_the_way,
+    node_violations,
+    violations_among,
+    violations_of,
 )
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
@@ -174,7 +174,7 @@ class Finding:
         for node in found.nodes:
             pods |= self.ledger.on(node)
             if node in cluster.nodes.slot_of:
-                pods.update(breach.pod for breach in breaches_on(cluster, node))
+                pods.update(breach.pod for breach in node_violations(cluster, node))
         for pod, broken in self._breaches(pods).items():
             found.changed |= self._enter(pod, broken, now)
             # Who goes for a rule about other pods depends on more than a breach tells: on all the peers,
@@ -185,31 +185,31 @@ class Finding:
 
     def rejudge(self, pod: str, now: float) -> bool:
         """Look at one pod; whether the ledger is different from before."""
-        broken = breaches_of(self.mirror.cluster, pod) if self.pod(pod) is not None else []
+        broken = violations_of(self.mirror.cluster, pod) if self.pod(pod) is not None else []
         return self._enter(pod, broken, now)
 
-    def demands(self, breach: Breach, pod: str) -> bool:
+    def demands(self, breach: Violation, pod: str) -> bool:
         """Whether a rule is broken at this moment, has been for long enough, and is about this pod."""
         if not self.ledger.is_ripe(breach) or self.pod(breach.pod) is None:
             return False
-        current = {rule_of(now): now for now in breaches_of(self.mirror.cluster, breach.pod)}
+        current = {rule_of(now): now for now in violations_of(self.mirror.cluster, breach.pod)}
         broken = current.get(rule_of(breach))
         if broken is None:
             return False
         return breach.pod == pod or is_in_the_way(self.mirror.cluster, broken, pod)
 
-    def _breaches(self, pods: Iterable[str]) -> dict[str, list[Breach]]:
+    def _breaches(self, pods: Iterable[str]) -> dict[str, list[Violation]]:
         """What each of some pods breaks; nothing, if it cannot be evicted."""
-        found: dict[str, list[Breach]] = {pod: [] for pod in sorted(pods)}
+        found: dict[str, list[Violation]] = {pod: [] for pod in sorted(pods)}
         judged = [pod for pod in found if self.pod(pod) is not None]
-        for breach in breaches_among(self.mirror.cluster, judged):
+        for breach in violations_among(self.mirror.cluster, judged):
             found[breach.pod].append(breach)
         return found
 
     def _first(self, now: float) -> Found:
         self.started = True
-        by_pod: dict[str, list[Breach]] = defaultdict(list)
-        for breach in all_breaches(self.mirror.cluster):
+        by_pod: dict[str, list[Violation]] = defaultdict(list)
+        for breach in all_violations(self.mirror.cluster):
             by_pod[breach.pod].append(breach)
         for pod, broken in by_pod.items():
             if self.pod(pod) is not None:
@@ -217,7 +217,7 @@ class Finding:
         self.ledger.ripen(now)
         return Found(changed=True)
 
-    def _enter(self, pod: str, broken: list[Breach], now: float) -> bool:
+    def _enter(self, pod: str, broken: list[Violation], now: float) -> bool:
         verdict = self.ledger.update(pod, broken, now)
         news = [(decisions.BROKEN, breach) for breach in verdict.opened]
         if verdict.healed and self.pod(pod) is not None:  # of one that went nothing holds
@@ -235,7 +235,7 @@ class Finding:
         return None
 
 
-def details_of(breach: Breach) -> dict[str, object]:
+def details_of(breach: Violation) -> dict[str, object]:
     """A broken rule as a log has it: the rule, the node, the label and the value."""
     found: dict[str, object] = {"rule": breach.path, "node": breach.node, "cause": breach.cause}
     if breach.topology is not None:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from berth.engine.execution.violations import AFFINITY, Breach
+from berth.engine.execution.violations import AFFINITY
+from berth.engine.execution.violations import Violation as Breach
 
 Rule = tuple[str, str]  # kind and path
 

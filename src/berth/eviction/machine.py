@@ -194,7 +194,7 @@ class AffinityEviction:
         for planned in new:
             halt = self.brake.stops(planned.domain)
             details: dict[str, object] = {}
-            for breach in planned.departure.breaches[:1]:
+            for breach in planned.departure.violations[:1]:
                 details |= details_of(breach)
             details["replacement"] = lands.get(planned.pod) or ("nowhere" if planned.homeless else "unknown")
             if halt is not None:

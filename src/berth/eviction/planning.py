@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
-from berth.engine.execution.violations import Breach
+from berth.engine.execution.violations import Violation
 from berth.eviction.finding import Finding
 from berth.eviction.safety import Brake
 from berth.eviction.settings import EvictionSettings
@@ -90,7 +90,7 @@ class Planning:
             pod = self._finding.pod(departure.pod)
             if pod is not None:
                 node = pod.spec.node_name or ""
-                since = ledger.since(departure.breaches, now)
+                since = ledger.since(departure.violations, now)
                 going.append((departure, node, self.domain_of(node), since))
         running = self._finding.census.running(self.domain_of) if going else {}
         news = self._brake.judge(Counter(domain for _, _, domain, _ in going), running, now)
@@ -105,7 +105,7 @@ class Planning:
         )
         return news
 
-    def _departures(self, broken: Sequence[Breach]) -> list[PodToEvict]:
+    def _departures(self, broken: Sequence[Violation]) -> list[PodToEvict]:
         staying = frozenset(self._finding.census.immovable)
         return eviction_set(self._finding.mirror.cluster, broken, started=self._started, staying=staying)
 

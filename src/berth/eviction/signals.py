@@ -11,7 +11,7 @@ from berth.engine.execution.eviction_ceiling import (
     name_of,
 )
 from berth.engine.execution.eviction_set import PodToEvict
-from berth.engine.execution.violations import NODE, Breach
+from berth.engine.execution.violations import NODE, Violation
 from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.eviction.pacing import Returns, owner_id
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
@@ -31,18 +31,18 @@ _MOST_NODES = 20
 
 def kind_of(departure: PodToEvict) -> str:
     """Which of the two controllers a pod goes for."""
-    own = any(breach.kind == NODE and breach.pod == departure.pod for breach in departure.breaches)
+    own = any(breach.kind == NODE and breach.pod == departure.pod for breach in departure.violations)
     return NODE_KIND if own else POD_KIND
 
 
-def told(breach: Breach, pod: str) -> str:
+def told(breach: Violation, pod: str) -> str:
     """A broken rule in words, from the point of view of a pod that goes for it."""
     whose = "" if breach.pod == pod else f" of pod {breach.pod}"
     return f"{breach.path}{whose} does not hold on node {breach.node}: {breach.cause}"
 
 
 def reasons_of(departure: PodToEvict) -> str:
-    return "; ".join(told(breach, departure.pod) for breach in departure.breaches)
+    return "; ".join(told(breach, departure.pod) for breach in departure.violations)
 
 
 def is_marked(pod: LivePod, departure: PodToEvict) -> bool:

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.execution.affected_pods import affected_pods
-from berth.engine.execution.violations import NODE, Breach, all_breaches
+from berth.engine.execution.violations import NODE, Violation, all_violations
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.cluster_events import (
     ClusterEvent,
@@ -149,14 +149,14 @@ def test_a_namespace_concerns_those_who_select_namespaces(engine: EngineCluster)
 
 def _about_pods(engine: EngineCluster) -> dict[str, set[tuple[str, str]]]:
     found: dict[str, set[tuple[str, str]]] = {}
-    for breach in all_breaches(engine):
-        if breach.kind != NODE:
-            found.setdefault(breach.pod, set()).add(_told(breach))
+    for violation in all_violations(engine):
+        if violation.kind != NODE:
+            found.setdefault(violation.pod, set()).add(_told(violation))
     return found
 
 
-def _told(breach: Breach) -> tuple[str, str]:
-    return breach.node, breach.path
+def _told(violation: Violation) -> tuple[str, str]:
+    return violation.node, violation.path
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import HealthCheck, given, settings
 
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
-from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, all_breaches
+from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, all_violations
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.objects import Node, Pod
 from tests.reference import execution
@@ -31,8 +31,8 @@ def built(*things: NodeBuilder | PodBuilder) -> EngineCluster:
 def decide(engine: EngineCluster, **facts: float) -> list[PodToEvict]:
     """Facts say when pods started; without any, names do."""
     if not facts:
-        return eviction_set(engine, all_breaches(engine))
-    return eviction_set(engine, all_breaches(engine), started=lambda key: facts[key.partition("/")[2]])
+        return eviction_set(engine, all_violations(engine))
+    return eviction_set(engine, all_violations(engine), started=lambda key: facts[key.partition("/")[2]])
 
 
 def gone(*things: NodeBuilder | PodBuilder, **facts: float) -> list[str]:
@@ -56,7 +56,7 @@ def member(name: str, where: str) -> PodBuilder:
 
 
 def test_a_pod_whose_node_or_affinity_rule_is_broken_goes_itself() -> None:
-    """With its own breaches as the reason."""
+    """With its own violations as the reason."""
     pods = (
         make_pod("a").on("n").node_affinity(disk="ssd", during_execution=True),
         make_pod("b").on("n").affinity_to(app="x", topology=ZONE, during_execution=True),
@@ -64,7 +64,7 @@ def test_a_pod_whose_node_or_affinity_rule_is_broken_goes_itself() -> None:
     )
     found = decide(built(node("n"), *pods))
 
-    assert [(d.pod, [b.kind for b in d.breaches]) for d in found] == [
+    assert [(d.pod, [b.kind for b in d.violations]) for d in found] == [
         ("default/b", [AFFINITY]),
         ("default/a", [NODE]),
     ]
@@ -95,9 +95,9 @@ def test_of_a_group_torn_apart_one_stays() -> None:
     found = decide(engine, one=2, two=1, three=3)
 
     assert [departure.pod for departure in found] == ["default/three", "default/one"]
-    assert [b.pod for b in found[0].breaches] == ["default/three", "default/two"]
+    assert [b.pod for b in found[0].violations] == ["default/three", "default/two"]
     with engine.without(*(departure.pod for departure in found)):
-        assert all_breaches(engine) == []
+        assert all_violations(engine) == []
 
 
 def test_a_stray_member_of_a_group_goes() -> None:
@@ -120,11 +120,11 @@ def test_with_equal_priorities_the_pod_with_the_rule_goes() -> None:
 
 
 def test_otherwise_the_lowest_priorities_go() -> None:
-    """Whoever has the rule; their going heals the breach of the pod that stays."""
+    """Whoever has the rule; their going heals the violation of the pod that stays."""
     important = apart("one", "web").priority(10)
     found = decide(built(node("n"), important, apart("w1", app="web"), apart("w2", app="web").priority(5)))
 
-    assert [(d.pod, [b.pod for b in d.breaches]) for d in found] == [
+    assert [(d.pod, [b.pod for b in d.violations]) for d in found] == [
         ("default/w1", ["default/one"]),
         ("default/w2", ["default/one"]),
     ]
@@ -171,21 +171,21 @@ def test_nobody_leaves_for_those_who_are_going_anyway() -> None:
 def test_pods_that_cannot_be_evicted_stay() -> None:
     """The others give way, whatever their priority; between two such pods nothing can be done."""
     engine = built(node("n"), apart("static", "web"), apart("web", app="web").priority(5))
-    breaches = all_breaches(engine)
+    violations = all_violations(engine)
 
-    assert [d.pod for d in eviction_set(engine, breaches, staying={"default/static"})] == ["default/web"]
-    assert eviction_set(engine, breaches, staying={"default/static", "default/web"}) == []
+    assert [d.pod for d in eviction_set(engine, violations, staying={"default/static"})] == ["default/web"]
+    assert eviction_set(engine, violations, staying={"default/static", "default/web"}) == []
 
 
-def test_a_breach_that_is_no_more_moves_nobody() -> None:
+def test_a_violation_that_is_no_more_moves_nobody() -> None:
     """The pod left, or the one it was at odds with."""
     engine = built(node("n"), apart("one", "web"), apart("web", app="web"))
-    breaches = all_breaches(engine)
+    violations = all_violations(engine)
     engine.remove_pod("default/web")
-    assert eviction_set(engine, breaches) == []
+    assert eviction_set(engine, violations) == []
 
     engine.remove_pod("default/one")
-    assert eviction_set(engine, breaches) == []
+    assert eviction_set(engine, violations) == []
 
 
 def test_reasons_stay_few_in_a_crowd() -> None:
@@ -194,7 +194,7 @@ def test_reasons_stay_few_in_a_crowd() -> None:
     (found,) = decide(built(node("n"), *crowd, apart("web", app="web")))
 
     assert found.pod == "default/web"
-    assert len(found.breaches) == 10
+    assert len(found.violations) == 10
 
 
 # --- against trying everything ------------------------------------------------------------
@@ -214,7 +214,7 @@ def _edges(cluster: Cluster) -> set[tuple[str, str]]:
 
 
 def _of_kind(cluster: Cluster, *kinds: str) -> set[str]:
-    return {pod for pod, _, kind, _ in execution.breaches(cluster.world()) if kind in kinds}
+    return {pod for pod, _, kind, _ in execution.violations(cluster.world()) if kind in kinds}
 
 
 def _without(cluster: Cluster, keys: Iterable[str]) -> Cluster:
@@ -232,9 +232,9 @@ def _living(cluster: Cluster) -> Cluster:
 def test_departures_heal_everything_that_was_broken(cluster: Cluster) -> None:
     """What is broken afterwards held before: followers whose leaders left."""
     engine = engine_of(cluster)
-    before = {(b.pod, b.path) for b in all_breaches(engine)}
+    before = {(b.pod, b.path) for b in all_violations(engine)}
     going = {departure.pod for departure in decide(engine)}
-    left = execution.breaches(_living(_without(cluster, going)).world())
+    left = execution.violations(_living(_without(cluster, going)).world())
 
     assert {kind for _, _, kind, _ in left} <= {AFFINITY}
     assert not before & {(pod, path) for pod, _, _, path in left}
@@ -268,7 +268,7 @@ def test_as_many_of_a_torn_group_stay_as_can(cluster: Cluster) -> None:
     others = going - set(torn)
 
     def stays_well(staying: frozenset[str]) -> bool:
-        left = execution.breaches(_living(_without(cluster, others | set(torn) - staying)).world())
+        left = execution.violations(_living(_without(cluster, others | set(torn) - staying)).world())
         broken = {pod for pod, _, kind, _ in left if kind == AFFINITY and pod in torn}
         return not broken and all(kind == AFFINITY for _, _, kind, _ in left)
 

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
-from berth.engine.execution.violations import all_breaches
+from berth.engine.execution.violations import all_violations
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.defaults import created
 from berth.kube.objects import Node, Pod
@@ -25,7 +25,7 @@ def built(*things: NodeBuilder | PodBuilder) -> EngineCluster:
 
 
 def decide(engine: EngineCluster) -> dict[str, str | None]:
-    return replacement_nodes(engine, eviction_set(engine, all_breaches(engine)))
+    return replacement_nodes(engine, eviction_set(engine, all_violations(engine)))
 
 
 def tenant(name: str) -> PodBuilder:
@@ -97,4 +97,4 @@ def test_asking_changes_nothing(cluster: Cluster, probe: Pod) -> None:
     assert set(found) == {key_of(pod) for pod in cluster.pods}
     assert _state(engine) == before
     assert verdict_of(engine, probe) == verdict_of(fresh, probe)
-    assert all_breaches(engine) == all_breaches(fresh)
+    assert all_violations(engine) == all_violations(fresh)

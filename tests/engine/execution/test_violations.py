@@ -5,14 +5,13 @@ from berth.engine.execution.violations import (
     ANTI_AFFINITY,
     MOST_PEERS,
     NODE,
-    all_breaches,
-    breaches_among,
-    breaches_of,
-    breaches_on,
+    all_violations,
     is_in_the_way,
-    owns_execution_rules,
+    node_violations,
+    violations_among,
+    violations_of,
 )
-from berth.kube.defaults import created, default_node
+from berth.kube.defaults import default_node
 from berth.kube.objects import Node, Pod
 from tests.reference import Args, execution
 from tests.support import execution_rules, strategies
@@ -49,8 +48,8 @@ def world(*things: NodeBuilder | PodBuilder, args: Args | None = None) -> Cluste
 
 def broken(*things: NodeBuilder | PodBuilder, args: Args | None = None) -> list[tuple[str, str]]:
     """Who breaks what kind of rule."""
-    found = all_breaches(engine_of(world(*things, args=args)))
-    return [(breach.pod.partition("/")[2], breach.kind) for breach in found]
+    found = all_violations(engine_of(world(*things, args=args)))
+    return [(violation.pod.partition("/")[2], violation.kind) for violation in found]
 
 
 def follower(name: str = "follower") -> PodBuilder:
@@ -80,16 +79,16 @@ def test_a_node_that_lost_its_label_breaks_the_rule_and_is_named_with_label_and_
     """The label is looked up on the node as it is now."""
     pod = make_pod("user-b").on("n").node_affinity(userB="allow", during_execution=True)
     engine = engine_of(world(make_node("n").labels(userB="allow"), pod))
-    assert all_breaches(engine) == []
+    assert all_violations(engine) == []
 
     engine.add_node(default_node(make_node("n").build()))
 
-    (breach,) = breaches_on(engine, "n")
-    assert (breach.pod, breach.node, breach.kind) == ("default/user-b", "n", NODE)
-    assert breach.path == f"spec.affinity.nodeAffinity.{EXECUTION}"
-    assert breach.cause == "userB=allow, the node has no label userB"
-    assert breach.topology is None
-    assert all_breaches(engine) == breaches_of(engine, "default/user-b") == [breach]
+    (violation,) = node_violations(engine, "n")
+    assert (violation.pod, violation.node, violation.kind) == ("default/user-b", "n", NODE)
+    assert violation.path == f"spec.affinity.nodeAffinity.{EXECUTION}"
+    assert violation.cause == "userB=allow, the node has no label userB"
+    assert violation.topology is None
+    assert all_violations(engine) == violations_of(engine, "default/user-b") == [violation]
 
 
 def test_every_requirement_that_is_not_met_is_named() -> None:
@@ -99,7 +98,7 @@ def test_every_requirement_that_is_not_met_is_named() -> None:
     either = either.node_affinity(where("gpu"), during_execution=True)
     engine = engine_of(world(make_node("n").labels(disk="hdd"), two, either))
 
-    assert [breach.cause for breach in breaches_on(engine, "n")] == [
+    assert [violation.cause for violation in node_violations(engine, "n")] == [
         "disk=ssd or gpu, the node has disk=hdd, no label gpu",
         "disk=ssd, the node has disk=hdd; gpu=yes, the node has no label gpu",
     ]
@@ -118,16 +117,16 @@ def test_a_terminating_pod_is_not_judged() -> None:
     pod = follower().node_affinity(disk="ssd", during_execution=True).on("n").terminating()
 
     assert broken(node("n"), pod, web().on("n")) == []
-    assert breaches_on(engine_of(world(node("n"), pod)), "n") == []
+    assert node_violations(engine_of(world(node("n"), pod)), "n") == []
 
 
 def test_pods_without_a_node_break_nothing() -> None:
     """Nor do pods that are not there at all, and a node that is not there has no pods."""
     engine = engine_of(world(node("n"), follower().on("gone")))
 
-    assert all_breaches(engine) == []
-    assert breaches_of(engine, "default/follower") == breaches_of(engine, "default/nobody") == []
-    assert breaches_on(engine, "gone") == []
+    assert all_violations(engine) == []
+    assert violations_of(engine, "default/follower") == violations_of(engine, "default/nobody") == []
+    assert node_violations(engine, "gone") == []
 
 
 # --- rules about other pods ---------------------------------------------------------------
@@ -138,10 +137,10 @@ def test_affinity_is_broken_where_no_peer_is_left() -> None:
     pods = follower().on("na"), LEADER.on("nb")
     engine = engine_of(world(node("na", "a"), node("nb", "b"), *pods))
 
-    (breach,) = all_breaches(engine)
-    assert (breach.pod, breach.kind, breach.topology) == ("default/follower", AFFINITY, (ZONE, "a"))
-    assert breach.path == f"spec.affinity.podAffinity.{EXECUTION}[0]"
-    assert breach.cause == f"no pod matching app=leader in {ZONE}=a"
+    (violation,) = all_violations(engine)
+    assert (violation.pod, violation.kind, violation.topology) == ("default/follower", AFFINITY, (ZONE, "a"))
+    assert violation.path == f"spec.affinity.podAffinity.{EXECUTION}[0]"
+    assert violation.cause == f"no pod matching app=leader in {ZONE}=a"
 
 
 def test_a_peer_that_terminates_counts_until_it_is_gone() -> None:
@@ -153,8 +152,8 @@ def test_affinity_is_broken_on_a_node_that_lost_the_topology_label() -> None:
     """Such a node is in no domain, whoever runs on it."""
     engine = engine_of(world(make_node("n"), follower().on("n"), LEADER.on("n")))
 
-    (breach,) = all_breaches(engine)
-    assert (breach.cause, breach.topology) == (f"the node has no label {ZONE}", (ZONE, ""))
+    (violation,) = all_violations(engine)
+    assert (violation.cause, violation.topology) == (f"the node has no label {ZONE}", (ZONE, ""))
 
 
 def test_one_pod_must_match_all_terms_that_last() -> None:
@@ -179,16 +178,20 @@ def test_the_first_of_a_group_holds_until_there_is_another_elsewhere() -> None:
     ]
 
 
-def test_anti_affinity_is_the_breach_of_its_owner_with_the_peers_named() -> None:
+def test_anti_affinity_is_the_violation_of_its_owner_with_the_peers_named() -> None:
     """The pod that it selects breaks nothing."""
     pods = loner().on("n"), web().on("n"), web("web-2").on("n"), web("elsewhere").on("m")
     engine = engine_of(world(node("n"), node("m"), *pods))
 
-    (breach,) = all_breaches(engine)
-    assert (breach.pod, breach.kind, breach.topology) == ("default/loner", ANTI_AFFINITY, (HOSTNAME, "n"))
-    assert breach.path == f"spec.affinity.podAntiAffinity.{EXECUTION}[0]"
-    assert breach.peers == ("default/web", "default/web-2")
-    assert breach.cause == f"pod default/web, default/web-2 in {HOSTNAME}=n matches app=web"
+    (violation,) = all_violations(engine)
+    assert (violation.pod, violation.kind, violation.topology) == (
+        "default/loner",
+        ANTI_AFFINITY,
+        (HOSTNAME, "n"),
+    )
+    assert violation.path == f"spec.affinity.podAntiAffinity.{EXECUTION}[0]"
+    assert violation.peers == ("default/web", "default/web-2")
+    assert violation.cause == f"pod default/web, default/web-2 in {HOSTNAME}=n matches app=web"
 
 
 def test_a_pod_is_not_its_own_enemy() -> None:
@@ -213,9 +216,9 @@ def test_daemons_are_never_in_the_way() -> None:
 
 
 def test_many_peers_are_cut_short() -> None:
-    """A breach stays small however crowded the domain is; the pod itself is never among its peers."""
+    """A violation stays small however crowded the domain is; the pod itself is never among its peers."""
     crowd = [loner(f"p{i:02}").labels(app="web").on("n") for i in range(30)]
-    found = all_breaches(engine_of(world(node("n"), *crowd)))
+    found = all_violations(engine_of(world(node("n"), *crowd)))
 
     assert len(found) == 30
     assert found[0].peers == tuple(f"default/p{i:02}" for i in range(1, 11))
@@ -227,23 +230,13 @@ def test_everyone_in_the_way_is_known_named_or_not() -> None:
     crowd = [web(f"w{number:02}").on("n") for number in range(MOST_PEERS + 2)]
     others = [web("elsewhere").on("m"), make_pod("calm").labels(app="calm").on("n"), web("nowhere")]
     cluster = engine_of(world(node("n"), node("m"), loner().on("n"), *crowd, *others))
-    (breach,) = all_breaches(cluster)
+    (violation,) = all_violations(cluster)
     names = [*(f"default/w{number:02}" for number in range(MOST_PEERS + 2))]
     rest = ["default/elsewhere", "default/calm", "default/nowhere", "default/loner", "default/unknown"]
-    assert [pod for pod in names + rest if is_in_the_way(cluster, breach, pod)] == names
+    assert [pod for pod in names + rest if is_in_the_way(cluster, violation, pod)] == names
     for name in names:
         cluster.remove_pod(name)
-    assert not is_in_the_way(cluster, breach, names[0])
-
-
-def test_a_class_knows_which_kinds_of_rules_it_has() -> None:
-    """Only those that last count."""
-    engine = engine_of(world(node("n")))
-    every = loner().affinity_to(app="x", topology=ZONE, during_execution=True)
-    every = every.node_affinity(disk="ssd", during_execution=True)
-    kinds = [owns_execution_rules(engine.class_of(created(pod.build()))) for pod in (web(), loner(), every)]
-
-    assert kinds == [frozenset(), {ANTI_AFFINITY}, {NODE, AFFINITY, ANTI_AFFINITY}]
+    assert not is_in_the_way(cluster, violation, names[0])
 
 
 # --- against the reference ----------------------------------------------------------------
@@ -251,9 +244,9 @@ def test_a_class_knows_which_kinds_of_rules_it_has() -> None:
 
 def check(cluster: Cluster) -> None:
     engine, world = engine_of(cluster), cluster.world()
-    found = all_breaches(engine)
+    found = all_violations(engine)
 
-    assert {(b.pod, b.node, b.kind, b.path) for b in found} == execution.breaches(world)
+    assert {(b.pod, b.node, b.kind, b.path) for b in found} == execution.violations(world)
     peers = {
         (key_of(pod), f"spec.affinity.podAntiAffinity.{EXECUTION}[{i}]"): tuple(sorted(names))
         for where, pod in world.running()
@@ -261,21 +254,21 @@ def check(cluster: Cluster) -> None:
     }
     assert all(b.peers == peers[b.pod, b.path] for b in found if b.kind == ANTI_AFFINITY)
     keys = [key_of(pod) for pod in cluster.pods]
-    assert breaches_among(engine, keys) == found
-    assert [b for key in sorted(keys) for b in breaches_of(engine, key)] == found
-    on_nodes = [b for where in cluster.nodes for b in breaches_on(engine, where.metadata.name or "")]
+    assert violations_among(engine, keys) == found
+    assert [b for key in sorted(keys) for b in violations_of(engine, key)] == found
+    on_nodes = [b for where in cluster.nodes for b in node_violations(engine, where.metadata.name or "")]
     assert sorted(map(str, on_nodes)) == sorted(str(b) for b in found if b.kind == NODE)
 
 
 @thorough
 @given(execution_rules.clusters())
-def test_breaches_are_those_of_the_slow_reference(cluster: Cluster) -> None:
+def test_violations_are_those_of_the_slow_reference(cluster: Cluster) -> None:
     """However they are asked for: all at once, some, one by one, or node by node."""
     check(cluster)
 
 
 @settings(thorough, max_examples=60)
 @given(strategies.clusters())
-def test_breaches_are_those_of_the_slow_reference_in_any_cluster(cluster: Cluster) -> None:
+def test_violations_are_those_of_the_slow_reference_in_any_cluster(cluster: Cluster) -> None:
     """With every kind of selector, term and setting."""
     check(cluster)

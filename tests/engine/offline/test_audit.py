@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
 
-from berth.engine.offline.audit import Audit, Violation, audit
+from berth.engine.offline.audit import Audit, AuditViolation, audit
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.violations import violations
 from berth.engine.state.cluster import is_finished, is_terminating
@@ -50,11 +50,11 @@ def nodes() -> list[Node]:
     return [zone_node("n1", "a").build(), zone_node("n2", "b").build()]
 
 
-def found(*things: KubeObject) -> list[Violation]:
+def found(*things: KubeObject) -> list[AuditViolation]:
     return audit(snapshot(*things)).violations
 
 
-def told(violation: Violation) -> tuple[str, str, str | None]:
+def told(violation: AuditViolation) -> tuple[str, str, str | None]:
     return violation.entry.name, violation.finding.rule, violation.finding.path
 
 

@@ -13,7 +13,7 @@ from berth.engine.rules.pod_topology_spread.constraints import HARD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.offline.audit import Audit, Eviction, Violation
+    from berth.engine.offline.audit import Audit, AuditViolation, Eviction
     from berth.engine.offline.snapshot import Entry
 
 # Up to here every row is shown; beyond, `-o wide` shows them.
@@ -43,7 +43,7 @@ def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
 # --- rules ------------------------------------------------------------------------------------
 
 
-def _violations(violations: list[Violation], term: Terminal, *, wide: bool) -> str:
+def _violations(violations: list[AuditViolation], term: Terminal, *, wide: bool) -> str:
     if not wide and len(violations) > _ROWS_LISTED:
         return _by_owner(violations, term)
     rows: list[list[object]] = []
@@ -55,23 +55,23 @@ def _violations(violations: list[Violation], term: Terminal, *, wide: bool) -> s
     return table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
 
 
-def _kind(violation: Violation) -> str:
+def _kind(violation: AuditViolation) -> str:
     if violation.finding.execution:
         return _EXECUTION
     return _HARD if violation.hard else _SOFT
 
 
-def _urgency(violation: Violation) -> int:
+def _urgency(violation: AuditViolation) -> int:
     return list(_COLOURS).index(_kind(violation))
 
 
-def _path(violation: Violation) -> str | None:
+def _path(violation: AuditViolation) -> str | None:
     path = violation.finding.path
     return f"{path} (of the other pod)" if violation.finding.of_peer else path
 
 
-def _by_owner(violations: list[Violation], term: Terminal) -> str:
-    groups: dict[tuple[str, ...], list[Violation]] = {}
+def _by_owner(violations: list[AuditViolation], term: Terminal) -> str:
+    groups: dict[tuple[str, ...], list[AuditViolation]] = {}
     for found in violations:
         owner = found.entry.owner or f"Pod/{found.entry.name}"
         key = (found.entry.namespace, owner, found.finding.rule, _kind(found), found.finding.reason)
@@ -86,7 +86,7 @@ def _by_owner(violations: list[Violation], term: Terminal) -> str:
     return f"{lines}\n({count(len(violations), 'broken rule')}; -o wide lists every one)"
 
 
-def _example(members: list[Violation]) -> str:
+def _example(members: list[AuditViolation]) -> str:
     first = members[0]
     if len({found.finding.cause for found in members}) == 1:
         return first.finding.cause
@@ -142,9 +142,13 @@ def _faulty(entries: list[Entry], term: Terminal, *, wide: bool) -> str:
 
 def _why(eviction: Eviction, *, wide: bool) -> str:
     causes = []
-    for breach in eviction.breaches:
-        cause = breach.cause if breach.pod == eviction.entry.key else f"for {breach.pod}: {breach.cause}"
-        causes.append(f"{breach.path}: {cause}" if wide else cause)
+    for violation in eviction.violations:
+        cause = (
+            violation.cause
+            if violation.pod == eviction.entry.key
+            else f"for {violation.pod}: {violation.cause}"
+        )
+        causes.append(f"{violation.path}: {cause}" if wide else cause)
     return "; ".join(dict.fromkeys(causes)) or NONE
 
 
@@ -177,12 +181,12 @@ def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
         yield term.styled("Every hard rule holds.", "green")
 
 
-def _pods(violations: Iterable[Violation]) -> str:
+def _pods(violations: Iterable[AuditViolation]) -> str:
     number = len({violation.entry.key for violation in violations})
     return f"{count(number, 'pod')} {'breaks' if number == 1 else 'break'}"
 
 
-def _tally(violations: Iterable[Violation]) -> str:
+def _tally(violations: Iterable[AuditViolation]) -> str:
     """How many pods each rule is broken by."""
     pairs = {(violation.entry.key, violation.finding.rule) for violation in violations}
     return ", ".join(f"{rule} {number}" for rule, number in sorted(Counter(r for _, r in pairs).items()))

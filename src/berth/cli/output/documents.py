@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.engine.execution.eviction_ceiling import Halt
-    from berth.engine.offline.audit import Audit, Eviction, Violation
+    from berth.engine.offline.audit import Audit, AuditViolation, Eviction
     from berth.engine.offline.budgets import DisruptionBudget
     from berth.engine.offline.explanation import Explanation, NodeVerdict
     from berth.engine.offline.relaxations import Relaxation
@@ -205,7 +205,7 @@ def audit_document(audit: Audit) -> Document:
     }
 
 
-def _violation(violation: Violation) -> Document:
+def _violation(violation: AuditViolation) -> Document:
     entry, finding = violation.entry, violation.finding
     return {
         "namespace": entry.namespace,
@@ -234,14 +234,14 @@ def _eviction(eviction: Eviction) -> Document:
         "haltedIn": eviction.halt.domain if eviction.halt else None,
         "breaches": [
             {
-                "pod": breach.pod,
-                "kind": breach.kind,
-                "path": breach.path,
-                "cause": breach.cause,
-                "topology": list(breach.topology) if breach.topology else None,
-                "peers": list(breach.peers),
+                "pod": violation.pod,
+                "kind": violation.kind,
+                "path": violation.path,
+                "cause": violation.cause,
+                "topology": list(violation.topology) if violation.topology else None,
+                "peers": list(violation.peers),
             }
-            for breach in eviction.breaches
+            for violation in eviction.violations
         ],
     }
 

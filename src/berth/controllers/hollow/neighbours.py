@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from berth.controllers.hollow.admission import Rejected, failed
-from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, breaches_among, is_in_the_way
+from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, is_in_the_way, violations_among
 from berth.engine.rules.inter_pod_affinity import rule as inter_pod_affinity
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import HOSTNAME, Options
@@ -42,15 +42,21 @@ def rejection(
         return None
     namespaces, name = list(namespaces), pod_name(pod)
     here = _cluster(pod, node, running, namespaces, gates)
-    found = breaches_among(here, [name, *map(pod_name, running)])
-    near = [breach for breach in found if breach.topology is not None and breach.topology[0] == HOSTNAME]
-    if any(breach.kind == ANTI_AFFINITY and breach.pod == name for breach in near):
+    found = violations_among(here, [name, *map(pod_name, running)])
+    near = [
+        violation
+        for violation in found
+        if violation.topology is not None and violation.topology[0] == HOSTNAME
+    ]
+    if any(violation.kind == ANTI_AFFINITY and violation.pod == name for violation in near):
         return failed("InterPodAffinity", inter_pod_affinity.REASON_ANTI_AFFINITY)
-    if any(is_in_the_way(here, breach, name) for breach in near):
+    if any(is_in_the_way(here, violation, name) for violation in near):
         return failed("InterPodAffinity", inter_pod_affinity.REASON_EXISTING)
-    if any(breach.kind == AFFINITY and breach.pod == name for breach in near):
-        there = breaches_among(_cluster(pod, node, bound, namespaces, gates), [name])
-        if any(breach.kind == AFFINITY and (breach.topology or ("",))[0] == HOSTNAME for breach in there):
+    if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
+        there = violations_among(_cluster(pod, node, bound, namespaces, gates), [name])
+        if any(
+            violation.kind == AFFINITY and (violation.topology or ("",))[0] == HOSTNAME for violation in there
+        ):
             return failed("InterPodAffinity", inter_pod_affinity.REASON_AFFINITY)
     return None
 

@@ -12,7 +12,7 @@ cluster has seen all of them.  What that rests on:
 - A pod that is alone in its group is right anywhere until there is another one, wherever that is.
   Such pods are the only ones of their class, so they are few.
 
-Rules about the node itself are not looked at: after a change of its labels ask `breaches_on`.
+Rules about the node itself are not looked at: after a change of its labels ask `node_violations`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Smallest is meant literally where up to `vertex_cover.EXACT_UP_TO` pods hang tog
 conflicts after all that is certain was decided, and for cliques of any size, such as replicas that keep
 away from each other; beyond that a greedy choice comes close.
 
-Only the breaches given are healed.  A pod whose last peer departs is not added: its rule holds as yet,
+Only the violations given are healed.  A pod whose last peer departs is not added: its rule holds as yet,
 and once it does not, it has its own time of grace.  Pods that are terminating are gone as far as this
 is concerned, so that nobody else leaves for the sake of those.
 """
@@ -31,13 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.execution.vertex_cover import bits, least_cover
-from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, Breach
+from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, Violation
 from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, Standing
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE
 
-# How many breaches of others are listed with a pod whose going heals them.
+# How many violations of others are listed with a pod whose going heals them.
 _MOST_OTHERS = 10
 
 
@@ -46,17 +46,17 @@ class PodToEvict:
     """A pod that has to go.
 
     Attributes:
-        breaches: What its going heals: its own breaches, then those (some, if they are many) of
+        violations: What its going heals: its own violations, then those (some, if they are many) of
             pods that stay.
     """
 
     pod: str
-    breaches: tuple[Breach, ...]
+    violations: tuple[Violation, ...]
 
 
 def eviction_set(
     cluster: Cluster,
-    breaches: Sequence[Breach],
+    violations: Sequence[Violation],
     *,
     started: Callable[[str], float] | None = None,
     staying: Collection[str] = frozenset(),
@@ -64,12 +64,12 @@ def eviction_set(
     """Who has to go, in the order of going: the lowest priority first, the younger first.
 
     Args:
-        cluster: In which the breaches were found. It is not changed.
-        breaches: What is to be healed.
+        cluster: In which the violations were found. It is not changed.
+        violations: What is to be healed.
         started: When a pod started, in seconds. By default a later name is taken for a younger pod.
         staying: Pods that cannot be evicted, such as mirror pods, whatever they break.
     """
-    return _Decision(cluster, breaches, started or _unknown, frozenset(staying)).result()
+    return _Decision(cluster, violations, started or _unknown, frozenset(staying)).result()
 
 
 def _unknown(pod: str) -> float:
@@ -81,7 +81,7 @@ def _unknown(pod: str) -> float:
 class _Conflict:
     """Pods with one anti-affinity term in one domain, and all the pods that it selects there."""
 
-    breaches: list[Breach]
+    violations: list[Violation]
     owners: set[int]
     peers: set[int]
 
@@ -92,14 +92,14 @@ class _Single:
 
     pod: int
     others: set[int]
-    breaches: list[Breach]
+    violations: list[Violation]
 
 
 class _Decision:
     """Pods are numbers in the pod table here.
 
     Attributes:
-        own: The breaches of every pod that has some, those that are there no more left out.
+        own: The violations of every pod that has some, those that are there no more left out.
         going: Who goes, as far as decided.
         conflicts: Which anti-affinity terms are broken where.
     """
@@ -107,7 +107,7 @@ class _Decision:
     def __init__(
         self,
         cluster: Cluster,
-        breaches: Iterable[Breach],
+        violations: Iterable[Violation],
         started: Callable[[str], float],
         staying: frozenset[str],
     ) -> None:
@@ -115,11 +115,11 @@ class _Decision:
         self._started = started
         index, table = cluster.pods.index, cluster.pods
         self._fixed = {index[key] for key in staying if key in index}
-        self.own: dict[int, list[Breach]] = defaultdict(list)
-        for breach in breaches:
-            pod = index.get(breach.pod)
+        self.own: dict[int, list[Violation]] = defaultdict(list)
+        for violation in violations:
+            pod = index.get(violation.pod)
             if pod is not None and table.node[pod] != NOWHERE and not table.terminating[pod]:
-                self.own[pod].append(breach)
+                self.own[pod].append(violation)
         self.going: set[int] = set()
         self.conflicts = list(self._conflicts())
 
@@ -145,17 +145,17 @@ class _Decision:
         for rules, pods in self._owners(ANTI_AFFINITY):
             for standing in rules.anti_affinity(np.array(pods, dtype=np.intp)):
                 there = standing.column.ids[node[standing.peers]]
-                for domain, breaches in self._by_domain(pods, standing).items():
+                for domain, violations in self._by_domain(pods, standing).items():
                     peers = standing.peers[there == domain].tolist()
-                    yield _Conflict(list(breaches.values()), set(breaches), set(peers))
+                    yield _Conflict(list(violations.values()), set(violations), set(peers))
 
-    def _by_domain(self, pods: Sequence[int], standing: Standing) -> Mapping[int, dict[int, Breach]]:
-        """Domain -> the pods that break the term there, and their breaches."""
-        found: dict[int, dict[int, Breach]] = defaultdict(dict)
+    def _by_domain(self, pods: Sequence[int], standing: Standing) -> Mapping[int, dict[int, Violation]]:
+        """Domain -> the pods that break the term there, and their violations."""
+        found: dict[int, dict[int, Violation]] = defaultdict(dict)
         for pod, domain, broken in zip(pods, standing.domain.tolist(), standing.broken.tolist(), strict=True):
-            breach = next((b for b in self.own[pod] if b.path == standing.owned.path), None)
-            if broken and breach is not None:
-                found[domain][pod] = breach
+            violation = next((b for b in self.own[pod] if b.path == standing.owned.path), None)
+            if broken and violation is not None:
+                found[domain][pod] = violation
         return found
 
     def _owners(self, kind: str) -> Iterator[tuple[ExecutionAffinity, list[int]]]:
@@ -163,7 +163,7 @@ class _Decision:
         by_class: dict[PodClass, list[int]] = defaultdict(list)
         for pod, own in self.own.items():
             counted = self._cluster.find_pod(own[0].pod)
-            if counted is not None and any(breach.kind == kind for breach in own):
+            if counted is not None and any(violation.kind == kind for violation in own):
                 by_class[counted[0]].append(pod)
         for pod_class, pods in by_class.items():
             yield ExecutionAffinity(self._cluster, pod_class), pods
@@ -202,7 +202,7 @@ class _Decision:
         """Greater for pods that rather stay."""
         counted = self._cluster.find_pod(self._cluster.pods.keys[pod] or "")
         priority = counted[0].priority if counted else 0
-        is_owner = any(breach.kind == ANTI_AFFINITY for breach in self.own.get(pod, ()))
+        is_owner = any(violation.kind == ANTI_AFFINITY for violation in self.own.get(pod, ()))
         return pod in self._fixed, priority, not is_owner
 
     def _most_willing(self, pods: Collection[int]) -> list[int]:
@@ -243,19 +243,19 @@ class _Decision:
             }
             for i, pod in enumerate(pods):
                 if pod in torn and all(standing.domain[i] for standing in standings):
-                    own = [breach for breach in self.own[pod] if breach.kind == AFFINITY]
+                    own = [violation for violation in self.own[pod] if violation.kind == AFFINITY]
                     yield _Single(pod, peers - {pod}, own)
 
     # --- why --------------------------------------------------------------------------
 
-    def _healed(self, spared: Iterable[_Single]) -> Mapping[int, list[Breach]]:
-        """The breaches of pods that stay, by the pods whose going heals them."""
-        found: dict[int, list[Breach]] = defaultdict(list)
+    def _healed(self, spared: Iterable[_Single]) -> Mapping[int, list[Violation]]:
+        """The violations of pods that stay, by the pods whose going heals them."""
+        found: dict[int, list[Violation]] = defaultdict(list)
         index = self._cluster.pods.index
-        reasons = [(single.breaches, single.others) for single in spared]
-        reasons += [(conflict.breaches, conflict.peers) for conflict in self.conflicts]
-        for breaches, culprits in reasons:
-            healed = [breach for breach in breaches if index[breach.pod] not in self.going]
+        reasons = [(single.violations, single.others) for single in spared]
+        reasons += [(conflict.violations, conflict.peers) for conflict in self.conflicts]
+        for violations, culprits in reasons:
+            healed = [violation for violation in violations if index[violation.pod] not in self.going]
             for pod in culprits & self.going if healed else ():
                 found[pod] += healed[: _MOST_OTHERS - len(found[pod])]
         return found

@@ -7,7 +7,7 @@ time, as if the pod were placed where it runs now:
 - Affinity wants some *other* pod in the domain that matches all execution-time affinity terms.  A pod
   that is a peer of its own group may be alone as long as no other peer runs anywhere.  Where the node
   has lost the topology's label the rule is broken.
-- Anti-affinity is broken by every other pod of the domain that matches.  It is the breach of the pod
+- Anti-affinity is broken by every other pod of the domain that matches.  It is the violation of the pod
   that has the rule; the pods it must not be with are its peers.
 
 A peer that is terminating counts until it is gone, for good or ill, as it does at scheduling time.  A
@@ -35,7 +35,7 @@ MOST_PEERS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class Violation:
     """An execution-time rule that a running pod breaks where it runs.
 
     Attributes:
@@ -56,16 +56,16 @@ class Breach:
     peers: tuple[str, ...] = ()
 
 
-def is_in_the_way(cluster: Cluster, breach: Breach, pod: str) -> bool:
-    """Whether a pod is one of those, named or not, that a breach of anti-affinity is about."""
-    owner, other = cluster.find_pod(breach.pod), cluster.pods.index.get(pod)
-    if breach.kind != ANTI_AFFINITY or owner is None or other is None or breach.pod == pod:
+def is_in_the_way(cluster: Cluster, violation: Violation, pod: str) -> bool:
+    """Whether a pod is one of those, named or not, that a violation of anti-affinity is about."""
+    owner, other = cluster.find_pod(violation.pod), cluster.pods.index.get(pod)
+    if violation.kind != ANTI_AFFINITY or owner is None or other is None or violation.pod == pod:
         return False
-    asked = np.array([cluster.pods.index[breach.pod]], dtype=np.intp)
+    asked = np.array([cluster.pods.index[violation.pod]], dtype=np.intp)
     if NOWHERE in (cluster.pods.node[other], cluster.pods.node[asked[0]]):
         return False
     return any(
-        standing.owned.path == breach.path
+        standing.owned.path == violation.path
         and bool(standing.broken[0])
         and standing.column.ids[cluster.pods.node[other]] == standing.domain[0]
         and bool((standing.peers == other).any())
@@ -73,31 +73,19 @@ def is_in_the_way(cluster: Cluster, breach: Breach, pod: str) -> bool:
     )
 
 
-def owns_execution_rules(pod_class: PodClass) -> frozenset[str]:
-    """The kinds of execution-time rules that pods of a class have."""
-    if not pod_class.has_execution_rules:
-        return frozenset()
-    has = {
-        NODE: any(rule.execution for rule in pod_class.required_nodes),
-        AFFINITY: any(owned.execution for owned in pod_class.required_affinity),
-        ANTI_AFFINITY: any(owned.execution for owned in pod_class.required_anti_affinity),
-    }
-    return frozenset(kind for kind, there in has.items() if there)
+def violations_of(cluster: Cluster, pod: str) -> list[Violation]:
+    """The violations of one pod; none if it is not there, not on a node, or terminating."""
+    return violations_among(cluster, (pod,))
 
 
-def breaches_of(cluster: Cluster, pod: str) -> list[Breach]:
-    """The breaches of one pod; none if it is not there, not on a node, or terminating."""
-    return breaches_among(cluster, (pod,))
-
-
-def breaches_on(cluster: Cluster, node: str) -> list[Breach]:
+def node_violations(cluster: Cluster, node: str) -> list[Violation]:
     """The node rules that the pods of one node break; every class is asked once."""
     slot = cluster.nodes.slot_of.get(node)
     if slot is None:
         return []
     labels = cluster.nodes.labels[slot] or {}
     unmet: dict[PodClass, list[tuple[RequiredNodes, str]]] = {}
-    found: list[Breach] = []
+    found: list[Violation] = []
     for pod, pod_class in cluster.pods_on(node):
         if (
             pod_class not in cluster.classes.with_execution_rules
@@ -110,34 +98,34 @@ def breaches_on(cluster: Cluster, node: str) -> list[Breach]:
                 for rule in pod_class.required_nodes
                 if rule.execution and not rule.selector.matches(labels, node)
             ]
-        found += [Breach(pod, node, NODE, rule.path, cause) for rule, cause in unmet[pod_class]]
+        found += [Violation(pod, node, NODE, rule.path, cause) for rule, cause in unmet[pod_class]]
     return sorted(found, key=_order)
 
 
-def breaches_among(cluster: Cluster, pods: Iterable[str]) -> list[Breach]:
-    """The breaches of some pods; all pods of a class are judged together."""
+def violations_among(cluster: Cluster, pods: Iterable[str]) -> list[Violation]:
+    """The violations of some pods; all pods of a class are judged together."""
     index = cluster.pods.index
     wanted = {index[pod] for pod in pods if pod in index}
     return _judge(cluster, np.array(sorted(wanted), dtype=np.intp))
 
 
-def all_breaches(cluster: Cluster) -> list[Breach]:
-    """The breaches of all pods."""
+def all_violations(cluster: Cluster) -> list[Violation]:
+    """The violations of all pods."""
     return _judge(cluster, cluster.pods_of(cluster.classes.with_execution_rules))
 
 
-def _order(breach: Breach) -> str:
-    return breach.pod
+def _order(violation: Violation) -> str:
+    return violation.pod
 
 
 # --- a class at a time ------------------------------------------------------------
 
 
-def _judge(cluster: Cluster, pods: IndexArray) -> list[Breach]:
+def _judge(cluster: Cluster, pods: IndexArray) -> list[Violation]:
     table = cluster.pods
     pods = pods[(table.node[pods] != NOWHERE) & ~table.terminating[pods]]
     pods = pods[np.argsort(table.pod_class[pods], kind="stable")]
-    found: list[Breach] = []
+    found: list[Violation] = []
     for group in np.split(pods, np.flatnonzero(np.diff(table.pod_class[pods])) + 1) if len(pods) else ():
         counted = cluster.find_pod(table.keys[group[0]] or "")
         if counted is not None and counted[0].has_execution_rules:
@@ -145,8 +133,8 @@ def _judge(cluster: Cluster, pods: IndexArray) -> list[Breach]:
     return sorted(found, key=_order)
 
 
-def _of_class(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[Breach]:
-    yield from _node_breaches(cluster, pod_class, pods)
+def _of_class(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[Violation]:
+    yield from _node_violations(cluster, pod_class, pods)
     rules = ExecutionAffinity(cluster, pod_class)
     names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
     for standing in rules.affinity(pods):
@@ -154,7 +142,7 @@ def _of_class(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterat
         for i in np.flatnonzero(standing.broken).tolist():
             pod = pods.item(i)
             value = standing.column.values[standing.domain.item(i)]
-            yield Breach(
+            yield Violation(
                 keys[pod] or "",
                 names[node.item(pod)] or "",
                 AFFINITY,
@@ -166,7 +154,7 @@ def _of_class(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterat
         yield from _conflicts(cluster, pods, standing)
 
 
-def _node_breaches(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[Breach]:
+def _node_violations(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[Violation]:
     nodes = cluster.nodes
     for rule in pod_class.required_nodes:
         if not rule.execution:
@@ -175,10 +163,10 @@ def _node_breaches(cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> I
         broken = ~match_terms(nodes, rule.selector, slots)
         for pod, slot in zip(pods[broken].tolist(), slots[broken].tolist(), strict=True):
             cause = why_unmet(rule.selector, nodes.labels[slot] or {})
-            yield Breach(cluster.pods.keys[pod] or "", nodes.names[slot] or "", NODE, rule.path, cause)
+            yield Violation(cluster.pods.keys[pod] or "", nodes.names[slot] or "", NODE, rule.path, cause)
 
 
-def _conflicts(cluster: Cluster, pods: IndexArray, standing: Standing) -> Iterator[Breach]:
+def _conflicts(cluster: Cluster, pods: IndexArray, standing: Standing) -> Iterator[Violation]:
     broken = np.flatnonzero(standing.broken)
     if not len(broken):
         return
@@ -193,7 +181,7 @@ def _conflicts(cluster: Cluster, pods: IndexArray, standing: Standing) -> Iterat
         where = f"{owned.topology_key}={value}"
         cause = f"{name_pods(peers)} in {where} matches {owned.term.selector}"
         topology = (owned.topology_key, value)
-        yield Breach(key, names[node.item(pod)] or "", ANTI_AFFINITY, owned.path, cause, topology, peers)
+        yield Violation(key, names[node.item(pod)] or "", ANTI_AFFINITY, owned.path, cause, topology, peers)
 
 
 class _Residents:

@@ -26,7 +26,7 @@ from berth.engine.execution.eviction_ceiling import (
 )
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
-from berth.engine.execution.violations import NODE, Breach, all_breaches
+from berth.engine.execution.violations import NODE, Violation, all_violations
 from berth.engine.offline.budgets import DisruptionBudget, Ledger, budgets_of
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import RULE_ORDER, filtering_rules
@@ -58,7 +58,7 @@ AUDITED_RULES = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class AuditViolation:
     """A rule that a running pod breaks where it runs."""
 
     entry: Entry
@@ -76,7 +76,7 @@ class Eviction:
     """A pod that the controllers would evict.
 
     Attributes:
-        breaches: What its going heals: rules of its own, or of others.
+        violations: What its going heals: rules of its own, or of others.
         lands_on: Where its replacement would go, None if it fits nowhere.
         stopped_by: The budgets that do not allow it now.
         halt: Nobody is evicted there, since too many would go.
@@ -84,7 +84,7 @@ class Eviction:
 
     entry: Entry
     node: str
-    breaches: tuple[Breach, ...]
+    violations: tuple[Violation, ...]
     lands_on: str | None
     stopped_by: tuple[DisruptionBudget, ...]
     halt: Halt | None = None
@@ -105,7 +105,7 @@ class Audit:
     """
 
     snapshot: Snapshot
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[AuditViolation] = field(default_factory=list)
     spreads: list[Spread] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     budgets: list[DisruptionBudget] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Audit:
 
 
 def _rules_of(eviction: Eviction) -> set[str]:
-    return {_EVICTING_RULES[breach.kind != NODE] for breach in eviction.breaches}
+    return {_EVICTING_RULES[violation.kind != NODE] for violation in eviction.violations}
 
 
 def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling | None = None) -> Audit:
@@ -178,7 +178,9 @@ def _counts(cluster: Cluster, entry: Entry) -> bool:
 # --- who breaks what ----------------------------------------------------------------------
 
 
-def _violations(cluster: Cluster, entries: list[Entry], progress: Progress | None) -> Iterator[Violation]:
+def _violations(
+    cluster: Cluster, entries: list[Entry], progress: Progress | None
+) -> Iterator[AuditViolation]:
     groups: dict[PodClass, dict[int, list[str]]] = {}
     for entry in entries:
         known = cluster.find_pod(entry.key)
@@ -194,7 +196,7 @@ def _violations(cluster: Cluster, entries: list[Entry], progress: Progress | Non
             progress(done, len(entries))
     for entry in entries:
         for finding in findings.get(entry.key, ()):
-            yield Violation(entry, entry.pod.spec.node_name or "", finding)
+            yield AuditViolation(entry, entry.pod.spec.node_name or "", finding)
 
 
 def _of_class(
@@ -255,10 +257,10 @@ class _Halts:
 def _leaving(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToEvict]]:
     # A mirror pod is a kubelet's own: evicting it would not make it go.
     by_key = {entry.key: entry for entry in entries if not _is_mirror(entry)}
-    breaches = [breach for breach in all_breaches(cluster) if breach.pod in by_key]
+    violations = [violation for violation in all_violations(cluster) if violation.pod in by_key]
     found = eviction_set(
         cluster,
-        breaches,
+        violations,
         started=lambda key: _created(by_key[key]) if key in by_key else 0.0,
         staying={e.key for e in entries} - by_key.keys(),
     )
@@ -305,7 +307,7 @@ def _evictions(
         yield Eviction(
             entry,
             entry.pod.spec.node_name or "",
-            departure.breaches,
+            departure.violations,
             targets.get(entry.key),
             ledger.evict(entry),
             halted[entry.key],
