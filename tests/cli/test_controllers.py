@@ -12,7 +12,13 @@ from berth.cli.commands import controllers
 from berth.cli.commands.controllers import command
 from berth.cli.output.decision_log import log_decision
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
-from berth.eviction import AffinityEviction, EvictionDecision, EvictionMetrics, EvictionRate, EvictionSettings
+from berth.eviction import (
+    AffinityEviction,
+    EvictionDecision,
+    EvictionMetrics,
+    EvictionRate,
+    EvictionSettings,
+)
 from berth.eviction.decisions import EVICTED, HALTED
 from berth.eviction.signals import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates

@@ -7,7 +7,6 @@ import msgspec
 from hypothesis import strategies as st
 
 from berth.engine.state.cluster import Cluster as EngineCluster
-from berth.engine.state.cluster import is_finished, is_terminating
 from berth.engine.state.cluster_events import (
     ClusterEvent,
     NamespaceUpdated,
@@ -20,6 +19,7 @@ from berth.engine.state.cluster_events import (
 )
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import Node, Pod, Service, Taint, TopologySpreadConstraint
+from berth.kube.pods import is_finished, is_terminating
 from tests.reference import Args
 from tests.support import changes, strategies
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod

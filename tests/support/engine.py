@@ -8,10 +8,10 @@ from berth.engine.offline.cases import describe
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.state.cluster import Cluster as EngineCluster
-from berth.engine.state.cluster import is_finished
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options, ScoringStrategy
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import Node, Pod
+from berth.kube.pods import is_finished
 from tests.reference import Args
 from tests.support import changes
 from tests.support.changes import Change

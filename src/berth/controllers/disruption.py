@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.controllers.conditions import Conditions
+from berth.controllers.patches import status_patch
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.objects import (
     LivePod,
@@ -15,15 +17,14 @@ from berth.kube.objects import (
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
 )
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.kube.selectors import parse_label_selector
 from berth.kube.shares import resolved
 from berth.kube.times import seconds
-from berth.machines.cache import controller_of, key_of
-from berth.machines.conditions import FALSE, TRUE, Conditions
-from berth.machines.contract import Action, Event, Key, RawObject
+from berth.kube.well_known import FALSE, TRUE
+from berth.machines.contract import Action, Event, Key, RawObject, key_of
 from berth.machines.controller import Controller
-from berth.machines.patches import status_patch
-from berth.machines.pods import is_finished, is_ready, is_terminating
 
 # An eviction whose pod is still there after this long did not happen.
 EVICTION_TIMEOUT = 120.0

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from berth.kube.api_resources import Resource
 from berth.kube.objects import ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.machines.contract import (
@@ -23,7 +25,6 @@ from berth.machines.contract import (
     RawObject,
 )
 from berth.machines.controller import describe
-from berth.machines.pods import raw_owner
 from berth.machines.queue import Queue
 from berth.machines.story import Story
 
@@ -211,7 +212,7 @@ class GarbageCollector:
     # --- acting -------------------------------------------------------------------------------------
 
     def _disown(self, uid: str, item: _Item, gone: set[str], cause: str) -> Action:
-        owners = [raw_owner(owner) for owner in item.owners if owner.uid not in gone]
+        owners = [msgspec.to_builtins(owner) for owner in item.owners if owner.uid not in gone]
         return self._patch(uid, item, {"ownerReferences": owners or None}, cause)
 
     def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:

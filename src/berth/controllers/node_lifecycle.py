@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
+from berth.controllers.patches import patch
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.objects import Condition, LivePod, Node, Taint
+from berth.kube.pods import condition, is_ready
 from berth.kube.times import stamp
 from berth.machines.cache import Cache
-from berth.machines.conditions import raw
 from berth.machines.contract import DELETED, STRATEGIC, Action, Event, Key, Patch, RawObject
 from berth.machines.controller import Controller
-from berth.machines.patches import patch
-from berth.machines.pods import condition, is_ready
 
 LEASE_NAMESPACE = "kube-node-lease"
 GRACE = 40.0
@@ -108,7 +109,7 @@ class NodeLifecycle(Controller):
             if known.status != "Unknown":
                 conditions.append(
                     {
-                        **raw(known),
+                        **msgspec.to_builtins(known),
                         "type": kind,
                         "status": "Unknown",
                         "reason": _STOPPED[0],

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import LivePod, Node, Taint
+from berth.kube.pods import is_finished, is_terminating, pod_condition
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Patch
 from berth.machines.controller import Controller
-from berth.machines.pods import is_finished, is_terminating, pod_condition
 from berth.machines.recorder import NORMAL
 
 # A node may be on its way: pods without one are given this long.

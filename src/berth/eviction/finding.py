@@ -32,10 +32,10 @@ from berth.kube import objects
 from berth.kube.annotations import without_annotation
 from berth.kube.api_resources import PODS
 from berth.kube.objects import LivePod
+from berth.kube.pods import is_finished, is_terminating
 from berth.kube.validation.annotation import fault_of
 from berth.machines.contract import DELETED, Event, Key
 from berth.machines.mirror import Mirror
-from berth.machines.pods import is_finished, is_terminating
 
 MIRROR_POD = "kubernetes.io/config.mirror"
 

@@ -20,8 +20,9 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, ReplicationController
-from berth.machines.cache import Cache, controller_of
-from berth.machines.pods import is_finished, is_ready, is_terminating
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_finished, is_ready, is_terminating
+from berth.machines.cache import Cache
 
 # How long an owner is waited for that comes back, and how that grows.
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0

@@ -19,9 +19,9 @@ from berth.eviction.safety import Brake
 from berth.eviction.settings import EvictionSettings
 from berth.kube.api_resources import NODES
 from berth.kube.objects import Node
+from berth.kube.times import created_at
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Event
-from berth.machines.pods import created_at
 
 # More than these are not asked where they would land before it is their turn.
 MOST_LANDINGS = 500

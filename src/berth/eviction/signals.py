@@ -16,9 +16,9 @@ from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.eviction.pacing import Returns, owner_id
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import LivePod, Namespace, Node
+from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
 from berth.machines.contract import STRATEGIC, Outcome, Patch, Purpose
-from berth.machines.pods import pod_condition
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 COMPONENT = "affinity-eviction"

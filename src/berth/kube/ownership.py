@@ -6,14 +6,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from berth.kube.objects import Job, KubeObject, ObjectMeta, OwnerReference, Pod
+from berth.kube.api_resources import Resource
+from berth.kube.objects import Job, KubeObject, ObjectMeta, OwnerReference, Pod, RawObject
+from berth.kube.pods import is_active
+from berth.kube.well_known import SUCCEEDED, TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FINISHED_PODS = frozenset({"Succeeded", "Failed"})
-_FINISHED_JOBS = frozenset({"Complete", "Failed"})
 
+# Whether a Job is over is said by these conditions.
+JOB_OVER = ("Complete", "Failed")
 OwnerKey = tuple[str, str, str]  # namespace, kind, name
 
 
@@ -24,25 +27,31 @@ def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     return None
 
 
+def owner_reference(resource: Resource, metadata: ObjectMeta) -> RawObject:
+    """The reference by which an object of `resource` controls another, as it is written."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 def owner_key(metadata: ObjectMeta) -> OwnerKey | None:
     """The controller of an object, as a key; an owner is in the same namespace."""
     owner = controller_of(metadata)
     return (metadata.namespace or "", owner.kind or "", owner.name or "") if owner else None
 
 
-def is_active(pod: Pod) -> bool:
-    """Whether a controller counts the pod: neither finished nor being deleted."""
-    phase = pod.status.phase if pod.status else None
-    return phase not in _FINISHED_PODS and not pod.metadata.deletion_timestamp
-
-
 def has_succeeded(pod: Pod) -> bool:
-    return pod.status is not None and pod.status.phase == "Succeeded"
+    return pod.status is not None and pod.status.phase == SUCCEEDED
 
 
-def is_finished(job: Job) -> bool:
+def is_over(job: Job) -> bool:
     conditions = job.status.conditions if job.status else None
-    return any(c.type in _FINISHED_JOBS and c.status == "True" for c in conditions or ())
+    return any(c.type in JOB_OVER and c.status == TRUE for c in conditions or ())
 
 
 @dataclass(frozen=True, slots=True)

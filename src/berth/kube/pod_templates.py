@@ -50,7 +50,8 @@ def child_name(base: str, suffix: str) -> str:
     return f"{base[: _NAME_LENGTH - len(suffix) - 1]}-{suffix}"
 
 
-def owner_reference(api_version: str, kind: str, metadata: ObjectMeta) -> OwnerReference:
+def assumed_owner(api_version: str, kind: str, metadata: ObjectMeta) -> OwnerReference:
+    """The reference to a workload that may never have been on a server, and has no uid then."""
     name = metadata.name or ""
     uid = metadata.uid or f"{kind.lower()}.{metadata.namespace}.{name}"
     return OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid, controller=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from functools import lru_cache
 
+from berth.kube.objects import ObjectMeta
+
 
 def stamp(now: float) -> str:
     """Seconds since the epoch as ``2026-01-31T12:00:00Z``."""
@@ -20,3 +22,8 @@ def micro_stamp(now: float) -> str:
 def seconds(text: str) -> float:
     """An API timestamp as seconds since the epoch."""
     return dt.datetime.fromisoformat(text).timestamp()
+
+
+def created_at(metadata: ObjectMeta) -> float:
+    """When an object was made; 0 if it does not say."""
+    return seconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0

@@ -28,23 +28,17 @@ from berth.kube.objects import (
     Workload,
     WorkloadSpec,
 )
-from berth.kube.ownership import (
-    Ownership,
-    has_succeeded,
-    is_active,
-    is_finished,
-    owner_key,
-    ownership,
-)
+from berth.kube.ownership import Ownership, has_succeeded, is_over, owner_key, ownership
 from berth.kube.pod_templates import (
     REVISION_HASH,
     TEMPLATE_HASH,
+    assumed_owner,
     child_name,
     make_pod,
-    owner_reference,
     pinned,
     template_hash,
 )
+from berth.kube.pods import is_active
 from berth.kube.validation.selectors import NODE_NAME_FIELD
 
 if TYPE_CHECKING:
@@ -179,7 +173,7 @@ class _Expander:
             replica_sets.append(replica_set)
         missing = _count(spec.replicas) - sum(map(len, existing.values()))
         labels = {TEMPLATE_HASH: (replica_set.metadata.labels or {}).get(TEMPLATE_HASH, "")}
-        owner = owner_reference("apps/v1", "ReplicaSet", replica_set.metadata)
+        owner = assumed_owner("apps/v1", "ReplicaSet", replica_set.metadata)
         yield from self._replicas(
             metadata, spec.template, owner, missing, labels if labels[TEMPLATE_HASH] else {}
         )
@@ -195,12 +189,12 @@ class _Expander:
         )
 
     def _replica_set(self, view: Workload) -> Iterator[Pod]:
-        owner = owner_reference("apps/v1", "ReplicaSet", view.metadata)
+        owner = assumed_owner("apps/v1", "ReplicaSet", view.metadata)
         missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicaSet")
         yield from self._replicas(view.metadata, view.spec.template, owner, missing)
 
     def _replication_controller(self, view: ReplicationController) -> Iterator[Pod]:
-        owner = owner_reference("v1", "ReplicationController", view.metadata)
+        owner = assumed_owner("v1", "ReplicationController", view.metadata)
         missing = _count(view.spec.replicas) - self._active(view.metadata, "ReplicationController")
         yield from self._replicas(view.metadata, view.spec.template, owner, missing)
 
@@ -232,7 +226,7 @@ class _Expander:
 
     def _stateful_set(self, view: Workload) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec
-        owner = owner_reference("apps/v1", "StatefulSet", metadata)
+        owner = assumed_owner("apps/v1", "StatefulSet", metadata)
         revision = child_name(metadata.name or "", template_hash(spec.template))
         start = (spec.ordinals.start if spec.ordinals else None) or 0
         for ordinal in range(start, start + _count(spec.replicas)):
@@ -244,7 +238,7 @@ class _Expander:
 
     def _daemon_set(self, view: Workload) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec
-        owner = owner_reference("apps/v1", "DaemonSet", metadata)
+        owner = assumed_owner("apps/v1", "DaemonSet", metadata)
         labels = {REVISION_HASH: template_hash(spec.template)}
         served = {
             pod.spec.node_name or _pinned_node(pod)
@@ -259,14 +253,14 @@ class _Expander:
     # --- jobs
 
     def _job(self, view: Job) -> Iterator[Pod]:
-        if not is_finished(view):
+        if not is_over(view):
             yield from self._run(view.metadata, view.spec, (view.status.succeeded if view.status else 0) or 0)
 
     def _cron_job(self, view: CronJob) -> Iterator[Pod]:
         """The pods of the next run, unless one is still going on."""
         metadata, template = view.metadata, view.spec.job_template
         runs = self.owned.children.get((metadata.namespace or "", "CronJob", metadata.name or ""), ())
-        running = [run for run in runs if isinstance(run, Job) and not is_finished(run)]
+        running = [run for run in runs if isinstance(run, Job) and not is_over(run)]
         for run in running:
             yield from self._job(run)
         if running or view.spec.suspend or template is None or template.spec is None:
@@ -278,7 +272,7 @@ class _Expander:
         if spec.suspend:
             return
         name, namespace = metadata.name or "", metadata.namespace
-        owner = owner_reference("batch/v1", "Job", metadata)
+        owner = assumed_owner("batch/v1", "Job", metadata)
         pods = self.owned.pods.get((namespace or "", "Job", name), [])
         wanted = _count(spec.parallelism)
         if spec.completions is not None or spec.parallelism is None:
@@ -321,7 +315,7 @@ def _synthetic_replica_set(view: Workload, existing: dict[str, list[Pod]]) -> Wo
             name=name or child_name(metadata.name or "", digest),
             namespace=metadata.namespace,
             labels=labels,
-            owner_references=[owner_reference("apps/v1", "Deployment", metadata)],
+            owner_references=[assumed_owner("apps/v1", "Deployment", metadata)],
         ),
         spec=WorkloadSpec(
             replicas=spec.replicas,

@@ -23,7 +23,7 @@ from berth.kube.objects import ObjectMeta
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
 from berth.live.errors import ApiError, Expired, NotFound, Silent, TooManyRequests, Unreachable
 from berth.machines.backoff import Backoff
-from berth.machines.contract import ADDED, DELETED, MODIFIED, Event, Key
+from berth.machines.contract import ADDED, DELETED, MODIFIED, Event, Key, key_of
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Informer(Generic[_V]):
         self.relists += 1
         # Pages are of one moment; should they not be, the watch tells what happened since the first.
         self._version = pages[0].resource_version
-        self._replace({_key(item): item for page in pages for item in page.items})
+        self._replace({key_of(item.metadata): item for page in pages for item in page.items})
         self.synced.set()
 
     async def _all_pages(self) -> list[Page[_V]]:
@@ -196,7 +196,7 @@ class Informer(Generic[_V]):
             return
         version = item.metadata.resource_version or ""
         self._advance(version)
-        key = _key(item)
+        key = key_of(item.metadata)
         known = self.objects.get(key)
         if known is not None and _is_before(version, known.metadata.resource_version or ""):
             return  # a later page of the list knew more already
@@ -251,8 +251,3 @@ class Informer(Generic[_V]):
 def _is_before(version: str, other: str) -> bool:
     """Versions of one resource are numbers that grow; of what is none nothing can be said."""
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)
-
-
-def _key(item: View) -> Key:
-    metadata = item.metadata
-    return (metadata.namespace or "", metadata.name or "")

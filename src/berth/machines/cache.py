@@ -6,23 +6,13 @@ from collections import defaultdict
 from typing import Any, TypeVar
 
 from berth.kube.api_resources import PODS, Resource
-from berth.kube.objects import LivePod, ObjectMeta, OwnerReference
+from berth.kube.objects import LivePod, ObjectMeta
+from berth.kube.ownership import controller_of
 from berth.machines.contract import DELETED, Event, Key
 from berth.machines.indexes import take
 from berth.machines.views import VIEWS
 
 _V = TypeVar("_V")
-
-
-def key_of(metadata: ObjectMeta) -> Key:
-    return (metadata.namespace or "", metadata.name or "")
-
-
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    for owner in metadata.owner_references or ():
-        if owner.controller:
-            return owner
-    return None
 
 
 class Cache:

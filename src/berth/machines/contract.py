@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from berth.kube.api_resources import Resource
+from berth.kube.objects import ObjectMeta
 
 RawObject = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" for what lives in none) and name
@@ -27,6 +28,10 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
 )
 
 _T = TypeVar("_T")
+
+
+def key_of(metadata: ObjectMeta) -> Key:
+    return (metadata.namespace or "", metadata.name or "")
 
 
 # --- what happened ----------------------------------------------------------------------------
@@ -43,8 +48,7 @@ class Event:
 
     @property
     def key(self) -> Key:
-        metadata = self.object.metadata
-        return (metadata.namespace or "", metadata.name or "")
+        return key_of(self.object.metadata)
 
 
 # --- what to do -------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from berth.engine.state.cluster import Cluster, is_terminating, pod_name
+from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.cluster_events import (
     ClusterEvent,
     NamespaceUpdated,
@@ -34,6 +34,7 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.objects import ObjectMeta, Pod
+from berth.kube.pods import is_terminating
 from berth.machines.contract import DELETED, Event, Key
 
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)

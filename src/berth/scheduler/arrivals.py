@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from berth.engine.state.cluster import is_finished, is_terminating
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import Pod
+from berth.kube.pods import is_finished, is_terminating
 from berth.machines.contract import DELETED, Event, Key
 from berth.scheduler.assumptions import Assumed, Phase
 from berth.scheduler.desk import Desk

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import NEVER, TERMINATING
-from berth.engine.state.cluster import is_terminating
+from berth.kube.pods import is_terminating
 from berth.scheduler import metrics as measured
 from berth.scheduler.assumptions import Assumed, Phase
 from berth.scheduler.desk import Desk

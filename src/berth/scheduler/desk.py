@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from berth.engine.state.cluster import is_terminating
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
 from berth.kube.annotations import AnnotationError
 from berth.kube.objects import Pod
+from berth.kube.pods import is_terminating
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
 from berth.machines.story import Story

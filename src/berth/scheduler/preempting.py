@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berth.engine.placement.preemption import TERMINATING, Budget, Preemption, preempt
-from berth.engine.state.cluster import is_terminating, pod_name
+from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Pod, PodDisruptionBudget
+from berth.kube.pods import is_terminating
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.kube.times import seconds, stamp
 from berth.machines.contract import DELETED, STRATEGIC, Delete, Event, Key, Patch

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from berth.engine.offline.audit import Audit, AuditViolation, audit
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.violations import violations
-from berth.engine.state.cluster import is_finished, is_terminating
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.defaults import created
 from berth.kube.objects import (
@@ -19,6 +18,7 @@ from berth.kube.objects import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from berth.kube.pods import is_finished, is_terminating
 from berth.kube.validation.metadata import MIRROR_POD
 from tests.support import strategies
 from tests.support.builders import (

@@ -10,7 +10,6 @@ from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.queueing_hints import can_help, refused_by
 from berth.engine.state.cluster import Cluster as EngineCluster
-from berth.engine.state.cluster import is_terminating
 from berth.engine.state.cluster_events import (
     ClusterEvent,
     NamespaceUpdated,
@@ -25,6 +24,7 @@ from berth.engine.state.cluster_events import (
 from berth.engine.state.pod_class import PodClass
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod
+from berth.kube.pods import is_terminating
 from tests.support import strategies
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster

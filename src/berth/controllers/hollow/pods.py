@@ -16,12 +16,23 @@ from berth.controllers.hollow.admission import Rejected, admit
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
-from berth.kube.times import seconds
+from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
+from berth.kube.times import created_at, seconds
 from berth.machines.backoff import Backoff
-from berth.machines.cache import Cache, key_of
-from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Outcome, Patch, RawObject
+from berth.machines.cache import Cache
+from berth.machines.contract import (
+    DELETED,
+    STRATEGIC,
+    Action,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+    key_of,
+)
 from berth.machines.controller import Controller
-from berth.machines.pods import created_at, is_finished, is_terminating, phase, pod_condition
 from berth.machines.recorder import WARNING
 
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"

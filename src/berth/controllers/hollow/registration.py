@@ -8,10 +8,20 @@ from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.manifests import ready_conditions, registered
 from berth.kube.api_resources import NODES
 from berth.kube.objects import Node
+from berth.kube.pods import condition
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, STRATEGIC, Action, Create, Event, Key, Outcome, Patch, RawObject
+from berth.machines.contract import (
+    DELETED,
+    STRATEGIC,
+    Action,
+    Create,
+    Event,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+)
 from berth.machines.controller import Controller
-from berth.machines.pods import condition
 
 
 class Registration(Controller):

@@ -14,14 +14,11 @@ import msgspec
 
 from berth.controllers.propagation.replicas import replicas_of
 from berth.kube.annotations import AnnotationError
-from berth.kube.api_resources import (
-    CLUSTER_BINDINGS,
-    RESOURCE_BINDINGS,
-    Resource,
-)
+from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.decoding import DecodeError, convert
 from berth.kube.karmada import LiveBinding, LivePolicy, Placement, binding_name
 from berth.kube.objects import ObjectMeta
+from berth.kube.ownership import owner_reference
 from berth.kube.workload_annotations import annotated_affinity, effective_placement
 from berth.machines.contract import Key, RawObject
 
@@ -115,15 +112,12 @@ def wanted(
     labels, annotations = _claim(policy)
     if copied:
         annotations[COPIED_LABELS] = ",".join(sorted(copied))
-    owner = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return Wanted({**copied, **labels}, annotations, [owner], _spec(resource, template, policy, urgency))
+    return Wanted(
+        {**copied, **labels},
+        annotations,
+        [owner_reference(resource, metadata)],
+        _spec(resource, template, policy, urgency),
+    )
 
 
 def _spec(resource: Resource, template: Any, policy: LivePolicy, urgency: int | None) -> RawObject:  # noqa: ANN401

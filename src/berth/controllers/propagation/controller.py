@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from berth.controllers.patches import patch
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
 from berth.controllers.propagation.matching import (
@@ -31,10 +32,10 @@ from berth.kube.api_resources import (
 )
 from berth.kube.karmada import LiveBinding, LivePolicy
 from berth.kube.objects import ObjectMeta, PriorityClass
-from berth.machines.cache import Cache, controller_of
+from berth.kube.ownership import controller_of
+from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, MODIFIED, Action, Create, Event, Key
 from berth.machines.controller import Controller
-from berth.machines.patches import patch
 from berth.machines.recorder import NORMAL, WARNING
 
 CLAIMED_BY = "resourcetemplate.karmada.io/claimed-by"

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from berth.controllers.patches import patch
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import Cluster, LiveBinding, Placement
 from berth.kube.objects import Taint, Toleration
+from berth.kube.pods import condition
 from berth.kube.times import seconds, stamp
 from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Event, Key, RawObject
 from berth.machines.controller import Controller
-from berth.machines.patches import patch
-from berth.machines.pods import condition
 from berth.machines.recorder import NORMAL
 
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"

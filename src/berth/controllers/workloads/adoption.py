@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+import msgspec
+
 from berth.kube.api_resources import Resource
 from berth.kube.objects import LabelSelector, LiveWorkload, ObjectMeta
+from berth.kube.ownership import owner_reference
 from berth.kube.selectors import Selector, parse_label_selector
-from berth.machines.cache import Cache, key_of
-from berth.machines.contract import Action, Key, Patch, RawObject
-from berth.machines.pods import owner_reference, raw_owner
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Key, Patch, RawObject, key_of
 
 _V = TypeVar("_V")
 
@@ -56,13 +58,13 @@ class Claim:
         return self._selector.matches(item.metadata.labels or {})
 
     def _adopt(self, item: Any) -> Action:  # noqa: ANN401
-        kept = [raw_owner(owner) for owner in item.metadata.owner_references or ()]
+        kept = [msgspec.to_builtins(owner) for owner in item.metadata.owner_references or ()]
         owners = [*kept, owner_reference(self._resource, self._metadata)]
         return self._patch(item, owners, "adopted: it matches the selector")
 
     def _release(self, item: Any) -> Action:  # noqa: ANN401
         owners = [
-            raw_owner(owner)
+            msgspec.to_builtins(owner)
             for owner in item.metadata.owner_references or ()
             if owner.uid != self._metadata.uid
         ]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from berth.controllers.patches import status_patch
 from berth.controllers.workloads.adoption import Claim, selecting
 from berth.controllers.workloads.daemon_pods import (
     Eligibility,
@@ -23,25 +24,19 @@ from berth.controllers.workloads.daemon_pods import (
     is_evicted,
     node_of,
 )
+from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LivePod, LiveWorkload, Node, PartialObjectMetadata, RollingUpdate
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
 from berth.kube.shares import resolved
-from berth.machines.cache import Cache, controller_of, key_of
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
+from berth.kube.times import created_at
+from berth.machines.cache import Cache
+from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, key_of
 from berth.machines.controller import Controller
-from berth.machines.patches import status_patch
-from berth.machines.pods import (
-    created_at,
-    is_available,
-    is_ready,
-    is_terminating,
-    next_available,
-    phase,
-    pod_condition,
-)
 from berth.machines.recorder import NORMAL, WARNING
 
 BURST = 250

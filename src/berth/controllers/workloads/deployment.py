@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.controllers.patches import patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.adoption import Claim, selecting
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
@@ -14,11 +15,10 @@ from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.templates import TEMPLATE_HASH, digest, plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import LivePod, LiveWorkload
-from berth.machines.cache import controller_of
+from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.pods import is_finished
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, RawObject
 from berth.machines.controller import Controller
-from berth.machines.patches import patch, status_patch
-from berth.machines.pods import is_finished, owner_reference
 from berth.machines.recorder import NORMAL
 
 _NAME_LENGTH = 253

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from berth.controllers.workloads.templates import plain
 from berth.kube.objects import LiveWorkload, RollingUpdate
 from berth.kube.shares import resolved
+from berth.kube.times import created_at
 from berth.machines.contract import RawObject
-from berth.machines.pods import created_at
 
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"

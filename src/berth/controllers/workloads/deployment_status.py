@@ -5,10 +5,11 @@ Upstream: pkg/controller/deployment/progress.go and sync.go.
 
 from __future__ import annotations
 
+from berth.controllers.conditions import Conditions
 from berth.controllers.workloads.deployment_sets import Sets, limits, wanted
 from berth.kube.objects import LiveWorkload
 from berth.kube.times import seconds
-from berth.machines.conditions import FALSE, TRUE, UNKNOWN, Conditions
+from berth.kube.well_known import FALSE, TRUE, UNKNOWN
 from berth.machines.contract import RawObject
 
 DONE = "NewReplicaSetAvailable"

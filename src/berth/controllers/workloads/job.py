@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.controllers.conditions import Conditions
+from berth.controllers.patches import status_patch
 from berth.controllers.workloads.job_pods import (
     COMPLETION_INDEX,
     FINALIZER,
@@ -17,16 +19,26 @@ from berth.controllers.workloads.job_pods import (
     spelled_indexes,
     tally,
 )
+from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import LiveJob, LivePod, PartialObjectMetadata
+from berth.kube.ownership import controller_of
+from berth.kube.pods import condition, is_active, is_finished, is_ready
 from berth.kube.times import seconds, stamp
+from berth.kube.well_known import FALSE, TRUE
 from berth.machines.backoff import Backoff
-from berth.machines.cache import controller_of
-from berth.machines.conditions import FALSE, TRUE, Conditions
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, Patch, RawObject
+from berth.machines.contract import (
+    DELETED,
+    Action,
+    Create,
+    Delete,
+    Event,
+    Key,
+    Outcome,
+    Patch,
+    RawObject,
+)
 from berth.machines.controller import Controller
-from berth.machines.patches import status_patch
-from berth.machines.pods import condition, is_active, is_finished, is_ready, restarts
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from berth.controllers.workloads.pods import pod_from
 from berth.kube.api_resources import JOBS
 from berth.kube.objects import LiveJob, LivePod
+from berth.kube.ownership import owner_reference
+from berth.kube.pods import is_active, is_terminating, phase
 from berth.machines.contract import RawObject
-from berth.machines.pods import is_active, is_terminating, owner_reference, phase, pod_from
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -8,23 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from berth.controllers.conditions import Conditions
+from berth.controllers.patches import status_patch
 from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.kube.objects import LivePod, LiveWorkload, PartialObjectMetadata
-from berth.machines.cache import Cache, controller_of
-from berth.machines.conditions import TRUE, Conditions
+from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.pods import is_active, is_ready
+from berth.kube.well_known import TRUE
+from berth.machines.cache import Cache
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, RawObject
 from berth.machines.controller import Controller
-from berth.machines.patches import status_patch
-from berth.machines.pods import (
-    deletion_rank,
-    is_active,
-    is_available,
-    is_ready,
-    next_available,
-    owner_reference,
-    pod_from,
-)
 from berth.machines.recorder import NORMAL, WARNING
 
 BURST = 500

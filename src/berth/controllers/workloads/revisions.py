@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from berth.controllers.workloads.templates import REVISION_HASH, digest, plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LiveWorkload
-from berth.machines.cache import Cache, key_of
-from berth.machines.contract import Action, Create, Delete, Patch, RawObject
-from berth.machines.pods import owner_reference
+from berth.kube.ownership import owner_reference
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Create, Delete, Patch, RawObject, key_of
 
 _NAME_LENGTH = 253
 

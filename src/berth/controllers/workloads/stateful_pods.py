@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
+from berth.controllers.workloads.pods import pod_from
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload
-from berth.machines.cache import key_of
-from berth.machines.contract import Action, Create, RawObject
-from berth.machines.pods import owner_reference, pod_from
+from berth.kube.ownership import owner_reference
+from berth.machines.contract import Action, Create, RawObject, key_of
 
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 

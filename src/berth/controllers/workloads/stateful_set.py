@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from berth.controllers.patches import status_patch
 from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.controllers.workloads.stateful_pods import (
     claims_of,
@@ -23,18 +25,10 @@ from berth.controllers.workloads.stateful_pods import (
 from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload, PersistentVolumeClaim
-from berth.machines.cache import controller_of
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_finished, is_ready, is_terminating, phase
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
 from berth.machines.controller import Controller
-from berth.machines.patches import status_patch
-from berth.machines.pods import (
-    is_available,
-    is_finished,
-    is_ready,
-    is_terminating,
-    next_available,
-    phase,
-)
 from berth.machines.recorder import NORMAL, WARNING
 
 

@@ -32,9 +32,9 @@ from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import RULE_ORDER, filtering_rules
 from berth.engine.rules.base import NodeRule, Rule, RuleViolation, TopologyRule
 from berth.engine.rules.pod_topology_spread.constraints import HARD
-from berth.engine.state.cluster import is_terminating
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.objects import Namespace
+from berth.kube.pods import is_terminating
 from berth.kube.validation.metadata import MIRROR_POD
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from berth.kube.objects import PodDisruptionBudget, ReplicationController, Workload
-from berth.kube.ownership import is_active
+from berth.kube.pods import is_active, is_ready
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.kube.shares import resolved
 
@@ -85,7 +85,7 @@ def _budget(
         healthy, desired = status.current_healthy or 0, status.desired_healthy or 0
     else:
         expected, desired = _wanted(view, pods, replicas)
-        healthy = sum(is_active(entry.pod) and is_ready(entry.pod) for entry in pods)
+        healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
         allowed = max(healthy - desired, 0) if expected > 0 else 0
     return DisruptionBudget(
         namespace=namespace,
@@ -134,12 +134,9 @@ def _replicas(snapshot: Snapshot) -> dict[tuple[str, str], int]:
     return found
 
 
-def is_ready(pod: Pod) -> bool:
+def may_be_ready(pod: Pod) -> bool:
     """Whether the pod serves. One that was only written down has no conditions and is taken for ready."""
-    conditions = pod.status.conditions if pod.status else None
-    if conditions is None:
-        return True
-    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+    return pod.status is None or pod.status.conditions is None or is_ready(pod)
 
 
 class Ledger:
@@ -163,7 +160,7 @@ class Ledger:
         budget = protecting[0]
         if len(protecting) > 1:
             return protecting
-        if not is_ready(entry.pod) and budget.spares_unhealthy():
+        if not may_be_ready(entry.pod) and budget.spares_unhealthy():
             return ()
         if self._left[id(budget)] <= 0:
             return protecting

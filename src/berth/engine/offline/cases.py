@@ -16,7 +16,7 @@ from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.base import Status
 from berth.engine.state.arrays import IndexArray
-from berth.engine.state.cluster import Cluster, is_finished, pod_name
+from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
 from berth.kube import json_reader
 from berth.kube.decoding import DecodeError
@@ -32,6 +32,7 @@ from berth.kube.objects import (
     TopologySpreadConstraint,
     Workload,
 )
+from berth.kube.pods import is_finished
 from berth.kube.unreadable import unreadable_field
 from berth.kube.validation import FieldError, validate_pod
 

@@ -21,9 +21,9 @@ from berth.engine.offline.variants import Peers, Variant, WhatIf, with_effective
 from berth.engine.rules.node_resources_fit.rule import TOO_MANY_PODS
 from berth.engine.rules.node_unschedulable import NodeUnschedulable
 from berth.engine.rules.pod_topology_spread.constraints import HARD
-from berth.engine.state.cluster import is_terminating
 from berth.engine.state.nodes import PODS_ROW
 from berth.kube.objects import Node, NodeSpec, NodeStatus, Pod
+from berth.kube.pods import is_terminating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.taint_toleration.taints import first_untolerated
-from berth.engine.state.cluster import Cluster, is_finished, is_terminating, pod_name
+from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import Options
@@ -36,6 +36,7 @@ from berth.kube.objects import (
 )
 from berth.kube.ownership import controller_of
 from berth.kube.pod_templates import TEMPLATE_HASH
+from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of

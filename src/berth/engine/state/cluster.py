@@ -27,9 +27,8 @@ from berth.engine.state.plans import PlanCache
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE, PodTable
 from berth.engine.state.volumes.index import VolumeIndex
-from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, Workload
-
-FINISHED = ("Succeeded", "Failed")
+from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, WorkloadBase
+from berth.kube.pods import is_terminating
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +313,9 @@ class Cluster:
         if self.index.set_namespace(name, None):
             self.plans.drop_all()
 
-    def set_owner(self, owner: Service | Workload | ReplicationController, kind: str | None = None) -> None:
+    def set_owner(
+        self, owner: Service | WorkloadBase | ReplicationController, kind: str | None = None
+    ) -> None:
         if isinstance(owner, Service):
             changed = self.owners.set_service(owner)
         elif isinstance(owner, ReplicationController):
@@ -414,11 +415,3 @@ class Cluster:
 
 def pod_name(pod: Pod) -> str:
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
-
-
-def is_terminating(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None
-
-
-def is_finished(pod: Pod) -> bool:
-    return pod.status is not None and pod.status.phase in FINISHED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from berth.engine.state.pod_class import PodClass
-from berth.kube.objects import ReplicationController, Service, Workload
+from berth.kube.objects import ReplicationController, Service, WorkloadBase
 from berth.kube.selectors import NOTHING, Selector, parse_label_selector, selector_from_labels
 
 _WORKLOAD_API = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1"}
@@ -30,7 +30,7 @@ class Owners:
         in_namespace[name] = selector
         return changed
 
-    def set_controller(self, kind: str, controller: Workload | ReplicationController) -> bool:
+    def set_controller(self, kind: str, controller: WorkloadBase | ReplicationController) -> bool:
         meta = controller.metadata
         if isinstance(controller, ReplicationController):
             selector = selector_from_labels(controller.spec.selector)

@@ -22,12 +22,12 @@ from berth.kube.gates import enabled_constraints
 from berth.kube.objects import (
     Affinity,
     NodeSelector,
-    OwnerReference,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
 )
+from berth.kube.ownership import controller_of
 from berth.kube.selectors import (
     NodeTerms,
     Selector,
@@ -213,7 +213,7 @@ class PodClass:
         self.spread_constraints = enabled_constraints(pod, options.gates) or []
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
         self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
-        self.owner = _controller(pod.metadata.owner_references)
+        self.owner = controller_of(pod.metadata)
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
         self.touches: dict[ClassCounter, int] = {}
@@ -373,7 +373,3 @@ def _host_ports(spec: PodSpec) -> Iterable[HostPort]:
         for port in container.ports or ():
             if port.host_port and port.host_port > 0:
                 yield HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_IP)
-
-
-def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
-    return next((o for o in owners or () if o.controller), None)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, describe, first_untolerated, untolerated
+from berth.engine.rules.taint_toleration.taints import (
+    NO_EXECUTE,
+    describe,
+    first_untolerated,
+    untolerated,
+)
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 
 if TYPE_CHECKING:

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.rules.base import PROCEED, SKIPPED, UNSCHEDULABLE, NodeRule, RuleVerdict, SharedVerdict
+from berth.engine.rules.base import (
+    PROCEED,
+    SKIPPED,
+    UNSCHEDULABLE,
+    NodeRule,
+    RuleVerdict,
+    SharedVerdict,
+)
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, PodDeleted

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import PROCEED, UNRESOLVABLE, NodeRule, RuleVerdict, SharedVerdict, Status
+from berth.engine.rules.base import (
+    PROCEED,
+    UNRESOLVABLE,
+    NodeRule,
+    RuleVerdict,
+    SharedVerdict,
+    Status,
+)
 from berth.engine.rules.node_affinity.matching import match_terms
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from berth.kube.objects import Condition
 from berth.kube.times import stamp
 from berth.machines.contract import RawObject
-
-TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
-
-
-def raw(condition: Condition) -> RawObject:
-    fields = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-        "lastUpdateTime": condition.last_update_time,
-        "lastHeartbeatTime": condition.last_heartbeat_time,
-        "lastProbeTime": condition.last_probe_time,
-        "observedGeneration": condition.observed_generation,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 class Conditions:
     """The conditions of one object while its status is worked out."""
 
     def __init__(self, given: Iterable[Condition] | None, now: float, *, updated: bool = False) -> None:
-        self._conditions = {c.type or "": raw(c) for c in given or ()}
+        self._conditions = {c.type or "": msgspec.to_builtins(c) for c in given or ()}
         self._now = stamp(now)
         self._updated = updated  # some kinds keep a lastUpdateTime
 

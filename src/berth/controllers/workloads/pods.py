@@ -1,53 +1,22 @@
-"""What controllers ask about pods, and how they make them from templates."""
+"""Which pods of a workload are available, which one goes first, and how they are made from templates."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from typing import Any
 
-from berth.kube.api_resources import Resource
-from berth.kube.objects import Condition, LivePod, ObjectMeta, OwnerReference
-from berth.kube.times import seconds
+from berth.kube.objects import LivePod
+from berth.kube.pods import is_ready, phase, pod_condition
+from berth.kube.times import created_at, seconds
+from berth.kube.well_known import READY
 from berth.machines.contract import RawObject
 
-FINISHED = ("Succeeded", "Failed")
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-
-
-def phase(pod: LivePod) -> str:
-    return (pod.status.phase if pod.status else None) or "Pending"
-
-
-def is_finished(pod: LivePod) -> bool:
-    return pod.status is not None and pod.status.phase in FINISHED
-
-
-def is_terminating(pod: LivePod) -> bool:
-    return pod.metadata.deletion_timestamp is not None
-
-
-def is_active(pod: LivePod) -> bool:
-    """Whether a workload counts the pod: neither finished nor going."""
-    return not is_finished(pod) and not is_terminating(pod)
-
-
-def condition(conditions: Iterable[Condition] | None, kind: str) -> Condition | None:
-    return next((c for c in conditions or () if c.type == kind), None)
-
-
-def pod_condition(pod: LivePod, kind: str) -> Condition | None:
-    return condition(pod.status.conditions if pod.status else None, kind)
-
-
-def is_ready(pod: LivePod) -> bool:
-    ready = pod_condition(pod, "Ready")
-    return ready is not None and ready.status == "True"
 
 
 def available_at(pod: LivePod, min_ready: int) -> float | None:
     """When the pod is or will be available; None as long as it is not ready."""
-    ready = pod_condition(pod, "Ready")
+    ready = pod_condition(pod, READY)
     if ready is None or ready.status != "True":
         return None
     if not min_ready:
@@ -75,7 +44,7 @@ def restarts(pod: LivePod) -> int:
 def deletion_rank(pod: LivePod, neighbours: dict[str, int], now: float) -> tuple[Any, ...]:
     """Which pod to delete first (the smallest): the least useful one, as upstream ranks them."""
     order = {"Pending": 0, "Unknown": 1, "Running": 2}
-    ready = pod_condition(pod, "Ready")
+    ready = pod_condition(pod, READY)
     ready_since = seconds(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
     return (
         bool(pod.spec.node_name),
@@ -95,10 +64,6 @@ def _age_rank(since: float, now: float) -> int:
     return -int(max(now - since, 1.0)).bit_length()
 
 
-def created_at(metadata: ObjectMeta) -> float:
-    return seconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
-
-
 def _deletion_cost(pod: LivePod) -> int:
     text = (pod.metadata.annotations or {}).get(DELETION_COST, "0")
     try:
@@ -108,30 +73,6 @@ def _deletion_cost(pod: LivePod) -> int:
 
 
 # --- making -----------------------------------------------------------------------------------
-
-
-def owner_reference(resource: Resource, metadata: ObjectMeta) -> RawObject:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def raw_owner(owner: OwnerReference) -> RawObject:
-    """An owner reference as it is written."""
-    fields = {
-        "apiVersion": owner.api_version,
-        "kind": owner.kind,
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": owner.controller,
-        "blockOwnerDeletion": owner.block_owner_deletion,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def pod_from(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.kube.api_resources import Resource
-from berth.machines.cache import key_of
-from berth.machines.contract import Patch, RawObject
+from berth.machines.contract import Patch, RawObject, key_of
 
 
 def status_patch(resource: Resource, item: Any, status: RawObject, cause: str = "") -> Patch:  # noqa: ANN401
