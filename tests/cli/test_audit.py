@@ -236,6 +236,7 @@ def test_an_annotation_that_a_server_stored_and_nobody_can_follow(tmp_path: Path
 
 
 def test_an_annotation_in_a_file_is_for_its_author_to_put_right(tmp_path: Path) -> None:
+    """An invalid annotation in a file is bad input, not a finding."""
     outcome = berth(
         "audit",
         "-f",

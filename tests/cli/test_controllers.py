@@ -68,6 +68,7 @@ def test_without_flags_the_defaults_hold(started: Started) -> None:
 
 
 def test_every_flag_arrives(started: Started) -> None:
+    """Every flag of `berth controllers` reaches its setting."""
     flags = (
         "--kubeconfig=f --context=c --feature-gates=PodAffinityEviction=false "
         "--affinity-violation-grace=1m30s --pace-by-owner=false --pace-timeout=0s "
@@ -114,6 +115,7 @@ def test_a_dry_run_takes_no_lease(started: Started) -> None:
     ],
 )
 def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, told: str) -> None:
+    """A flag that cannot work ends the command with one sentence and code 2."""
     outcome = berth("controllers", flag)
     assert outcome.code == 2
     assert outcome.err.startswith("error: ")
@@ -143,6 +145,7 @@ def test_every_flag_is_in_the_table() -> None:
 
 
 def test_every_metric_is_in_the_table() -> None:
+    """docs/eviction.md lists exactly the metrics there are."""
     metrics = EvictionMetrics()
     AffinityEviction(Cache(), metrics=metrics)
     assert {*family_names(metrics.registry), "leader_election_master_status"} == set(
@@ -151,6 +154,7 @@ def test_every_metric_is_in_the_table() -> None:
 
 
 def test_every_event_is_in_the_table() -> None:
+    """docs/eviction.md lists exactly the events there are."""
     halts = {"EvictionBackOff", "EvictionsHalted", "EvictionsResumed", "InvalidAffinityAnnotation"}
     assert {*EVENTS.values(), *FAILURES.values(), *halts} == set(cells(PAGE, "**Events.**"))
     assert RELEASE_ANNOTATION in PAGE

@@ -68,6 +68,7 @@ def test_without_flags_the_defaults_hold(started: Started) -> None:
 
 
 def test_every_flag_arrives(started: Started) -> None:
+    """Every flag of `berth fleet` reaches its setting."""
     flags = (
         "--kubeconfig=f --context=c --scheduler-name=one --scheduler-name=two --affinity-label-keys=a,b "
         "--anti-affinity-label-keys=c --enable-empty-workload-propagation --retry-blocked=false "
@@ -117,6 +118,7 @@ def test_karmadas_ways(started: Started) -> None:
     ],
 )
 def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, told: str) -> None:
+    """A flag that cannot work ends the command with one sentence and code 2."""
     outcome = berth("fleet", flag)
     assert outcome.code == 2
     assert outcome.err.startswith("error: ")
@@ -125,6 +127,7 @@ def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, 
 
 
 def test_flags_of_the_scheduler_are_not_lost_on_a_command() -> None:
+    """A flag of the scheduler before a subcommand is refused, not ignored."""
     outcome = berth("fleet", "--context=c", "simulate", "-f", "x")
     assert outcome.code == 2
     assert outcome.err.startswith("error: --context goes after the command: berth fleet simulate --context")
@@ -178,6 +181,7 @@ def test_every_flag_is_in_the_table() -> None:
 
 
 def test_every_metric_is_in_the_table() -> None:
+    """docs/fleet.md lists exactly the metrics there are."""
     metrics = FleetMetrics()
     assert {*family_names(metrics.registry), "leader_election_master_status"} == set(
         cells(PAGE, "**Metrics**")
@@ -185,6 +189,7 @@ def test_every_metric_is_in_the_table() -> None:
 
 
 def test_every_event_is_in_the_table() -> None:
+    """docs/fleet.md lists exactly the events there are."""
     assert {SUCCEEDED, FAILED} == set(cells(PAGE, "**Events.**"))
 
 
@@ -211,10 +216,12 @@ SHOWN = [
 
 @pytest.mark.parametrize(("command_line", "shown"), SHOWN)
 def test_documented_output_is_real(command_line: str, shown: str) -> None:
+    """The output shown in the documentation is what the command prints."""
     words = [ROOT / word if word.startswith("examples/") else word for word in command_line.split()[1:]]
     outcome = berth(*words)
     assert outcome.out + outcome.err == shown
 
 
 def test_there_is_output_to_check() -> None:
+    """The documentation shows three outputs of `berth fleet`."""
     assert len(SHOWN) == 3

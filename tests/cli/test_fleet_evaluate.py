@@ -118,12 +118,14 @@ def test_karmada_unless_told_otherwise() -> None:
 
 
 def test_label_keys_are_checked() -> None:
+    """A label key that is none is refused in a sentence."""
     outcome = berth("fleet", "evaluate", "--affinity-label-keys", "a b", stdin=lines(CASE))
     assert outcome.code == 2
     assert "'--affinity-label-keys': 'a b' is no label key" in outcome.err
 
 
 def test_a_file_that_cannot_be_unpacked(tmp_path: Path) -> None:
+    """A truncated or missing file is bad input that names the file."""
     file = tmp_path / "cases.jsonl.gz"
     file.write_bytes(gzip.compress(lines(CASE).encode())[:-9])
     outcome = berth("fleet", "evaluate", file)

@@ -80,6 +80,7 @@ def test_what_is_broken_now(explain: Any) -> None:
 
 
 def test_for_programs(explain: Any) -> None:
+    """JSON and YAML say the state, the rejections and the relaxations."""
     outcome = explain("c-deployment", *CLUSTERS, *GROUP, flags="-o json")
     document = json.loads(outcome.out)
     assert (document["kind"], document["binding"], document["state"], document["reason"]) == (
@@ -115,6 +116,7 @@ def test_terms_that_were_tried(explain: Any) -> None:
 
 
 def test_when_nothing_helps(explain: Any) -> None:
+    """Explain says so when no single change would help."""
     outcome = explain("a-deployment", cluster("m1", status=None), policy(), deployment("a"))
     assert outcome.code == 1
     assert outcome.out.endswith("No single change that Berth knows to try would help.\n")
@@ -146,6 +148,7 @@ def test_a_binding_that_is_not_there(explain: Any, name: str, flags: str, told: 
 
 
 def test_one_name_in_two_namespaces(explain: Any) -> None:
+    """A name that is in several namespaces needs -n."""
     other = deployment("a")
     other["metadata"]["namespace"] = "zoo"
     elsewhere = policy()

@@ -71,6 +71,7 @@ def test_all_placed_is_exit_code_0(simulate: Any) -> None:
 
 
 def test_replicas_are_divided(simulate: Any) -> None:
+    """Divided workloads share the room, and what one takes the next does not get."""
     scheduling = {
         "replicaSchedulingType": "Divided",
         "replicaDivisionPreference": "Weighted",
@@ -129,6 +130,7 @@ def test_bindings_are_taken_as_they_are(simulate: Any) -> None:
 
 
 def test_priority_goes_first(simulate: Any) -> None:
+    """A workload with a higher priority is placed first; a missing class is bad input."""
     urgent = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -290,6 +292,7 @@ def test_bad_input_is_refused_in_a_sentence(simulate: Any, objects: list[object]
 
 
 def test_files_or_a_server() -> None:
+    """Files and a kubeconfig together are refused."""
     outcome = berth("fleet", "simulate", "-f", "x", "--kubeconfig", "y")
     assert outcome.code == 2
     assert "give one of them" in outcome.err

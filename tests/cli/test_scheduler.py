@@ -42,6 +42,7 @@ def config(folder: Path, name: str) -> str:
 
 
 def test_by_default_it_is_named_berth_and_has_a_lease_of_its_own(ran: list[ComponentSettings]) -> None:
+    """Without flags the scheduler is `berth`, with a lease of its own and no rate limit."""
     assert berth("scheduler").code == 0
     assert list(ran[0].scheduler.profiles) == ["berth"]
     assert ran[0].election is not None
@@ -60,6 +61,7 @@ def test_whoever_takes_kube_schedulers_pods_takes_its_lease(
 
 
 def test_a_flag_wins_over_the_file(ran: list[ComponentSettings], tmp_path: Path) -> None:
+    """A flag of leader election overrides the configuration file."""
     given = ("--leader-elect-lease-duration", "1m", "--leader-elect-resource-name", "other")
     berth("scheduler", "--config", config(tmp_path, "mine"), *given)
     berth("scheduler", "--config", config(tmp_path, "mine"), "--leader-elect=false")
@@ -70,6 +72,7 @@ def test_a_flag_wins_over_the_file(ran: list[ComponentSettings], tmp_path: Path)
 
 
 def test_mistakes_are_one_sentence(ran: list[ComponentSettings], tmp_path: Path) -> None:
+    """A mistake in flags or file ends the command with one sentence and code 2."""
     for arguments in (
         ("--feature-gates", "Nonsense=true"),
         ("--config", str(tmp_path / "missing")),

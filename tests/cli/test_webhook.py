@@ -41,6 +41,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
 
 def test_its_flags_set_the_limit(tmp_path: Path) -> None:
+    """The flags set which rules are limited, which keys allowed and which namespaces exempt."""
     flags = ("--anti-affinity-limit=every-rule", "--exempt-namespace=free", "--allowed-topology-key=rack")
     with webhook(tmp_path, *flags) as running:
         assert running.review(review(pod(affinity=apart(term(ZONE)))))["allowed"] is False
@@ -49,6 +50,7 @@ def test_its_flags_set_the_limit(tmp_path: Path) -> None:
 
 
 def test_the_limit_can_be_switched_off(tmp_path: Path) -> None:
+    """With --anti-affinity-limit=none every rule is allowed."""
     with webhook(tmp_path, "--anti-affinity-limit=none") as running:
         assert running.review(review(EVERYWHERE))["allowed"] is True
 
@@ -108,6 +110,7 @@ def test_files_that_are_there_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flag", ["--service=Not.A.Name", "--namespace=x_y", "--out=/dev/null/x"])
 def test_a_certificate_that_cannot_be_made_is_a_sentence(flag: str, tmp_path: Path) -> None:
+    """A certificate that cannot be made ends in one sentence and code 2."""
     outcome = berth("webhook", "certificate", f"--out={tmp_path}", flag)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("error: ")
@@ -117,6 +120,7 @@ def test_a_certificate_that_cannot_be_made_is_a_sentence(flag: str, tmp_path: Pa
 
 
 def test_every_flag_and_metric_is_documented() -> None:
+    """The page lists every flag and every metric of the webhook."""
     rows = set(re.findall(r"^\| `(-?-?[a-z_-]+)", PAGE, re.MULTILINE))
     for each in (command, certificate):
         flags = {option.opts[0] for option in each.params if isinstance(option, click.Option)}

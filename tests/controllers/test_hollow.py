@@ -207,6 +207,7 @@ def test_what_a_node_cannot_know_is_not_asked_of_it() -> None:
 
 
 def test_with_the_gate_off_neighbours_do_not_matter() -> None:
+    """With PodAffinityEviction off a hollow kubelet runs a pod beside one it should avoid."""
     gates = FeatureGates(pod_affinity_eviction=False)
     wanted = make_nodes(Shape(nodes=1))
     world = Script(lambda cache: Registration(cache, wanted), lambda cache: Kubelets(cache, gates=gates))

@@ -84,11 +84,13 @@ def test_the_roles_cover_exactly_what_they_do(objects: list[Object]) -> None:
 
 
 def test_the_lease_is_where_the_role_allows_it(objects: list[Object]) -> None:
+    """The lease is in the namespace of the Role that allows it."""
     assert f"--leader-elect-resource-namespace={NAMESPACE}" in container_of(objects)["args"]
     assert one(objects, "Role")["metadata"]["namespace"] == NAMESPACE
 
 
 def test_roles_are_bound_to_the_pods_account(objects: list[Object]) -> None:
+    """Both roles are bound to the account the pods run as."""
     account = pod_of(objects)["spec"]["serviceAccountName"]
     assert one(objects, "ServiceAccount")["metadata"]["name"] == account
     for kind in ("ClusterRoleBinding", "RoleBinding"):
@@ -111,6 +113,7 @@ def test_selectors_find_the_pods_and_no_others(objects: list[Object]) -> None:
 
 
 def test_two_replicas_of_this_version(objects: list[Object]) -> None:
+    """Two replicas of this version's image are deployed."""
     assert one(objects, "Deployment")["spec"]["replicas"] == 2
     assert container_of(objects)["image"] == f"berth:{berth.__version__}"
 
@@ -155,11 +158,13 @@ def test_what_the_charts_have_in_common_is_the_same() -> None:
 
 
 def test_the_chart_is_of_this_version() -> None:
+    """The chart has this version's number."""
     about = load(CONTROLLERS_CHART / "Chart.yaml")
     assert (about["version"], about["appVersion"]) == (berth.__version__, berth.__version__)
 
 
 def test_the_schema_knows_every_value() -> None:
+    """The chart's schema has every value of the chart."""
     assert list(unknown_values(CONTROLLERS_CHART)) == []
 
 

@@ -105,6 +105,7 @@ def test_every_role_is_bound_to_the_account(karmada: list[Object]) -> None:
 
 
 def test_the_token_is_the_accounts(karmada: list[Object]) -> None:
+    """The token in Karmada belongs to the account with the roles."""
     secret = one(karmada, "Secret")
     assert secret["type"] == "kubernetes.io/service-account-token"
     account = secret["metadata"]["annotations"]["kubernetes.io/service-account.name"]
@@ -118,6 +119,7 @@ def test_where_it_runs_it_has_no_rights(host: list[Object]) -> None:
 
 
 def test_the_kubeconfig_is_where_the_flag_says(host: list[Object]) -> None:
+    """The kubeconfig is mounted read-only where the flag looks for it."""
     spec = pod_of(host)["spec"]
     (container,) = spec["containers"]
     (mount,) = [each for each in container["volumeMounts"] if each["name"] == "kubeconfig"]
@@ -128,6 +130,7 @@ def test_the_kubeconfig_is_where_the_flag_says(host: list[Object]) -> None:
 
 
 def test_the_lease_is_where_the_role_allows_it(host: list[Object], karmada: list[Object]) -> None:
+    """The lease is in the namespace of the Role that allows it."""
     (container,) = pod_of(host)["spec"]["containers"]
     assert f"--leader-elect-resource-namespace={NAMESPACE}" in container["args"]
     assert one(karmada, "Role")["metadata"]["namespace"] == NAMESPACE
@@ -159,6 +162,7 @@ def test_selectors_find_the_pods_and_no_others(host: list[Object]) -> None:
 
 
 def test_the_pod_is_locked_down_as_the_schedulers_is(host: list[Object]) -> None:
+    """The pod has the scheduler's security context, image version and two replicas."""
     spec, schedulers = pod_of(host)["spec"], pod_of(kustomized(BASE))["spec"]
     assert spec["securityContext"] == {**schedulers["securityContext"], "fsGroup": 65532}
     (container,) = spec["containers"]

@@ -76,6 +76,7 @@ def test_an_api_server_accepts_every_object(client: Client, objects: list[Object
 
 
 def test_everything_needed_is_there(objects: list[Object]) -> None:
+    """The scheduler is deployed with exactly the kinds of objects it needs."""
     kinds = {each["kind"] for each in objects} - {"Namespace"}
     assert kinds == {
         "ClusterRole",
@@ -107,6 +108,7 @@ def test_selectors_find_the_pods(objects: list[Object]) -> None:
 
 
 def test_two_replicas_of_this_version(objects: list[Object]) -> None:
+    """Two replicas of this version's image are deployed."""
     assert one(objects, "Deployment")["spec"]["replicas"] == 2
     assert pod_of(objects)["spec"]["containers"][0]["image"] == f"berth:{berth.__version__}"
 
@@ -134,12 +136,14 @@ def test_the_pod_is_locked_down(objects: list[Object]) -> None:
 
 
 def test_resources_are_bounded(objects: list[Object]) -> None:
+    """The container requests and limits CPU and memory."""
     (container,) = pod_of(objects)["spec"]["containers"]
     for amounts in (container["resources"]["requests"], container["resources"]["limits"]):
         assert amounts.keys() == {"cpu", "memory"}
 
 
 def test_probes_ask_where_it_serves(objects: list[Object]) -> None:
+    """The probes ask the port and paths the scheduler serves."""
     (container,) = pod_of(objects)["spec"]["containers"]
     assert container["ports"] == [{"name": "https", "containerPort": 10259}]
     for probe, path in (("startup", "/livez"), ("liveness", "/livez"), ("readiness", "/readyz")):
@@ -175,6 +179,7 @@ def test_nothing_is_granted_by_wildcard(objects: list[Object]) -> None:
 
 
 def test_roles_are_bound_to_the_pods_account(objects: list[Object]) -> None:
+    """Both roles are bound to the pods' account, which mounts no token by default."""
     account = pod_of(objects)["spec"]["serviceAccountName"]
     assert one(objects, "ServiceAccount")["metadata"]["name"] == account
     assert one(objects, "ServiceAccount")["automountServiceAccountToken"] is False
@@ -185,6 +190,7 @@ def test_roles_are_bound_to_the_pods_account(objects: list[Object]) -> None:
 
 
 def test_metrics_have_a_role_for_their_readers(objects: list[Object]) -> None:
+    """A role of its own allows reading the metrics and nothing else."""
     (reader,) = [each for each in objects if each["metadata"]["name"].endswith("metrics-reader")]
     assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
 
@@ -212,6 +218,7 @@ def test_which_pods_it_takes() -> None:
 
 
 def test_its_flags_are_flags_of_the_command(objects: list[Object]) -> None:
+    """Every argument of the container is a flag of `berth scheduler`."""
     (container,) = pod_of(objects)["spec"]["containers"]
     assert container["args"][0] == command.name
     known = {flag for parameter in command.params for flag in parameter.opts}
@@ -229,6 +236,7 @@ def test_chart_and_kustomize_grant_the_same() -> None:
 
 
 def test_the_chart_is_of_this_version() -> None:
+    """The chart has this version's number."""
     about = rendered.load(CHART / "Chart.yaml")
     assert (about["version"], about["appVersion"]) == (berth.__version__, berth.__version__)
 
@@ -249,6 +257,7 @@ def unknown_values(chart: Path) -> Iterator[str]:
 
 
 def test_the_schema_knows_every_value() -> None:
+    """The chart's schema has every value of the chart."""
     assert list(unknown_values(CHART)) == []
 
 
@@ -282,6 +291,7 @@ def test_chart_and_kustomize_agree() -> None:
 
 @needs_helm
 def test_values_reach_the_objects() -> None:
+    """Every value of the chart reaches the object it is for."""
     options = [
         "--set=schedulerName=other,replicas=3,image.tag=v9,serviceMonitor.enabled=true",
         "--set=featureGates.PodAffinityEviction=false,config.podMaxBackoffSeconds=30",
@@ -303,6 +313,7 @@ def test_values_reach_the_objects() -> None:
 
 @needs_helm
 def test_without_rights_and_account_of_its_own() -> None:
+    """The chart can use a given account and create no roles."""
     objects = rendered.charted(
         "--set=rbac.create=false,serviceAccount.create=false,serviceAccount.name=given"
     )

@@ -103,6 +103,7 @@ def test_it_has_no_rights(objects: list[Object]) -> None:
 
 
 def test_selectors_find_the_webhook_and_not_the_scheduler(objects: list[Object]) -> None:
+    """The selectors match the webhook's pods, and the scheduler's do not."""
     labels = one(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
     for selector in (
         one(objects, "Deployment")["spec"]["selector"]["matchLabels"],
@@ -152,6 +153,7 @@ def test_it_is_asked_about_every_kind_with_pods(objects: list[Object]) -> None:
 
 
 def test_the_policy_covers_the_same_kinds() -> None:
+    """The admission policy covers the kinds the webhook knows and denies."""
     policy, binding = yaml.safe_load_all(POLICY.read_text(encoding="utf-8"))
     assert asked_about(policy["spec"]["matchConstraints"]["resourceRules"]) == known()
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
@@ -183,14 +185,17 @@ def certified(objects: list[Object]) -> None:
 
 @needs_kubectl
 def test_cert_manager_can_make_the_certificate() -> None:
+    """The overlay gives the webhook a certificate by cert-manager."""
     certified(rendered.kustomized(CERT_MANAGER))
 
 
 @needs_helm
 def test_the_chart_can_use_cert_manager() -> None:
+    """The chart gives the webhook a certificate by cert-manager."""
     certified(charted("--set=webhook.certManager.enabled=true"))
 
 
 @needs_helm
 def test_the_chart_has_no_webhook_unless_asked() -> None:
+    """By default the chart has no webhook."""
     assert "ValidatingWebhookConfiguration" not in {each["kind"] for each in rendered.charted()}

@@ -46,6 +46,7 @@ def test_what_is_beyond_the_limit(affinity: Affinity | None, all_namespaces: boo
 
 
 def test_keys_can_be_allowed() -> None:
+    """Further topology keys can be allowed, and the message lists them."""
     assert paths(rule(ZONE, EVERYONE), topology_keys=(HOSTNAME, ZONE), every_rule=True) == []
     ((_, detail),) = excesses(rule("rack", EVERYONE), "x", AntiAffinityLimit(topology_keys=(HOSTNAME, ZONE)))
     assert f'must have topologyKey "{HOSTNAME}" or "{ZONE}", not "rack"' in detail

@@ -128,6 +128,7 @@ def test_a_plugin_is_asked_again_when_its_token_is_rejected(
 
 
 def test_a_token_with_an_end_is_renewed_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that has run out is renewed before it is used."""
     monkeypatch.setattr(connection, "RENEW_SECONDS", 0.0)
 
     async def story() -> None:
@@ -144,6 +145,7 @@ def test_a_token_with_an_end_is_renewed_before_it(tmp_path: Path, monkeypatch: p
 
 
 def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token file that changes is read again."""
     monkeypatch.setattr(connection, "RENEW_SECONDS", 0.0)
 
     async def story() -> None:
@@ -163,6 +165,7 @@ def test_a_token_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_plugin_that_fails_leaves_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A credential plugin that fails leaves the last token in use."""
     monkeypatch.setattr(connection, "LEAST_SECONDS", 0.0)
 
     async def story() -> None:

@@ -21,6 +21,8 @@ EVICTION = Evict(resource=PODS, key=("default", "p"), namespace="default", name=
 
 
 def test_an_eviction_that_is_not_meant_any_more_is_not_sent() -> None:
+    """An eviction withdrawn while it waits is a conflict and never sent."""
+
     async def story() -> None:
         api = FakeApi()
         await put_pod(api)
@@ -34,6 +36,8 @@ def test_an_eviction_that_is_not_meant_any_more_is_not_sent() -> None:
 
 
 def test_one_that_is_meant_is_sent_once() -> None:
+    """An eviction that is still meant is sent once."""
+
     async def story() -> None:
         api = FakeApi()
         await put_pod(api)

@@ -138,6 +138,7 @@ def test_a_workload_may_be_seen_later_than_its_binding() -> None:
 
 
 def test_a_kind_is_watched_from_its_first_binding_on() -> None:
+    """A workload kind is watched only once a binding refers to it."""
 
     async def story() -> None:
         api = await prepared()

@@ -28,6 +28,7 @@ def test_pods_with_claims_are_placed_if_there_is_no_storage_object_at_all() -> N
 
 
 def test_a_missing_claim_counts_once_there_is_one_storage_object() -> None:
+    """A missing claim keeps a pod away as soon as the input has any storage object."""
     result = simulated(A, make_class("csi"), make_pod("p").mounts("data").build())
 
     (unplaced,) = result.unplaced
@@ -35,6 +36,7 @@ def test_a_missing_claim_counts_once_there_is_one_storage_object() -> None:
 
 
 def test_bound_volumes_draw_pods_to_their_nodes() -> None:
+    """A simulated pod goes to the node of its bound volume."""
     claim, volume = make_claim("data", volume="pv"), make_volume("pv", on=ON_B, claim="data")
 
     assert where(simulated(A, B, claim, volume, make_pod("p").mounts("data").build())) == {"p": "b"}
@@ -60,6 +62,7 @@ def test_a_claim_is_made_where_its_first_pod_goes() -> None:
 
 
 def test_explaining_a_pod_goes_back_to_before_its_volume_was_promised() -> None:
+    """Explaining a placed pod ignores the volume that was promised to it."""
     claims = make_claim("data-0"), make_claim("data-1")
     pods = [make_pod(f"p{i}").mounts(f"data-{i}").build() for i in range(2)]
     found = explained("p0", A, B, make_class("local"), *claims, make_volume("pv", on=ON_B), *pods)
@@ -69,6 +72,7 @@ def test_explaining_a_pod_goes_back_to_before_its_volume_was_promised() -> None:
 
 
 def test_a_volume_written_by_hand_is_available() -> None:
+    """A volume without a status in a file counts as available."""
     claim, volume = make_claim("data", uid=None), make_volume("pv", on=ON_B, phase=None)
 
     assert where(
@@ -90,6 +94,7 @@ def test_a_claim_written_by_hand_is_bound_by_the_time_its_pod_is_placed() -> Non
 
 
 def test_a_claim_written_by_hand_gets_the_default_class() -> None:
+    """A claim without a class in a file gets the default class."""
     storage_class = default_class(make_class("csi", "csi.example.com", zones=["2"]))
     pod = written(make_pod("p").mounts("data"))
 
@@ -97,6 +102,7 @@ def test_a_claim_written_by_hand_gets_the_default_class() -> None:
 
 
 def test_a_claim_that_a_server_knows_is_taken_as_it_is() -> None:
+    """A claim with a UID is not treated as one written by hand."""
     immediate = make_class("fast", "csi.example.com", immediate=True)
     result = simulated(A, make_claim("data", "fast"), immediate, make_pod("p").mounts("data").build())
 

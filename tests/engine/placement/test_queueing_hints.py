@@ -197,6 +197,7 @@ def test_images_help_nobody() -> None:
 
 @pytest.mark.parametrize("change", ELSEWHERE)
 def test_a_pod_that_lacks_room_waits_for_nodes_and_pods_only(change: ClusterEvent) -> None:
+    """Changes that give no room do not help a pod that lacks room."""
     waiting = stuck(watched(small("a"), web("p").requests(cpu="1").on("a")), BIG, "NodeResourcesFit")
 
     assert not waiting.is_helped_by(change)
@@ -275,6 +276,7 @@ def test_a_node_that_was_out_of_the_question_helps_once_it_is_not() -> None:
 def test_a_changed_node_helps_if_it_could_not_take_the_pod_before(
     before: NodeBuilder, after: NodeBuilder, helps: bool
 ) -> None:
+    """A changed node helps exactly when what kept the pod away is gone."""
     cluster = watched(before)
     waiting = Waiting(cluster.engine, BIG.build())
     assert not waiting.fits
@@ -285,6 +287,7 @@ def test_a_changed_node_helps_if_it_could_not_take_the_pod_before(
 
 
 def test_a_label_helps_if_the_pod_asks_for_it() -> None:
+    """A new node label helps only a pod that asks for it."""
     cluster = watched(small("a"))
     waiting = stuck(cluster, web("p").node_affinity(disk="ssd"), "NodeAffinity")
     other, asked_for = cluster.changed(small("a").labels(size="xl")), small("a").labels(disk="ssd")
@@ -296,6 +299,7 @@ def test_a_label_helps_if_the_pod_asks_for_it() -> None:
 
 
 def test_a_pod_that_names_its_node_waits_for_that_node() -> None:
+    """A pod with a node name is helped only by that node."""
     cluster = watched(small("a"))
     waiting = stuck(cluster, web("p").on("b"), "NodeName")
 
@@ -304,6 +308,7 @@ def test_a_pod_that_names_its_node_waits_for_that_node() -> None:
 
 
 def test_a_port_helps_if_it_was_the_one_in_use() -> None:
+    """A pod that leaves helps a waiting pod only if it used the same host port."""
     other, same = web("other").host_port(81).on("a"), web("same").host_port(80).on("a")
     cluster = watched(small("a"), other, same)
     waiting = stuck(cluster, web("p").host_port(80), "NodePorts")
@@ -328,6 +333,7 @@ def test_anti_affinity_waits_for_the_last_pod_in_the_way() -> None:
 
 
 def test_the_anti_affinity_of_running_pods_goes_with_them() -> None:
+    """A pod that leaves takes its anti-affinity with it, which helps."""
     keeper = make_pod("keeper").anti_affinity_to(app="web", topology=HOSTNAME).on("a")
     cluster = watched(small("a"), keeper)
     waiting = stuck(cluster, web("w"), "InterPodAffinity")
@@ -336,6 +342,7 @@ def test_the_anti_affinity_of_running_pods_goes_with_them() -> None:
 
 
 def test_affinity_waits_for_a_pod_that_it_means() -> None:
+    """A pod with affinity is helped by a matching pod or a namespace change, by no other."""
     cluster = watched(small("a"))
     waiting = stuck(cluster, make_pod("w").affinity_to(app="web", topology=ZONE), "InterPodAffinity")
 
@@ -358,6 +365,7 @@ def test_the_first_of_a_group_waits_for_the_last_of_the_old_one() -> None:
 
 
 def test_a_relabelled_node_may_be_in_a_better_domain() -> None:
+    """A node helps anti-affinity by a change of its topology label only."""
     cluster = watched(small("a"), small("b"), web("p").on("a"))
     waiting = stuck(cluster, make_pod("w").anti_affinity_to(app="web", topology=ZONE), "InterPodAffinity")
     irrelevant, moved = cluster.changed(small("b").labels(disk="ssd")), small("b", "z")
@@ -405,6 +413,7 @@ def uneven() -> tuple[Watched, Waiting]:
 
 
 def test_spread_waits_for_a_pod_too_many_to_leave() -> None:
+    """A matching pod that leaves a full domain helps a spread pod."""
     cluster, waiting = uneven()
 
     assert waiting.is_helped_by(cluster.pod_left(web("p").on("a")))
@@ -420,6 +429,7 @@ def test_room_where_the_pod_may_not_be_for_other_pods_helps_nobody() -> None:
 
 
 def test_spread_does_not_wait_for_strangers() -> None:
+    """Pods that the constraint does not match do not help a spread pod."""
     cluster, waiting = uneven()
     stranger = make_pod("y").labels(app="db").on("b")
 
@@ -428,6 +438,7 @@ def test_spread_does_not_wait_for_strangers() -> None:
 
 
 def test_spread_waits_for_a_pod_where_there_are_fewest() -> None:
+    """A matching pod helps a spread pod where it raises the minimum only."""
     cluster, waiting = uneven()
 
     assert not waiting.is_helped_by(cluster.pod_came(web("q").on("a")))
@@ -455,6 +466,7 @@ def test_a_zone_without_nodes_is_not_the_emptiest() -> None:
 
 
 def test_a_node_that_moves_may_leave_no_emptier_zone_behind() -> None:
+    """A node that leaves the emptiest zone helps a spread pod."""
     cluster = watched(small("a"), small("b", "b").unschedulable(), web("p").on("a"))
     waiting = stuck(cluster, web("w").spread(ZONE, app="web"), "PodTopologySpread", "NodeUnschedulable")
     irrelevant = cluster.changed(small("b", "b").unschedulable().labels(disk="ssd"))
@@ -492,6 +504,7 @@ def test_rules_about_nodes_answer_without_a_plan() -> None:
 
 
 def test_rules_about_pods_say_yes_without_a_plan() -> None:
+    """Without a plan any pod event may help, and no plan is made to find out."""
     cluster = watched(small("a"), web("p").on("a"))
     waiting = stuck(cluster, web("w").anti_affinity_to(app="web", topology=ZONE), "InterPodAffinity")
     cluster.engine.plans.drop_all()
@@ -502,6 +515,7 @@ def test_rules_about_pods_say_yes_without_a_plan() -> None:
 
 
 def test_a_pod_of_an_unknown_node_matters_to_nobody() -> None:
+    """A pod that leaves an unknown node helps nobody."""
     cluster = watched(small("a"), web("p").on("a"))
     waiting = stuck(cluster, web("w").anti_affinity_to(app="web", topology=ZONE), "InterPodAffinity")
 

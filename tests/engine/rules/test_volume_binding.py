@@ -43,6 +43,7 @@ def test_claims_do_not_matter_while_the_objects_are_not_known() -> None:
 
 
 def test_a_missing_claim_is_a_reason() -> None:
+    """A pod whose claim does not exist fits nowhere and says so."""
     assert message(cluster_with(A), POD) == NOT_THERE
     assert not feasible(cluster_with(A), POD)
 
@@ -65,6 +66,7 @@ def test_a_missing_claim_is_a_reason() -> None:
     ],
 )
 def test_claims_that_no_node_can_serve(claim: PersistentVolumeClaim, expected: str) -> None:
+    """A claim no node can serve keeps the pod away in kube-scheduler's words."""
     classes = make_class("now", "csi.example.com", immediate=True), make_class("later", "csi.example.com")
     cluster = cluster_with(A, claim, make_volume("pv", claim="data"), *classes)
 
@@ -80,6 +82,7 @@ def test_a_disabled_rule_leaves_volumes_alone() -> None:
 
 
 def test_without_volume_binding_the_others_refuse_what_is_not_there() -> None:
+    """With VolumeBinding off, missing claims and volumes still keep a pod away."""
     options = Options(disabled=frozenset({"VolumeBinding"}))
     cluster = cluster_with(A, options=options)
 
@@ -94,6 +97,7 @@ def test_without_volume_binding_the_others_refuse_what_is_not_there() -> None:
 
 
 def test_a_bound_volume_is_only_reachable_from_its_nodes() -> None:
+    """Only the nodes a bound volume allows are feasible, and the cause names its term."""
     cluster = cluster_with(A, B, make_claim("data", volume="pv"), make_volume("pv", on=ON_B, claim="data"))
 
     assert feasible(cluster, POD) == ["b"]
@@ -103,6 +107,7 @@ def test_a_bound_volume_is_only_reachable_from_its_nodes() -> None:
 
 
 def test_the_reason_for_a_volume_elsewhere() -> None:
+    """A node the bound volume does not allow is rejected in kube-scheduler's words."""
     cluster = cluster_with(A, make_claim("data", volume="pv"), make_volume("pv", on=ON_B, claim="data"))
 
     assert message(cluster, POD) == "1 node(s) didn't match PersistentVolume's node affinity."
@@ -128,6 +133,7 @@ def test_a_bound_volume_that_is_not_there() -> None:
 
 
 def test_without_volume_zone_each_node_is_refused_for_a_volume_that_is_not_there() -> None:
+    """With VolumeZone off, a missing volume is a reason on each node."""
     options = Options(disabled=frozenset({"VolumeZone"}))
     cluster = cluster_with(A, make_claim("data", volume="gone"), options=options)
 
@@ -144,12 +150,14 @@ def waiting(*things: Stored) -> list[str]:
 
 
 def test_a_waiting_claim_needs_an_available_volume() -> None:
+    """A claim that waits fits where a free volume is reachable, and nowhere without one."""
     assert waiting(make_claim("data"), make_volume("pv", on=ON_B)) == ["b"]
     assert waiting(make_claim("data"), make_volume("pv")) == ["a", "b"]
     assert waiting(make_claim("data")) == []
 
 
 def test_the_reason_for_no_volume() -> None:
+    """A node without a free volume is rejected in kube-scheduler's words, with its cause."""
     cluster = cluster_with(A, make_class("local"), make_claim("data"), make_volume("pv", on=ON_B))
 
     assert message(cluster, POD) == "1 node(s) didn't find available persistent volumes to bind."
@@ -173,10 +181,12 @@ def test_the_reason_for_no_volume() -> None:
     ids=["size", "class", "access", "mode", "selector", "phase", "taken", "uid"],
 )
 def test_volumes_that_do_not_suit(claim: PersistentVolumeClaim, unsuitable: Stored) -> None:
+    """A volume of another size, class, mode, label, phase or claim does not suit."""
     assert waiting(claim, unsuitable) == []
 
 
 def test_a_volume_that_suits_in_every_respect() -> None:
+    """A volume that meets every wish of the claim suits."""
     claim = make_claim(
         "data", size="1Gi", modes=["ReadWriteOnce"], selector=make_selector(tier="fast"), volume_mode="Block"
     )
@@ -195,6 +205,7 @@ def test_a_volume_meant_for_the_claim_is_the_only_one() -> None:
 
 
 def test_two_claims_need_two_volumes() -> None:
+    """Two claims of a pod need two different volumes."""
     pod = POD.mounts("logs")
     things = (make_class("local"), make_claim("data"), make_claim("logs"), make_volume("pv-1"))
     one_on_a = cluster_with(A, B, *things, make_volume("pv-2", on=ON_A))
@@ -220,6 +231,7 @@ def test_small_claims_are_served_first() -> None:
 
 
 def test_a_claim_that_only_one_pod_volume_mounts_twice_is_one_claim() -> None:
+    """A claim that is mounted twice needs one volume."""
     cluster = cluster_with(A, make_class("local"), make_claim("data"), make_volume("pv"))
 
     assert feasible(cluster, POD.mounts("data")) == ["a"]
@@ -229,6 +241,7 @@ def test_a_claim_that_only_one_pod_volume_mounts_twice_is_one_claim() -> None:
 
 
 def test_a_class_can_make_volumes_for_the_nodes_it_allows() -> None:
+    """A provisioning class makes a node feasible where its topology allows."""
     claim = make_claim("data", "csi")
     anywhere = cluster_with(A, B, claim, make_class("csi", "csi.example.com"))
     only_2 = cluster_with(A, B, claim, make_class("csi", "csi.example.com", zones=["2", "3"]))
@@ -252,6 +265,7 @@ def test_a_selected_node_is_the_only_one() -> None:
 
 
 def test_a_volume_meant_for_the_claim_elsewhere_does_not_keep_one_from_being_made() -> None:
+    """A volume reserved for the claim elsewhere does not rule out provisioning here."""
     meant = make_volume("meant", "csi", on=ON_B, claim="data")
     cluster = cluster_with(A, B, make_claim("data", "csi"), meant, make_class("csi", "csi.example.com"))
 
@@ -259,6 +273,7 @@ def test_a_volume_meant_for_the_claim_elsewhere_does_not_keep_one_from_being_mad
 
 
 def test_a_mismatch_of_bound_and_of_waiting_claims_are_two_reasons() -> None:
+    """Bound and waiting claims that fail on one node give two reasons."""
     cluster = cluster_with(
         A,
         make_class("local"),
@@ -279,12 +294,14 @@ SCRATCH = make_pod("p").ephemeral_volume("scratch")
 
 
 def test_the_claim_of_an_ephemeral_volume_has_to_be_made_first() -> None:
+    """A pod waits until the claim of its ephemeral volume was made."""
     expected = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch".'
 
     assert message(cluster_with(A), SCRATCH) == expected
 
 
 def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod() -> None:
+    """A claim that another pod owns does not serve an ephemeral volume."""
     things = A, make_class("csi", "csi.example.com")
     strange = cluster_with(*things, make_claim("p-scratch", "csi", owner="uid-q"))
     own = cluster_with(*things, make_claim("p-scratch", "csi", owner="uid-p"))
@@ -296,6 +313,7 @@ def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod() -> None:
 
 
 def test_replicas_with_ephemeral_volumes_are_judged_by_their_own_claims() -> None:
+    """Each replica is judged by the claim of its own ephemeral volume."""
     cluster = cluster_with(A, B, make_class("csi", "csi.example.com"))
     store(cluster, make_claim("p-scratch", "csi", owner="uid-p", node="a"))
     store(cluster, make_claim("q-scratch", "csi", owner="uid-q", node="b"))

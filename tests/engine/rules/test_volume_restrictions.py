@@ -41,6 +41,7 @@ def test_a_claim_for_one_pod_is_taken_while_a_pod_uses_it() -> None:
 
 
 def test_the_reason_names_the_pod_and_preemption_may_help() -> None:
+    """A claim in use is a reason that names its user and that preemption can remove."""
     cluster = cluster_with(A, EXCLUSIVE, VOLUME)
     run(cluster, USER.on("a"))
 
@@ -53,6 +54,7 @@ def test_the_reason_names_the_pod_and_preemption_may_help() -> None:
 
 
 def test_other_access_modes_and_other_namespaces_do_not_matter() -> None:
+    """Only a ReadWriteOncePod claim of the same namespace keeps others away."""
     shared, elsewhere = cluster_with(A, SHARED, VOLUME), cluster_with(A, EXCLUSIVE, VOLUME)
     run(shared, USER.on("a"))
     run(elsewhere, USER.namespace("other").on("a"))
@@ -62,6 +64,7 @@ def test_other_access_modes_and_other_namespaces_do_not_matter() -> None:
 
 
 def test_pods_of_unknown_nodes_do_not_count() -> None:
+    """A pod on an unknown node does not hold its claim."""
     cluster = cluster_with(A, EXCLUSIVE, VOLUME)
     run(cluster, USER.on("gone"))
 
@@ -82,6 +85,7 @@ def test_only_the_node_of_the_user_is_free_if_the_user_were_gone() -> None:
 
 
 def test_it_helps_when_the_last_user_leaves() -> None:
+    """A pod that leaves helps only when it was the last user of the claim."""
     cluster = cluster_with(A, EXCLUSIVE, VOLUME)
     run(cluster, USER.on("a"))
     plan = plan_for(cluster, class_of(cluster, POD))

@@ -35,6 +35,7 @@ def test_nodes_in_the_zones_of_the_volume(labels: dict[str, str], expected: list
 
 
 def test_the_reason_and_its_cause() -> None:
+    """A volume in another zone is a reason that names the wanted zones and the node's."""
     volume = make_volume("pv", labels={ZONE: "a__c"}, claim="data")
     cluster = cluster_with(NODES[1], NODES[3], make_claim("data", volume="pv"), volume)
 

@@ -40,6 +40,7 @@ def assume(cluster: Cluster, pod: PodBuilder, node: str) -> None:
 
 
 def test_nothing_is_decided_for_pods_whose_claims_are_bound() -> None:
+    """A pod whose claims are bound, or that has none, needs no decisions."""
     cluster = cluster_with(A, make_claim("data", volume="pv"), make_volume("pv", claim="data"))
 
     assert decided(cluster, POD, "a").empty
@@ -47,6 +48,7 @@ def test_nothing_is_decided_for_pods_whose_claims_are_bound() -> None:
 
 
 def test_the_smallest_volume_on_the_node_is_bound() -> None:
+    """The smallest volume that suits on the chosen node is bound."""
     cluster = cluster_with(
         A,
         B,
@@ -70,12 +72,14 @@ def test_what_has_no_volume_is_made() -> None:
 
 
 def test_a_claim_whose_volume_is_being_made_is_still_to_wait_for() -> None:
+    """A claim that has a selected node is still decided as to be provisioned."""
     cluster = cluster_with(A, CSI, make_claim("data", "csi", node="a"))
 
     assert decided(cluster, POD, "a") == VolumeDecisions(provision=(("default", "data"),))
 
 
 def test_a_node_that_the_volumes_do_not_allow_has_no_decisions() -> None:
+    """Deciding for a node the volumes do not allow is an error."""
     cluster = cluster_with(A, B, LOCAL, make_claim("data"), make_volume("pv", on=ON_A))
 
     with pytest.raises(ValueError, match="do not allow node b"):
@@ -83,6 +87,7 @@ def test_a_node_that_the_volumes_do_not_allow_has_no_decisions() -> None:
 
 
 def test_a_profile_without_volume_binding_decides_nothing() -> None:
+    """With VolumeBinding off nothing is decided about volumes."""
     options = Options(disabled=frozenset({"VolumeBinding"}))
     cluster = cluster_with(A, CSI, make_claim("data", "csi"), options=options)
 
@@ -93,6 +98,7 @@ def test_a_profile_without_volume_binding_decides_nothing() -> None:
 
 
 def test_a_promised_volume_is_not_available_to_others_until_it_is_forgotten() -> None:
+    """A volume assumed for one pod is free for others only once it is forgotten."""
     cluster = cluster_with(A, B, LOCAL, make_claim("data"), make_claim("logs"), make_volume("pv", on=ON_A))
     assert feasible(cluster, OTHER) == ["a"]
     assume(cluster, POD, "a")
@@ -116,6 +122,7 @@ def test_a_promised_claim_is_feasible_on_its_node_only() -> None:
 
 
 def test_a_claim_promised_to_two_pods_stays_promised_to_the_second() -> None:
+    """Forgetting one of two pods leaves their shared claim promised."""
     cluster = cluster_with(A, B, CSI, make_claim("data", "csi"))
     assume(cluster, POD, "b")
     assume(cluster, make_pod("r").mounts("data"), "b")
@@ -125,6 +132,7 @@ def test_a_claim_promised_to_two_pods_stays_promised_to_the_second() -> None:
 
 
 def test_a_pod_that_is_assumed_again_is_promised_only_the_last() -> None:
+    """Assuming a pod again frees the volume assumed before."""
     cluster = cluster_with(A, B, LOCAL, make_claim("data"), make_claim("logs"), make_volume("pv-a", on=ON_A))
     store(cluster, make_volume("pv-b", on=ON_B))
     assume(cluster, POD, "a")
@@ -134,10 +142,12 @@ def test_a_pod_that_is_assumed_again_is_promised_only_the_last() -> None:
 
 
 def test_forgetting_what_was_never_promised_does_nothing() -> None:
+    """Forgetting a pod that was never assumed leaves the promises of others alone."""
     cluster_with(A).volumes.forget("nobody")
 
 
 def test_a_promise_that_the_api_server_confirms_can_be_forgotten() -> None:
+    """A confirmed binding holds after the assumption is forgotten."""
     cluster = cluster_with(A, B, LOCAL, make_claim("data"), make_claim("logs"), make_volume("pv", on=ON_A))
     assume(cluster, POD, "a")
     store(cluster, make_volume("pv", on=ON_A, claim="data", claim_uid="uid-data", phase="Bound"))
@@ -152,6 +162,7 @@ def test_a_promise_that_the_api_server_confirms_can_be_forgotten() -> None:
 
 
 def test_all_bound_wants_both_sides_of_every_claim() -> None:
+    """A pod's claims are all bound only when claim and volume say so for each."""
     cluster = cluster_with(A, CSI, make_claim("data", "csi"))
     pod_class = class_of(cluster, POD.mounts("logs"))
     steps = []
@@ -185,12 +196,14 @@ def test_all_bound_wants_both_sides_of_every_claim() -> None:
     ],
 )
 def test_what_placement_can_see(before: Stored, after: Stored, visible: bool) -> None:
+    """A change of storage is reported exactly when placement can see it."""
     cluster = cluster_with(before)
 
     assert store(cluster, after) is visible
 
 
 def test_removing_says_whether_there_was_anything() -> None:
+    """Removing storage says whether there was anything to remove."""
     volumes = cluster_with(make_claim("data"), make_volume("pv"), LOCAL).volumes
     for _ in range(2):
         removed = [
@@ -235,6 +248,7 @@ def test_a_volume_of_another_class_leaves_plans_alone() -> None:
 
 
 def test_pods_without_claims_keep_their_plans() -> None:
+    """Changes of storage do not drop the plans of pods without claims."""
     cluster = cluster_with(A)
     pod_class = class_of(cluster, make_pod("bare"))
     plan = plan_for(cluster, pod_class)

@@ -8,6 +8,7 @@ from tests.kube.scheduler_configuration.given import args, refusal, refused_args
 
 
 def test_inter_pod_affinity_args() -> None:
+    """The arguments of InterPodAffinity are read, and a weight out of range is refused."""
     found = args("InterPodAffinity", "{hardPodAffinityWeight: 0, ignorePreferredTermsOfExistingPods: true}")
 
     assert found.hard_pod_affinity_weight == 0
@@ -41,6 +42,7 @@ def test_node_affinity_args() -> None:
 
 
 def test_pod_topology_spread_args() -> None:
+    """The default constraints of PodTopologySpread are read."""
     found = args(
         "PodTopologySpread",
         "{defaultingType: List, defaultConstraints: "

@@ -66,6 +66,7 @@ BAD = [
 
 @pytest.mark.parametrize("rules", GOOD, ids=str)
 def test_what_can_be_followed(rules: object) -> None:
+    """A valid annotation is read without an error or a fault."""
     errors = Errors()
     assert check_annotation(annotated(rules), errors) is not None
     assert (errors, fault_of(annotated(rules))) == ([], None)
@@ -91,4 +92,5 @@ def test_too_much_together_with_the_spec() -> None:
 
 
 def test_without_the_annotation() -> None:
+    """A pod without the annotation has neither rules nor faults."""
     assert (check_annotation(written.pod(), Errors()), fault_of(written.pod())) == (None, None)

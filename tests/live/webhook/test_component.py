@@ -127,6 +127,7 @@ def test_a_large_review_is_answered_too(folder: Path) -> None:
 
 
 def test_a_request_that_does_not_arrive_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose body does not arrive in time is a 408."""
     monkeypatch.setattr(component, "_PATIENCE", 0.05)
 
     async def story() -> None:

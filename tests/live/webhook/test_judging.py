@@ -146,6 +146,7 @@ def test_every_kind_with_pods_is_looked_at(group: str, kind: str) -> None:
 
 
 def test_a_workload_may_have_no_template() -> None:
+    """A workload without a template is allowed."""
     question = review({"metadata": {}, "spec": {"template": None}}, kind="ReplicationController")
     assert judged(question) == Judgement()
 
@@ -210,6 +211,7 @@ def test_a_rule_from_before_the_limit_may_stay() -> None:
 
 
 def test_an_invalid_annotation_that_stays_does_not_keep_the_spec_from_changing() -> None:
+    """An update is not refused for an invalid annotation it leaves as it was."""
     assert not refused(review(pod(BAD, apart(term())), pod(BAD)))
 
 
@@ -276,5 +278,6 @@ def test_an_annotation_in_the_wrong_place_is_remarked_upon() -> None:
     ],
 )
 def test_what_is_not_of_its_kind_is_malformed(new: Json | None) -> None:
+    """An object that is not of its kind is malformed, not refused."""
     with pytest.raises(wire.Malformed):
         judged(review(new))

@@ -20,11 +20,13 @@ def response(question: Json, errors: list[FieldError], warnings: list[str]) -> J
 
 
 def test_an_allowed_request_is_told_so_and_no_more() -> None:
+    """An allowed response has the UID, and warnings only when there are some."""
     assert response(review(pod()), [], []) == {"uid": "705ab4f5", "allowed": True}
     assert response(review(pod()), [], ["hm"])["warnings"] == ["hm"]
 
 
 def test_a_refusal_has_every_error_as_a_cause() -> None:
+    """A refusal lists every error as a cause, in the API server's words."""
     errors = [
         FieldError("a.b", "FieldValueRequired", "give it"),
         FieldError("c", "FieldValueInvalid", "too small", 1),
@@ -50,6 +52,7 @@ def test_a_refusal_has_every_error_as_a_cause() -> None:
 
 
 def test_a_pod_without_a_name_is_called_by_its_prefix() -> None:
+    """A pod without a name is called by its generateName."""
     unnamed = {"metadata": {"generateName": "web-"}}
     found = response(review(unnamed, name=""), [FieldError("a", "FieldValueRequired")], [])
     assert found["status"]["message"] == 'Pod "web-" is invalid: a: Required value'
@@ -82,6 +85,7 @@ def test_refusals_stay_short() -> None:
     ],
 )
 def test_what_is_no_review_is_malformed(body: bytes, why: str) -> None:
+    """A body that is no AdmissionReview is malformed, and the message says why."""
     with pytest.raises(wire.Malformed, match=r".*") as caught:
         wire.read(body)
     assert why in str(caught.value)

@@ -111,6 +111,7 @@ def test_refused(client: Client, method: str, path: str, body: object, code: int
     ],
 )
 def test_refused_patch(client: Client, space: str, kind: str, body: object, code: int) -> None:
+    """A patch that is malformed, misaddressed or stale gets the status kube-apiserver gives."""
     client.made(f"{space}/configmaps", config_map("a", k="v"))
     assert client.patch(f"{space}/configmaps/a", body, kind).status == code
 
@@ -124,6 +125,7 @@ def test_body_limit(client: Client) -> None:
 
 
 def test_media_types(client: Client) -> None:
+    """Media types the server does not take or give are refused; a list with one it gives is not."""
     protobuf = "application/vnd.kubernetes.protobuf"
     assert client.send("POST", PODS, pod(), content_type="application/cbor").status == 415
     assert client.send("POST", PODS, pod(), content_type=protobuf).status == 400  # it is JSON
@@ -165,6 +167,7 @@ def test_unknown_fields(client: Client, space: str, mode: str, code: int, warnin
 
 
 def test_invalid_has_causes(client: Client, space: str) -> None:
+    """A 422 names every invalid field among its causes."""
     body = pod("a")
     body["spec"]["containers"] = [{"name": "Bad_Name", "image": "x"}]
     body["metadata"]["labels"] = {"-bad": "x"}

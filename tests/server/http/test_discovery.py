@@ -27,6 +27,7 @@ def test_groups_list_every_version_once() -> None:
 
 
 def test_resource_list_has_subresources_with_their_kinds() -> None:
+    """Discovery lists subresources under the kinds they are read and written as."""
     document = discovery.api_resource_list(BUILTIN, "apps", "v1")
     assert document is not None
     entries = {each["name"]: each for each in document["resources"]}
@@ -41,6 +42,7 @@ def test_resource_list_has_subresources_with_their_kinds() -> None:
 
 
 def test_unknown_groups_are_none() -> None:
+    """There is no discovery document for an unknown group or version."""
     assert discovery.api_group(BUILTIN, "nope") is None
     assert discovery.api_group(BUILTIN, "") is None
     assert discovery.api_resource_list(BUILTIN, "apps", "v9") is None
@@ -68,13 +70,16 @@ def test_aggregated_says_what_the_legacy_form_says(version: str) -> None:
 
 
 def test_versions_are_ranked_as_kubernetes_ranks_them() -> None:
+    """Versions are sorted GA, beta, alpha, then others by name."""
     wanted = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
     assert wanted == discovery.by_priority(sorted(wanted))
 
 
 def test_etag_follows_the_body() -> None:
+    """The ETag is the same for the same body and differs for another."""
     assert discovery.etag(b"a") == discovery.etag(b"a") != discovery.etag(b"b")
 
 
 def test_documents_are_json() -> None:
+    """/version and /api can be written as JSON and say what clients look for."""
     json.dumps([discovery.version_info(), discovery.api_versions("127.0.0.1:6443")])

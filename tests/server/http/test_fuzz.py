@@ -100,6 +100,7 @@ def _spoilt(obj: Json, chance: random.Random) -> Json:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_server_error(client: Client, seed: int) -> None:
+    """No spoilt object, patch or delete is answered with a 5xx."""
     chance = random.Random(seed)  # noqa: S311 - not for secrets
     for _ in range(120):
         path, obj = chance.choice(list(_OBJECTS.items()))

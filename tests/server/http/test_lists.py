@@ -36,6 +36,7 @@ def _names(client: Client, path: str, **query: object) -> list[str]:
     ],
 )
 def test_label_selectors(client: Client, labelled: str, selector: str, found: str) -> None:
+    """A list holds exactly the objects its label selector matches."""
     assert _names(client, labelled, labelSelector=selector) == list(found)
 
 
@@ -67,6 +68,7 @@ def labelled(client: Client) -> str:
     ],
 )
 def test_field_selectors(client: Client, pods: str, selector: str, found: list[str]) -> None:
+    """A list holds exactly the pods its field selector matches."""
     assert _names(client, pods, fieldSelector=selector) == found
 
 
@@ -116,6 +118,7 @@ def test_page_expires(tmp_path: Path) -> None:
 
 
 def test_exact_version(client: Client, space: str) -> None:
+    """A list of an exact version shows the past; NotOlderThan shows the present."""
     maps = f"{space}/configmaps"
     client.made(maps, config_map("a"))
     then = client.get(maps).json["metadata"]["resourceVersion"]
@@ -143,6 +146,7 @@ def test_many(client: Client, space: str) -> None:
 
 
 def test_forms(client: Client, space: str) -> None:
+    """Lists come as tables, metadata only, pretty JSON or YAML, as asked."""
     client.made(f"{space}/pods", pod("a"))
     table = client.send(
         "GET", f"{space}/pods", headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}

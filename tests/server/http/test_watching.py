@@ -101,6 +101,7 @@ def test_field_selector(client: Client, space: str) -> None:
 
 
 def test_one_object(client: Client, space: str) -> None:
+    """A watch of one name, in the path or by field selector, tells of no other object."""
     maps = f"{space}/configmaps"
     for name in ("a", "b"):
         client.made(maps, config_map(name))
@@ -126,6 +127,7 @@ def test_tables_and_metadata(client: Client, space: str) -> None:
 
 
 def test_ends_after_its_time(client: Client, space: str) -> None:
+    """A watch with timeoutSeconds ends after that time without an event."""
     began = time.monotonic()
     with client.watching(f"{space}/configmaps", timeoutSeconds=1) as watch:
         assert watch.rest() == []

@@ -111,6 +111,7 @@ def test_patch_announces_what_kubectl_asks_about(served: OpenApi) -> None:
 
 
 def test_schemas_carry_what_merging_needs(served: OpenApi) -> None:
+    """Schemas have the list keys, patch strategies and kinds that clients merge by."""
     schemas = document(served, "api/v1")["components"]["schemas"]
     spec = schemas["io.k8s.api.core.v1.PodSpec"]
     containers = spec["properties"]["containers"]
@@ -128,6 +129,7 @@ def test_schemas_carry_what_merging_needs(served: OpenApi) -> None:
 
 
 def test_execution_time_fields_are_explained(served: OpenApi) -> None:
+    """Every execution-time affinity field has a description that says pods are evicted."""
     schemas = document(served, "api/v1")["components"]["schemas"]
     for kind in ("NodeAffinity", "PodAffinity", "PodAntiAffinity"):
         fields = schemas[f"io.k8s.api.core.v1.{kind}"]["properties"]
@@ -135,6 +137,7 @@ def test_execution_time_fields_are_explained(served: OpenApi) -> None:
 
 
 def test_every_kind_is_described(served: OpenApi) -> None:
+    """Every kind in the OpenAPI documents has a description."""
     for path in paths():
         for name, schema in document(served, path)["components"]["schemas"].items():
             if GVK in schema:
@@ -175,6 +178,7 @@ def test_custom_resources_come_and_go() -> None:
 
 
 def test_v2_says_the_same_in_older_words(served: OpenApi) -> None:
+    """The v2 document has the same paths, and all of its references resolve."""
     whole = json.loads(served.v2())
     assert whole["swagger"] == "2.0"
     for reference in set(references(whole)):

@@ -68,6 +68,7 @@ def test_a_schema_keeps_every_keyword() -> None:
 
 
 def test_custom_resources_come_and_go() -> None:
+    """The protobuf document has a custom resource while it is served, and not after."""
     schemas = SchemaRegistry()
     schemas.add_crd(CRD)
     served = OpenApi(BUILTIN, schemas)
@@ -115,6 +116,7 @@ def test_v2_refuses_nothing_that_is_legal(given: dict[str, Any], expected: dict[
     [OLD, NEW, f"{OLD};q=0.9, */*;q=0.1", f"application/json;q=0.5,{NEW}", f"text/html, {OLD}"],
 )
 def test_protobuf_is_served_to_who_asks(client: Client, accept: str) -> None:
+    """A client that prefers protobuf gets the OpenAPI v2 document in it."""
     answer = client.send("GET", V2, headers={"Accept": accept})
     assert (answer.status, answer.headers["Content-Type"]) == (200, NEW)
     assert "Accept" in answer.headers.get_all("Vary", [])
@@ -125,6 +127,7 @@ def test_protobuf_is_served_to_who_asks(client: Client, accept: str) -> None:
     "accept", ["", "*/*", "application/json", f"application/json,{OLD}", f"{OLD};q=0,*/*"]
 )
 def test_json_is_the_default(client: Client, accept: str) -> None:
+    """A client that does not prefer protobuf gets the OpenAPI v2 document as JSON."""
     answer = client.send("GET", V2, headers={"Accept": accept})
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
     assert answer.json["swagger"] == "2.0"
@@ -132,6 +135,7 @@ def test_json_is_the_default(client: Client, accept: str) -> None:
 
 @pytest.mark.parametrize("accept", ["text/html", "application/vnd.kubernetes.protobuf", f"{OLD};q=nonsense"])
 def test_anything_else_is_not_acceptable(client: Client, accept: str) -> None:
+    """Any other media type for the OpenAPI v2 document is a 406 that names what there is."""
     answer = client.send("GET", V2, headers={"Accept": accept})
     assert answer.status == 406
     assert NEW in answer.message

@@ -68,6 +68,7 @@ def containers(*named: Object) -> Object:
 
 
 def test_first_apply_creates_and_owns() -> None:
+    """The first apply creates the object and owns the fields it sets, and no others."""
     obj = applied(None, deployment())
     assert deployment() == bare(obj)
     (entry,) = obj["metadata"]["managedFields"]
@@ -89,6 +90,7 @@ def test_atomic_places_are_owned_as_a_whole() -> None:
 
 
 def test_conflict_is_told_as_upstream_tells_it() -> None:
+    """A conflict names the field and its manager in kube-apiserver's words."""
     obj = applied(None, deployment())
     with pytest.raises(PatchError) as caught:
         applied(obj, deployment(replicas=5), "two")
@@ -104,6 +106,7 @@ def test_conflict_is_told_as_upstream_tells_it() -> None:
 
 
 def test_several_conflicts_are_listed_by_manager() -> None:
+    """Several conflicts are listed by manager and subresource."""
     obj = applied(None, deployment())
     changed = deployment(replicas=4)
     obj = updated(obj, {**changed, "metadata": obj["metadata"]}, subresource="scale")
@@ -119,6 +122,7 @@ def test_several_conflicts_are_listed_by_manager() -> None:
 
 
 def test_force_takes_ownership() -> None:
+    """A forced apply takes a field over; equal fields are shared."""
     obj = applied(applied(None, deployment()), deployment(replicas=5), "two", force=True)
     assert obj["spec"]["replicas"] == 5
     assert ".spec.replicas" in owned(obj, "two")
@@ -152,6 +156,7 @@ def test_what_is_no_longer_applied_goes() -> None:
 
 
 def test_element_stays_while_somebody_owns_a_part_of_it() -> None:
+    """A list element that one manager gives up stays while another owns part of it."""
     config = containers({"name": "a", "image": "x"})
     obj = applied(None, config)
     edited = copy.deepcopy(obj)
@@ -169,6 +174,7 @@ def test_order_of_lists_follows_the_configuration() -> None:
 
 
 def test_sets_merge_by_value() -> None:
+    """Set elements of several managers are merged, and leave with their owner."""
     first, second = deployment(), deployment()
     first["metadata"]["finalizers"] = ["x/a"]
     second["metadata"]["finalizers"] = ["x/b"]
@@ -201,6 +207,7 @@ def test_object_from_before_managed_fields() -> None:
     ],
 )
 def test_configurations_that_make_no_sense(change: Object, message: str) -> None:
+    """Applying unknown fields, missing keys or duplicates is a 400 that says where."""
     with pytest.raises(PatchError) as caught:
         applied(None, deployment(**change))
     assert caught.value.code == 400
@@ -208,16 +215,19 @@ def test_configurations_that_make_no_sense(change: Object, message: str) -> None
 
 
 def test_configuration_must_not_bring_managed_fields() -> None:
+    """An applied configuration with managedFields is refused."""
     with pytest.raises(PatchError, match="managedFields must be nil"):
         applied(None, applied(None, deployment()))
 
 
 def test_create_is_owned_by_its_creator() -> None:
+    """A plain create makes its writer the owner of all fields."""
     obj = updated(None, deployment())
     assert {".spec.replicas", ".metadata.labels", ".metadata.labels.app"} <= owned(obj, "editor", "Update")
 
 
 def test_update_owns_what_it_changes() -> None:
+    """An update owns exactly the fields it changed, and takes them from others."""
     obj = applied(None, deployment())
     changed = copy.deepcopy(obj)
     changed["spec"]["replicas"] = 9
@@ -228,6 +238,7 @@ def test_update_owns_what_it_changes() -> None:
 
 
 def test_unchanged_update_keeps_the_time() -> None:
+    """An update that changes nothing leaves managedFields as they are."""
     obj = updated(None, deployment(), now="t1")
     again = updated(obj, deployment(), now="t2")
     assert obj == again
@@ -246,6 +257,7 @@ def test_repeated_update_only_takes_a_new_time() -> None:
 
 
 def test_updates_of_untracked_objects_stay_untracked() -> None:
+    """Updating an object without managedFields does not start tracking."""
     assert "managedFields" not in updated(deployment(), deployment(replicas=4))["metadata"]
 
 
@@ -263,6 +275,7 @@ def test_managed_fields_can_be_reset_and_rewritten() -> None:
 
 
 def test_status_belongs_to_its_subresource() -> None:
+    """Status fields are owned by who writes them through the status subresource only."""
     obj = updated(None, deployment(), reset=reset_fields("", {"status"}))
     new = {**obj, "status": {"replicas": 1}}
     assert set() == owned(updated(obj, new, "main", reset=reset_fields("", {"status"})), "main", "Update")
@@ -272,6 +285,7 @@ def test_status_belongs_to_its_subresource() -> None:
 
 
 def test_old_managers_are_thrown_together() -> None:
+    """More than ten update managers are merged into `ancient-changes`."""
     obj = updated(None, deployment(), "first", now="t00")
     for number in range(1, 15):
         labels = {**obj["metadata"]["labels"], f"l{number}": "x"}
@@ -286,6 +300,7 @@ def test_old_managers_are_thrown_together() -> None:
 @PROPERTY
 @given(configurations)
 def test_applying_twice_changes_nothing(config: Object) -> None:
+    """Applying the same configuration twice leaves the object as it is."""
     once = applied(None, config)
     assert once == applied(once, config, now="later")
 
@@ -293,6 +308,7 @@ def test_applying_twice_changes_nothing(config: Object) -> None:
 @PROPERTY
 @given(configurations, configurations)
 def test_applying_over_another_twice_changes_nothing(first: Object, second: Object) -> None:
+    """A forced apply over another manager's is stable when repeated."""
     once = applied(applied(None, first), second, "two", force=True)
     assert once == applied(once, second, "two", now="later")
 

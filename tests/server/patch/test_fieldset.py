@@ -22,22 +22,26 @@ def test_fields_v1_form() -> None:
 @PROPERTY
 @given(field_sets)
 def test_round_trip(paths: fieldset.FieldSet) -> None:
+    """Decoding an encoded field set gives the set itself."""
     assert paths == fieldset.decode(fieldset.encode(paths))
 
 
 @PROPERTY
 @given(field_sets, field_sets)
 def test_holds_is_membership(paths: fieldset.FieldSet, others: fieldset.FieldSet) -> None:
+    """A path is held by an encoded field set exactly when it is in the set."""
     written = fieldset.encode(paths)
     for path in paths | others:
         assert (path in paths) == fieldset.holds(written, path)
 
 
 def test_what_is_no_field_set_is_empty() -> None:
+    """Anything that is no field set is read as an empty one."""
     assert frozenset() == fieldset.decode(None) == fieldset.decode([]) == fieldset.decode({".": {}})
 
 
 def test_paths_as_messages_write_them() -> None:
+    """A path is shown as kube-apiserver shows it in messages."""
     path = ("f:spec", "f:ports", fieldset.keys({"protocol": "TCP", "port": 80}), "f:name")
     assert fieldset.show(path) == '.spec.ports[port=80,protocol="TCP"].name'
     assert fieldset.show(("f:metadata", "f:finalizers", fieldset.value("a"))) == '.metadata.finalizers[="a"]'

@@ -40,6 +40,7 @@ from tests.server.objects import PROPERTY, json_objects
     ],
 )
 def test_operations(before: dict[str, Any], operations: list[Any], after: dict[str, Any]) -> None:
+    """Each operation of RFC 6902 gives the right object and leaves the original alone."""
     kept = copy.deepcopy(before)
     assert after == json_patch(before, operations)
     assert kept == before, "the object itself is left alone"
@@ -101,6 +102,7 @@ def test_replacing_the_parts_replaces_the_whole(before: dict[str, Any], after: d
 @PROPERTY
 @given(json_objects, st.sampled_from("abcd"))
 def test_move_there_and_back(obj: dict[str, Any], name: str) -> None:
+    """Moving a field away and back gives the object again."""
     obj[name] = 1
     there = {"op": "move", "from": f"/{name}", "path": "/elsewhere"}
     back = {"op": "move", "from": "/elsewhere", "path": f"/{name}"}

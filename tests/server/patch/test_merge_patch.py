@@ -28,6 +28,7 @@ from tests.server.objects import PROPERTY, json_objects
     ],
 )
 def test_rfc_table(target: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]) -> None:
+    """Every row of RFC 7386's table holds, and the original is left alone."""
     kept = copy.deepcopy(target)
     assert result == merge_patch(target, patch)
     assert kept == target
@@ -35,6 +36,7 @@ def test_rfc_table(target: dict[str, Any], patch: dict[str, Any], result: dict[s
 
 @pytest.mark.parametrize("patch", [[], "x", None, 1])
 def test_only_objects_are_patches(patch: object) -> None:
+    """A merge patch that is no object is a 400."""
     with pytest.raises(PatchError) as caught:
         merge_patch({}, patch)
     assert caught.value.code == 400
@@ -64,6 +66,7 @@ def without_nulls(value: Any) -> Any:
 def test_a_difference_leads_from_one_object_to_the_other(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
+    """Patching with the difference of two objects gives the second."""
     before, after = without_nulls(before), without_nulls(after)
     assert after == merge_patch(before, difference(before, after))
 
@@ -71,5 +74,6 @@ def test_a_difference_leads_from_one_object_to_the_other(
 @PROPERTY
 @given(json_objects, json_objects)
 def test_patching_twice_changes_nothing_more(obj: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Applying a merge patch twice is the same as once."""
     once = merge_patch(obj, patch)
     assert once == merge_patch(once, patch)

@@ -105,6 +105,7 @@ A, B, C = ({"name": name, "image": name} for name in "abc")
     ],
 )
 def test_merging(before: dict[str, Any], patch: dict[str, Any], after: dict[str, Any]) -> None:
+    """Lists merge by key, maps by name, and every $patch directive does what it says."""
     assert after == patched_pod(before, patch)
 
 
@@ -126,6 +127,7 @@ def test_budget_selector_is_replaced() -> None:
 
 
 def test_set_image_as_kubectl_sends_it() -> None:
+    """`kubectl set image` changes one container and keeps the order of all."""
     before = deployment()
     before["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": "busybox"})
     patch = {
@@ -145,6 +147,7 @@ def test_set_image_as_kubectl_sends_it() -> None:
 
 
 def test_strategy_switched_with_retain_keys() -> None:
+    """$retainKeys drops the fields of the old strategy."""
     before = deployment(strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}})
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert strategic_merge_patch(before, patch, DEPLOYMENT)["spec"]["strategy"] == {"type": "Recreate"}
@@ -163,6 +166,7 @@ def test_strategy_switched_with_retain_keys() -> None:
     ],
 )
 def test_refusals(patch: object, code: int) -> None:
+    """A strategic merge patch that makes no sense is refused with the right status."""
     with pytest.raises(PatchError) as caught:
         strategic_merge_patch({"spec": {"containers": [dict(A)]}}, patch, POD)
     assert code == caught.value.code
@@ -171,6 +175,7 @@ def test_refusals(patch: object, code: int) -> None:
 @PROPERTY
 @given(configurations, configurations)
 def test_patching_twice_changes_nothing_more(obj: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Applying a strategic merge patch twice is the same as once."""
     once = strategic_merge_patch(obj, patch, DEPLOYMENT)
     assert once == strategic_merge_patch(once, patch, DEPLOYMENT)
 
@@ -178,6 +183,7 @@ def test_patching_twice_changes_nothing_more(obj: dict[str, Any], patch: dict[st
 @PROPERTY
 @given(configurations)
 def test_patching_with_itself_changes_nothing(obj: dict[str, Any]) -> None:
+    """Patching an object with itself gives the object."""
     ports = [
         port["containerPort"]
         for container in obj["spec"].get("template", {"spec": {}})["spec"].get("containers", ())

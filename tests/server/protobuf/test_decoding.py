@@ -179,6 +179,7 @@ def test_deployment() -> None:
     ],
 )
 def test_kinds(api_version: str, kind: str, body: Message, expected: dict[str, Any]) -> None:
+    """A protobuf body decodes to what its JSON form would be, zeros and empties included."""
     assert decoded(api_version, kind, body) == expected
 
 
@@ -265,12 +266,14 @@ def test_delete_options(api_version: str) -> None:
     ],
 )
 def test_time(stamp: Message, expected: str | None) -> None:
+    """Times are written as RFC 3339 in seconds; an empty one is left out."""
     metadata = decoded("v1", "Pod", {1: {1: "p", 8: stamp, 9: stamp}})["metadata"]
     assert metadata.get("creationTimestamp") == metadata.get("deletionTimestamp") == expected
     assert (None in metadata.values()) is False
 
 
 def test_managed_fields() -> None:
+    """managedFields decode with time and field set as JSON."""
     entry = {1: "kubectl", 2: "Update", 3: "v1", 4: {1: 60}, 6: "FieldsV1", 7: {1: b'{"f:data":{}}'}, 8: ""}
     assert decoded("v1", "ConfigMap", {1: {17: [entry]}})["metadata"]["managedFields"] == [
         {
@@ -300,6 +303,7 @@ def test_packed() -> None:
 
 
 def test_unknown_fields_are_skipped() -> None:
+    """Unknown fields of every wire type are skipped."""
     group = b"\xf3\x3f" + field(1, 5) + b"\x0b\x0c" + field(2, "x") + b"\xf4\x3f"  # with one inside
     extra = field(999, "x") + field(998, 5) + field(997, 1.5) + b"\xad\x3e1234" + group
     body = extra + field(1, extra + field(1, "p") + extra) + extra

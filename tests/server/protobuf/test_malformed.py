@@ -65,6 +65,7 @@ def _nested(levels: int) -> bytes:
     ],
 )
 def test_refused(body: bytes, problem: str) -> None:
+    """A malformed message is a ProtobufError that says what is wrong."""
     with pytest.raises(ProtobufError, match=problem):
         decode(body)
 
@@ -74,6 +75,7 @@ def test_refused(body: bytes, problem: str) -> None:
     [("v1", "Nonsense"), ("nonsense/v1", "Pod"), ("meta.v1", "Time"), ("x", "None.x")],
 )
 def test_unknown_kind(api_version: str, kind: str) -> None:
+    """A kind without a protobuf form is an UnknownKindError."""
     with pytest.raises(UnknownKindError, match="has no protobuf form"):
         decode(envelope(api_version, kind, b""))
 
@@ -97,12 +99,14 @@ def _read(body: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_random_bytes(data: bytes) -> None:
+    """Random bytes decode or raise ProtobufError, and nothing else."""
     _read(data)
     _read(b"k8s\x00" + data)
 
 
 @given(st.sampled_from(_KINDS), st.binary(max_size=200))
 def test_random_message(kind: tuple[str, str], data: bytes) -> None:
+    """Random contents of a known kind decode or raise ProtobufError, and nothing else."""
     _read(envelope(*kind, data))
 
 

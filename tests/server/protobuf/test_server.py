@@ -31,6 +31,7 @@ def _send(client: Client, method: str, path: str, api_version: str, kind: str, b
 
 
 def test_create_and_scale(client: Client, space: str) -> None:
+    """A Deployment can be created and scaled in protobuf, false and zero included."""
     apps = space.replace("/api/v1", "/apis/apps/v1")
     made = _send(client, "POST", f"{apps}/deployments", "apps/v1", "Deployment", DEPLOYMENT)
     assert made["code"] == 201
@@ -42,6 +43,7 @@ def test_create_and_scale(client: Client, space: str) -> None:
 
 
 def test_update_and_delete(client: Client, space: str) -> None:
+    """A ConfigMap can be updated and deleted with preconditions in protobuf."""
     path = f"{space}/configmaps/a"
     client.made(f"{space}/configmaps", config_map("a", k="v"))
     updated = _send(client, "PUT", path, "v1", "ConfigMap", {1: meta("a"), 2: {"k": "w"}})
@@ -54,6 +56,7 @@ def test_update_and_delete(client: Client, space: str) -> None:
 
 
 def test_bind_and_evict(client: Client, space: str) -> None:
+    """Bindings, budgets and evictions can be sent in protobuf."""
     client.made(f"{space}/pods", pod("p"))
     target: Message = {1: meta("p"), 2: {1: "Node", 3: "n"}}
     assert _send(client, "POST", f"{space}/pods/p/binding", "v1", "Binding", target)["code"] == 201
@@ -68,12 +71,14 @@ def test_bind_and_evict(client: Client, space: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\x00", envelope("v1", "ConfigMap", b"\x0a\x7f")])
 def test_malformed(client: Client, space: str, body: bytes) -> None:
+    """A malformed protobuf body is a 400."""
     answer = client.send("POST", f"{space}/configmaps", body, content_type=protobuf.CONTENT_TYPE)
     assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
     assert "error decoding protobuf" in answer.message
 
 
 def test_wrong_kind(client: Client, space: str) -> None:
+    """A protobuf body of another kind than the path is a 400."""
     assert _send(client, "POST", f"{space}/configmaps", "v1", "Secret", {1: meta("a")})["code"] == 400
 
 
@@ -178,6 +183,7 @@ def test_kubectl_create(kubectl: Kubectl, space: str, received: list[Json], argu
 
 @needs_kubectl
 def test_kubectl_asks(kubectl: Kubectl, received: list[Json]) -> None:
+    """`kubectl auth` gets its answers."""
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
     assert received[-1]["spec"]["resourceAttributes"]["resource"] == "pods"
     assert "*.*" in kubectl("auth", "can-i", "--list")
@@ -186,6 +192,7 @@ def test_kubectl_asks(kubectl: Kubectl, received: list[Json]) -> None:
 
 @needs_kubectl
 def test_kubectl_scale(kubectl: Kubectl) -> None:
+    """`kubectl scale` sets the replicas, zero included."""
     kubectl("create", "deployment", "web", "--image=nginx:1.25")
     for replicas in ("3", "0"):
         assert kubectl("scale", "deployment/web", f"--replicas={replicas}") == "deployment.apps/web scaled\n"
@@ -207,6 +214,7 @@ def test_kubectl_drain(kubectl: Kubectl, client: Client, space: str) -> None:
 
 @needs_kubectl
 def test_kubectl_delete(kubectl: Kubectl, client: Client) -> None:
+    """`kubectl delete` deletes objects and namespaces."""
     client.made("/api/v1/namespaces", namespace("kubectl-gone"))
     kubectl("create", "configmap", "a")
     assert "deleted" in kubectl("delete", "configmap", "a", "--grace-period=0")

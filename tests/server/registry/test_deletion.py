@@ -9,6 +9,7 @@ from tests.support.api.objects import config_map, namespace, pod
 
 
 def test_at_once(client: Client, space: str) -> None:
+    """Deleting an object answers with its details, and it is gone."""
     made = client.made(f"{space}/configmaps", config_map("a"))
     answer = client.delete(f"{space}/configmaps/a")
     assert answer.json["status"] == "Success"
@@ -33,6 +34,7 @@ def test_grace(client: Client, space: str) -> None:
 
 
 def test_pending_pod_goes_at_once(client: Client, space: str) -> None:
+    """A pod without a node is deleted without grace."""
     client.made(f"{space}/pods", pod("a"))
     assert client.delete(f"{space}/pods/a").json["kind"] == "Pod"
     assert client.get(f"{space}/pods/a").status == 404
@@ -78,6 +80,7 @@ def test_propagation(
 
 
 def test_preconditions(client: Client, space: str) -> None:
+    """A deletion with another UID or version is a conflict."""
     path = f"{space}/configmaps/a"
     made = client.made(f"{space}/configmaps", config_map("a"))["metadata"]
     wrong = client.delete(path, {"preconditions": {"uid": "other"}})
@@ -88,6 +91,7 @@ def test_preconditions(client: Client, space: str) -> None:
 
 
 def test_collection(client: Client, space: str) -> None:
+    """Deleting a collection deletes what its selector matches, and answers with it."""
     for name in "abc":
         body = config_map(name)
         body["metadata"]["labels"] = {"which": name}
@@ -117,5 +121,6 @@ def test_namespace(client: Client) -> None:
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
 def test_immortal_namespaces(client: Client, name: str) -> None:
+    """The namespaces every cluster has cannot be deleted."""
     answer = client.delete(f"/api/v1/namespaces/{name}")
     assert (answer.status, "this namespace may not be deleted" in answer.message) == (403, True)

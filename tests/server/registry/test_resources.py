@@ -40,6 +40,7 @@ def test_names_are_unambiguous() -> None:
 
 
 def test_group_resource_and_api_version() -> None:
+    """A resource's group resource and API version omit the core group."""
     deployments = resource("deployments", "apps")
     assert (deployments.group_resource, deployments.api_version) == ("deployments.apps", "apps/v1")
     assert (resource("pods").group_resource, resource("pods").api_version) == ("pods", "v1")

@@ -30,6 +30,7 @@ def test_created_metadata(client: Client, space: str) -> None:
 
 
 def test_versions_grow(client: Client, space: str) -> None:
+    """Every write has a resourceVersion greater than all before."""
     versions = [
         int(client.made(f"{space}/configmaps", config_map(name))["metadata"]["resourceVersion"])
         for name in "abc"
@@ -38,6 +39,7 @@ def test_versions_grow(client: Client, space: str) -> None:
 
 
 def test_exists(client: Client, space: str) -> None:
+    """Creating an object that exists is a 409 AlreadyExists."""
     client.made(f"{space}/configmaps", config_map("a"))
     answer = client.post(f"{space}/configmaps", config_map("a"))
     assert (answer.status, answer.json["reason"]) == (409, "AlreadyExists")
@@ -45,6 +47,7 @@ def test_exists(client: Client, space: str) -> None:
 
 
 def test_generate_name(client: Client, space: str) -> None:
+    """generateName gets five random characters of the safe alphabet."""
     body = config_map("")
     body["metadata"] = {"generateName": "web-"}
     names = {client.made(f"{space}/configmaps", body)["metadata"]["name"] for _ in range(5)}
@@ -64,6 +67,7 @@ def test_stale_update_conflicts(client: Client, space: str) -> None:
 
 
 def test_update_of_a_recreated_object_conflicts(client: Client, space: str) -> None:
+    """Updating an object that was recreated since is a conflict by UID."""
     path = f"{space}/configmaps/a"
     old = client.made(f"{space}/configmaps", config_map("a"))
     client.delete(path)
@@ -75,12 +79,14 @@ def test_update_of_a_recreated_object_conflicts(client: Client, space: str) -> N
 
 
 def test_unchanged_update_is_no_write(client: Client, space: str) -> None:
+    """An update that changes nothing keeps the resourceVersion."""
     old = client.made(f"{space}/configmaps", config_map("a", k="v"))
     again = client.put(f"{space}/configmaps/a", old).json
     assert again["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
 
 
 def test_immutable_metadata(client: Client, space: str) -> None:
+    """UID and creation time cannot be changed."""
     client.made(f"{space}/configmaps", config_map("a"))
     answer = client.patch(f"{space}/configmaps/a", {"metadata": {"uid": "other"}})
     assert answer.status == 409
@@ -94,6 +100,7 @@ def test_immutable_metadata(client: Client, space: str) -> None:
 
 
 def test_generation_counts_spec_changes(client: Client, space: str) -> None:
+    """The generation grows with changes of the spec only."""
     path = f"{_apps(space)}/web"
     client.made(_apps(space), deployment())
     assert client.patch(path, {"metadata": {"labels": {"a": "b"}}}).json["metadata"]["generation"] == 1
@@ -115,6 +122,7 @@ def test_status_is_apart(client: Client, space: str) -> None:
 
 
 def test_scale(client: Client, space: str) -> None:
+    """The scale subresource reads and writes replicas, with conflicts and validation."""
     path = f"{_apps(space)}/web"
     client.made(_apps(space), deployment(replicas=2))
     scale = client.get(f"{path}/scale").json
@@ -132,6 +140,7 @@ def test_scale(client: Client, space: str) -> None:
 
 
 def test_defaults(client: Client, space: str) -> None:
+    """A Deployment gets the defaults of Kubernetes."""
     spec = client.made(_apps(space), deployment())["spec"]
     assert (spec["replicas"], spec["revisionHistoryLimit"]) == (1, 10)
     assert spec["strategy"] == {
@@ -142,6 +151,7 @@ def test_defaults(client: Client, space: str) -> None:
 
 
 def test_selector_rules(client: Client, space: str) -> None:
+    """A Deployment's selector must match its template and cannot change."""
     wrong = deployment(selector={"matchLabels": {"app": "other"}})
     answer = client.post(_apps(space), wrong)
     assert (answer.status, answer.json["details"]["causes"][0]["field"]) == (
@@ -163,6 +173,7 @@ def test_selector_rules(client: Client, space: str) -> None:
     ],
 )
 def test_patches(client: Client, space: str, kind: str, body: object, want: Json) -> None:
+    """Merge, strategic and JSON patch each give the right object."""
     client.made(f"{space}/configmaps", config_map("a", a="1", b="2"))
     answer = client.patch(f"{space}/configmaps/a", body, kind)
     assert (answer.status, answer.json["data"]) == (200, want)
@@ -243,12 +254,14 @@ def test_pod_updates(client: Client, space: str, change: Json, code: int) -> Non
 
 
 def test_tolerations_may_be_added(client: Client, space: str) -> None:
+    """A toleration may be added to an existing pod."""
     made = client.made(f"{space}/pods", pod("a"))
     made["spec"]["tolerations"].append({"key": "new", "operator": "Exists"})
     assert client.put(f"{space}/pods/a", made).status == 200
 
 
 def test_log_says_there_is_none(client: Client, space: str) -> None:
+    """The log subresource of a pod answers that there is no log."""
     client.made(f"{space}/pods", pod("a"))
     assert b"no log" in client.get(f"{space}/pods/a/log").body
 

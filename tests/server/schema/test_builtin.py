@@ -47,6 +47,7 @@ def test_every_expression_can_be_read(held: SchemaStruct) -> None:
     ],
 )
 def test_pod_lists_merge_as_in_kubernetes(path: str, keys: tuple[str, ...], merge_key: str) -> None:
+    """The lists of a pod have the keys and merge keys they have in Kubernetes."""
     node = node_at("core.v1.Pod", path)
     assert (keys, merge_key) == (node.list_keys, node.merge_key)
     assert ("map" if keys else "atomic") == node.list_type
@@ -63,6 +64,7 @@ def test_execution_time_fields_are_native() -> None:
 
 
 def test_attributes_of_an_expression() -> None:
+    """A type expression's attributes become required, list type, keys, merge and defaults."""
     ports = parse("[ServicePort]! map=port,protocol patch=port", "core.v1")
     assert ports.required
     assert (
@@ -87,6 +89,7 @@ def test_types_may_be_circular() -> None:
 
 
 def test_meta_types_are_no_kinds_of_the_core_group() -> None:
+    """Types that are no kinds cannot be looked up as such."""
     assert builtin.package_of("", "v1") == "core.v1"
     schemas = SchemaRegistry()
     assert schemas.for_kind("", "v1", "ObjectMeta") is None

@@ -37,6 +37,7 @@ def test_valid_object_has_no_findings() -> None:
 
 
 def test_unknown_fields_are_named_by_path() -> None:
+    """Unknown fields are found by path, and pruning removes just them."""
     obj = pod()
     obj["spec"]["containers"][0]["imagee"] = "x"
     obj["spec"]["Affinity"] = {}
@@ -98,6 +99,7 @@ def test_unknown_fields_are_named_by_path() -> None:
     ],
 )
 def test_wrong_types_are_told_as_by_the_decoder(change: dict[str, Any], path: str, message: str) -> None:
+    """A value of the wrong type is reported by path, in the words of Go's decoder."""
     obj = pod()
     obj["spec"] |= change
     assert [(path, message)] == POD.type_errors(obj)
@@ -115,6 +117,7 @@ def test_wrong_types_are_told_as_by_the_decoder(change: dict[str, Any], path: st
     ],
 )
 def test_times(value: object, fine: bool) -> None:
+    """A time is RFC 3339 or null."""
     assert fine == POD.conforms({"metadata": {"creationTimestamp": value}})
 
 
@@ -122,11 +125,13 @@ def test_times(value: object, fine: bool) -> None:
     ("value", "fine"), [("YQ==", True), ("YQ", False), ("*", False), (1, False), ("", True)]
 )
 def test_bytes(value: object, fine: bool) -> None:
+    """Bytes are padded base64."""
     assert fine == schema_of("Secret").conforms({"data": {"a": value}})
 
 
 @pytest.mark.parametrize(("value", "fine"), [(1, True), ("50%", True), (True, False), (1.5, False)])
 def test_int_or_string(value: object, fine: bool) -> None:
+    """An int-or-string is an integer or a string, and no bool or float."""
     budget = schema_of("PodDisruptionBudget", "policy")
     assert fine == budget.conforms({"spec": {"minAvailable": value}})
     assert fine == (not budget.type_errors({"spec": {"minAvailable": value}}))
@@ -148,6 +153,7 @@ def test_generated_configurations_conform(config: dict[str, Any]) -> None:
 
 
 def test_deployment_templates_are_checked_too() -> None:
+    """Unknown fields inside a pod template are found."""
     obj = deployment()
     obj["spec"]["template"]["spec"]["containers"][0]["resources"] = {"request": {}}
     assert schema_of("Deployment", "apps").unknown_fields(obj) == [
@@ -156,6 +162,7 @@ def test_deployment_templates_are_checked_too() -> None:
 
 
 def test_duplicate_fields_are_found_by_path() -> None:
+    """Fields given twice in a JSON body are found by path."""
     body = b'{"spec": {"replicas": 1, "replicas": 2, "x": [{"a": 1}, {"a": 1, "a": 1}]}, "spec2": 1}'
     assert duplicate_fields(body) == ["spec.replicas", "spec.x[1].a"]
     assert duplicate_fields(b'{"a": {"a": 1}}') == []

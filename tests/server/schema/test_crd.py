@@ -50,6 +50,7 @@ def test_definitions_come_and_go() -> None:
 
 
 def test_unknown_fields_are_pruned_unless_preserved() -> None:
+    """Unknown fields of custom resources are pruned where the schema does not preserve them."""
     schema = schema_for(
         {
             "type": "object",
@@ -72,6 +73,7 @@ def test_unknown_fields_are_pruned_unless_preserved() -> None:
 
 
 def test_metadata_is_checked_like_any_other() -> None:
+    """The metadata of a custom resource is checked as that of any object."""
     schema = schema_for({"type": "object"})
     obj = widget({})
     obj["metadata"]["labels"] = {"a": 1}
@@ -81,6 +83,7 @@ def test_metadata_is_checked_like_any_other() -> None:
 
 
 def test_a_definition_without_schema_keeps_everything() -> None:
+    """A definition without a schema accepts any field."""
     registry = SchemaRegistry()
     registry.add_crd(crd({}))
     schema = registry.for_kind("example.com", "v1", "Widget")
@@ -114,6 +117,7 @@ def test_defaults_are_filled_in() -> None:
 
 
 def test_builtin_kinds_are_not_defaulted_here() -> None:
+    """Schemas of built-in kinds neither default nor validate values."""
     schema = SchemaRegistry().for_kind("", "v1", "Service")
     assert schema is not None
     obj: dict[str, Any] = {"spec": {"ports": [{"port": 1}]}}
@@ -211,10 +215,12 @@ def test_violations(rule: dict[str, Any], value: object, expected: str | None) -
     ],
 )
 def test_what_is_allowed(rule: dict[str, Any], value: object) -> None:
+    """Values that the schema allows have no errors, a pattern of another dialect included."""
     assert errors({"type": "object", "properties": {"x": rule}}, {"x": value}) == []
 
 
 def test_required_fields_and_duplicate_keys() -> None:
+    """Missing required fields and duplicates in sets and maps are named."""
     schema = {
         "type": "object",
         "required": ["must"],
@@ -237,12 +243,14 @@ def test_required_fields_and_duplicate_keys() -> None:
 
 
 def test_embedded_resources_have_metadata() -> None:
+    """An embedded resource has checked metadata and pruned contents."""
     schema = schema_for({"type": "object", "x-kubernetes-embedded-resource": True, "properties": {}})
     obj = widget({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "bogus": 1}, "spec": {}})
     assert schema.unknown_fields(obj) == ["spec.metadata.bogus", "spec.spec"]
 
 
 def test_list_types_become_nodes() -> None:
+    """Map and list types of a schema are those of the node; a map list without keys is atomic."""
     schema = schema_for(
         {
             "type": "object",

@@ -44,6 +44,7 @@ def field(schema: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_structural(schema: dict[str, Any]) -> None:
+    """A structural schema has no errors."""
     assert errors(schema) == []
 
 
@@ -92,6 +93,7 @@ def test_structural(schema: dict[str, Any]) -> None:
     ],
 )
 def test_not_structural(schema: object, expected: str) -> None:
+    """A schema that is not structural is refused with the one reason."""
     assert errors(schema) == [expected]
 
 
@@ -118,4 +120,5 @@ def test_not_structural(schema: object, expected: str) -> None:
     ],
 )
 def test_contradictions(schema: dict[str, Any]) -> None:
+    """A schema with contradicting extensions has exactly one error."""
     assert len(errors(field(schema))) == 1

@@ -47,6 +47,7 @@ def test_second_instance_is_refused(tmp_path: Path) -> None:
 
 
 def test_taken_port(tmp_path: Path) -> None:
+    """A port that is in use is named in the error."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = f"port {port} of 127.0.0.1 is in use"

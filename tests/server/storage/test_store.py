@@ -94,6 +94,7 @@ async def _session(path: Path, model: _Model, chance: random.Random, limit: int)
 
 @pytest.mark.parametrize("seed", range(6))
 def test_against_a_model(tmp_path: Path, seed: int) -> None:
+    """Random writes, watches and restarts agree with a simple model."""
     chance = random.Random(seed)  # noqa: S311 - not for secrets
     model = _Model()
     for _ in range(12):

@@ -35,16 +35,19 @@ YEAR = 365 * DAY
     ],
 )
 def test_units_follow_the_length(seconds: float, text: str) -> None:
+    """A duration is written as kubectl writes it."""
     assert text == human_duration(seconds)
 
 
 @PROPERTY
 @given(st.floats(0, 20 * YEAR))
 def test_never_longer_than_a_column(seconds: float) -> None:
+    """No duration is longer than six characters."""
     assert len(human_duration(seconds)) <= 6
 
 
 def test_timestamps() -> None:
+    """Timestamps are read with zone and fraction; anything else has an unknown age."""
     assert seconds_of("1970-01-01T00:01:00Z") == 60
     assert seconds_of("1970-01-01T01:01:00.5+01:00") == 60.5
     assert seconds_of("whenever") is None

@@ -39,6 +39,7 @@ WIDGETS = ServedResource("example.com", "v1", "widgets", "widget", "Widget", nam
     ],
 )
 def test_paths(path: str, found: list[Any]) -> None:
+    """A JSONPath finds the values kube-apiserver finds, and nothing when it is malformed."""
     assert found == find(OBJ, path)
 
 
@@ -59,6 +60,7 @@ def test_paths(path: str, found: list[Any]) -> None:
     ],
 )
 def test_cells_have_the_type_of_the_column(kind: str, path: str, cell: object) -> None:
+    """A cell has the type of its column, or is empty."""
     columns = [{"name": "Col", "type": kind, "jsonPath": path, "priority": 1}]
     table = render_table(WIDGETS, [OBJ], 300, printer_columns=columns)
     assert ["w", cell] == table["rows"][0]["cells"]
@@ -67,5 +69,6 @@ def test_cells_have_the_type_of_the_column(kind: str, path: str, cell: object) -
 
 
 def test_without_columns_there_is_the_age() -> None:
+    """A definition without columns shows name and age."""
     assert render_table(WIDGETS, [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]
     assert render_table(WIDGETS, [OBJ], 300, printer_columns=[])["rows"][0]["cells"] == ["w", "5m"]

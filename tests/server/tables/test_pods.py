@@ -67,6 +67,7 @@ def pod(phase: str = "Running", *, deleted: bool = False, init: int = 0, **rest:
     ],
 )
 def test_status(obj: dict[str, Any], expected: str) -> None:
+    """The STATUS column of a pod is what kubectl shows."""
     assert expected == status(obj)
 
 
@@ -75,6 +76,7 @@ def cells(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_ready_counts_containers_and_sidecars() -> None:
+    """READY counts containers and sidecars."""
     obj = pod(
         containerStatuses=[running()],
         initContainerStatuses=[{"name": "side", "started": True, "ready": True, "state": {"running": {}}}],
@@ -86,6 +88,7 @@ def test_ready_counts_containers_and_sidecars() -> None:
 
 
 def test_restarts_tell_when() -> None:
+    """RESTARTS says how many and how long ago."""
     held = running(restarts=3)
     held["lastState"] = {"terminated": {"finishedAt": "1970-01-01T00:10:00Z"}}
     assert cells(pod(containerStatuses=[held]))["Restarts"] == "3 (6m40s ago)"
@@ -93,6 +96,7 @@ def test_restarts_tell_when() -> None:
 
 
 def test_wide_columns() -> None:
+    """Wide output shows IP, node, nominated node and readiness gates."""
     obj = pod(podIPs=[{"ip": "10.0.0.1"}], conditions=[condition("a"), condition("b", met=False)])
     obj["spec"] |= {"nodeName": "n1", "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}]}
     shown = cells(obj)

@@ -179,10 +179,12 @@ SELECTOR = {
     ],
 )
 def test_columns_are_those_of_kubernetes(kind: str, fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Each kind's table has the columns and cells of Kubernetes."""
     assert expected == shown(kind, **fields)
 
 
 def test_wide_columns_of_workloads() -> None:
+    """Wide output of workloads shows containers, images and selector."""
     held = shown("Deployment", wide=True, spec={"template": TEMPLATE, "selector": SELECTOR})
     assert tuple(held[name] for name in ("Containers", "Images", "Selector")) == (
         "a,b",

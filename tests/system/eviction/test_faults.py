@@ -84,6 +84,7 @@ def test_a_round_survives(
 def test_the_api_server_dies_in_the_middle(
     world: ClusterWorld, start_controllers: StartControllers, tmp_path: Path
 ) -> None:
+    """kill -9 of the API server amid evictions forgets nobody and evicts nobody who matches."""
     going, staying = prepare(world)
     slowly = Trouble(meets="eviction", delay=0.2, width=1)
     with (

@@ -73,6 +73,7 @@ def test_a_tenant_moves_to_its_own_nodes(scheduled: ClusterWorld) -> None:
 
 @pytest.mark.usefixtures("at_work")
 def test_a_pod_stays_as_long_as_its_budget_forbids(scheduled: ClusterWorld) -> None:
+    """A pod that a budget protects is evicted only when the budget allows it."""
     world = scheduled
     world.nodes(node("old", team="b"))
     pod = world.add_pod(annotated(tenant("web", team="b")))

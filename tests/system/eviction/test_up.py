@@ -169,6 +169,7 @@ def test_decisions_are_logged_and_counted(world: PlaneWorld) -> None:
 
 
 def test_another_label_of_the_node_concerns_nobody(world: PlaneWorld) -> None:
+    """Removing a label no rule names evicts nobody."""
     world.nodes(hollow("n", team="b", colour="red"))
     world.add_pod(native(tenant("web", team="b")))
     pod = running(world, "web")
@@ -197,6 +198,7 @@ def test_a_pod_stays_as_long_as_its_budget_forbids(world: PlaneWorld) -> None:
 
 
 def test_a_pod_that_matches_again_is_left_alone(world: PlaneWorld) -> None:
+    """A pod whose label is back is not evicted when the budget allows it later."""
     world.nodes(hollow("old", team="b"))
     world.add_pod(native(tenant("web", team="b")))
     pod = running(world, "web")

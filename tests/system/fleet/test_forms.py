@@ -212,12 +212,15 @@ class TestOnKarmadasOwnDefinitions:
 
     @pytest.mark.parametrize("make", annotated_forms("antiAffinity"))
     def test_annotations_keep_apart(self, placed: FleetWorld, make: Make) -> None:
+        """Every annotated form of anti-affinity keeps workloads on different clusters."""
         keeps_apart(placed, make)
 
     @pytest.mark.parametrize("make", annotated_forms("affinity"))
     def test_annotations_keep_together(self, placed: FleetWorld, make: Make) -> None:
+        """Every annotated form of affinity keeps workloads on one cluster."""
         keeps_together(placed, make)
 
     @pytest.mark.parametrize("make", [derived_groups("antiAffinity"), written_groups("antiAffinity")])
     def test_groups_are_karmadas_own(self, placed: FleetWorld, make: Make) -> None:
+        """Karmada's own groups, derived or written, keep workloads apart."""
         keeps_apart(placed, make)

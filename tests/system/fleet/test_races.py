@@ -82,6 +82,7 @@ def none_is_split(world: FleetWorld) -> None:
 
 
 def test_no_group_is_split(world: FleetWorld, rivals: dict[str, BerthProcess]) -> None:
+    """Two schedulers at once never put the members of a group on different clusters."""
     let_loose(world, rivals)
     none_is_split(world)
 

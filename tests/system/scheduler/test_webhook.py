@@ -175,6 +175,7 @@ def test_a_bad_annotation_is_refused_and_a_good_one_is_stored(
 
 
 def test_every_kind_of_template_is_checked(world: ClusterWorld, asked: WebhookProcess) -> None:
+    """A bad annotation is refused in the template of every workload kind."""
     for kind in PLACES:
         answer = try_workload(world, kind, pod_template(BAD))
         assert answer.status == 422, (kind, answer.body)

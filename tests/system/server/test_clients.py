@@ -70,6 +70,7 @@ def test_apply_get_scale_delete(kubectl: Kubectl) -> None:
 
 @needs_kubectl
 def test_server_side_apply(kubectl: Kubectl) -> None:
+    """kubectl's server-side apply reports conflicts and can force them."""
     kubectl("apply", "--server-side", "-f-", stdin=config_map("a", k="1"))
     conflict = kubectl(
         "apply", "--server-side", "--field-manager=other", "-f-", stdin=config_map("a", k="2"), fails=True
@@ -88,6 +89,7 @@ def test_server_side_apply(kubectl: Kubectl) -> None:
 
 @needs_kubectl
 def test_validation(kubectl: Kubectl) -> None:
+    """kubectl names unknown fields and explains Berth's own."""
     wrong = pod("a", nonsense=1)
     assert 'unknown field "spec.nonsense"' in kubectl("create", "-f-", stdin=wrong, fails=True)
     assert "pod/a created" in kubectl("create", "--validate=warn", "-f-", stdin=wrong)
@@ -146,6 +148,7 @@ def listed(*items: Json) -> Json:
 
 @needs_kubectl
 def test_pods(kubectl: Kubectl) -> None:
+    """kubectl's everyday commands about pods work."""
     assert kubectl("run", "a", "--image=nginx") == "pod/a created\n"
     assert kubectl("label", "pod", "a", "tier=front") == "pod/a labeled\n"
     assert kubectl("annotate", "pod", "a", "note=x") == "pod/a annotated\n"
@@ -185,6 +188,7 @@ def test_nodes_and_drain(client: Client, kubectl: Kubectl, space: str) -> None:
 
 @needs_kubectl
 def test_namespaces_and_secrets(kubectl: Kubectl) -> None:
+    """kubectl creates namespaces, secrets, config maps and jobs."""
     assert kubectl("create", "ns", "extra") == "namespace/extra created\n"
     kubectl("create", "secret", "generic", "s", "--from-literal=a=b")
     assert kubectl.json("get", "secret", "s")["data"] == {"a": "Yg=="}

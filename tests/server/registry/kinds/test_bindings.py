@@ -22,6 +22,7 @@ def node(name: str, **labels: str) -> Json:
 
 
 def test_a_second_binding_conflicts(client: Client, space: str) -> None:
+    """Binding a pod that has a node is a conflict that names the node."""
     client.made(f"{space}/pods", pod("a"))
     assert client.post(f"{space}/pods/a/binding", binding("a")).status == 201
     again = client.post(f"{space}/pods/a/binding", binding("a", "n2"))
@@ -44,6 +45,7 @@ def test_a_binding_may_be_meant_for_one_pod_only(client: Client, space: str) -> 
 
 
 def test_a_pod_that_is_going_is_not_bound(client: Client, space: str) -> None:
+    """A pod that is being deleted or is gone cannot be bound."""
     made = pod("a")
     made["metadata"]["finalizers"] = ["example.com/wait"]
     client.made(f"{space}/pods", made)
@@ -55,6 +57,7 @@ def test_a_pod_that_is_going_is_not_bound(client: Client, space: str) -> None:
 
 
 def test_a_gated_pod_is_not_bound(client: Client, space: str) -> None:
+    """A pod with scheduling gates cannot be bound."""
     client.made(f"{space}/pods", pod("a", schedulingGates=[{"name": "wait"}]))
     refused = client.post(f"{space}/pods/a/binding", binding("a"))
     assert refused.status == 409
@@ -92,6 +95,7 @@ def test_a_bound_pod_knows_its_zone(client: Client, space: str) -> None:
 
 
 def test_a_dry_run_binds_nothing(client: Client, space: str) -> None:
+    """A dry run of a binding leaves the pod without a node."""
     client.made(f"{space}/pods", pod("a"))
     assert client.post(f"{space}/pods/a/binding", binding("a"), dryRun="All").status == 201
     assert "nodeName" not in client.get(f"{space}/pods/a").json["spec"]

@@ -126,6 +126,7 @@ def test_versions(client: Client) -> None:
 
 
 def test_refused(client: Client) -> None:
+    """A definition whose name does not match, or without a storage version, is a 422."""
     wrong = _crd("nuts")
     wrong["metadata"]["name"] = "other.example.com"
     answer = client.post(CRDS, wrong)

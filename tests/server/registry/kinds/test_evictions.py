@@ -52,6 +52,7 @@ def test_without_budget(client: Client, space: str) -> None:
 
 
 def test_budget_is_taken_from(client: Client, space: str) -> None:
+    """An eviction takes from the budget; the next is a 429 that names it."""
     budget = _budget(client, space, 1)
     for name in "ab":
         _running(client, space, name)
@@ -67,6 +68,7 @@ def test_budget_is_taken_from(client: Client, space: str) -> None:
 
 
 def test_explains_missing_health(client: Client, space: str) -> None:
+    """A refused eviction says how many healthy pods the budget needs and has."""
     budget = _budget(client, space, 0)
     client.patch(f"{budget}/status", {"status": {"desiredHealthy": 2, "currentHealthy": 2}})
     _running(client, space, "a")
@@ -85,6 +87,7 @@ def test_unobserved_budget(client: Client, space: str) -> None:
 
 
 def test_several_budgets(client: Client, space: str) -> None:
+    """Evicting a pod that several budgets match is an error."""
     _budget(client, space, 5, "one")
     _budget(client, space, 5, "two")
     _running(client, space, "a")
@@ -94,6 +97,7 @@ def test_several_budgets(client: Client, space: str) -> None:
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
 def test_pods_no_budget_counts(client: Client, space: str, phase: str) -> None:
+    """Pending and finished pods are evicted whatever the budget says."""
     _budget(client, space, 0)
     _running(client, space, "a", phase=phase)
     assert _evict(client, space, "a")[0] == 201
@@ -112,6 +116,7 @@ def test_unhealthy_pods(client: Client, space: str) -> None:
 
 
 def test_preconditions_and_dry_run(client: Client, space: str) -> None:
+    """Evictions honour UID and version preconditions, and dry runs change nothing."""
     budget = _budget(client, space, 1)
     _running(client, space, "a")
     assert _evict(client, space, "a", preconditions={"uid": "other"})[0] == 409

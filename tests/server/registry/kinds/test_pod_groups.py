@@ -84,6 +84,7 @@ def test_a_group_is_stored_as_it_was_given(client: Client, space: str) -> None:
     ],
 )
 def test_groups_that_make_no_sense_are_refused(client: Client, space: str, spec: Json, message: str) -> None:
+    """An invalid PodGroup is a 422 that names the field."""
     answer = client.post(groups(space), group(**spec))
     assert (answer.status, message in answer.message) == (422, True), answer.message
 
@@ -129,6 +130,7 @@ def test_status_is_written_apart(client: Client, space: str) -> None:
 def test_what_kubectl_shows(
     client: Client, space: str, policy: Json, conditions: list[Json], row: list[str]
 ) -> None:
+    """The table of PodGroups shows policy, workload and status."""
     client.made(groups(space), group(schedulingPolicy=policy))
     client.patch(f"{groups(space)}/trainers/status", {"status": {"conditions": conditions}})
     accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -151,6 +153,7 @@ def test_both_kinds_are_discovered(client: Client) -> None:
 
 
 def test_a_workload_names_its_templates(client: Client, space: str) -> None:
+    """A Workload's pod group templates cannot be changed."""
     made = client.made(workloads(space), workload(template(), template("driver", basic={})))
     assert "status" not in made
     changed = client.patch(f"{workloads(space)}/train", {"spec": {"podGroupTemplates": [template("x")]}})
@@ -176,6 +179,7 @@ def test_a_workload_names_its_templates(client: Client, space: str) -> None:
 def test_workloads_that_make_no_sense_are_refused(
     client: Client, space: str, body: Json, message: str
 ) -> None:
+    """An invalid Workload is a 422 that names the field."""
     answer = client.post(workloads(space), body)
     assert (answer.status, message in answer.message) == (422, True), answer.message
 

@@ -54,6 +54,7 @@ def test_anti_affinity_limit(
 
 
 def test_anti_affinity_limit_on_update(client: Client, space: str) -> None:
+    """An annotation added later is held to the anti-affinity limit, too."""
     client.made(f"{space}/pods", pod("a"))
     rule = json.dumps(_anti(LASTING, ZONE, namespaceSelector={}))
     answer = client.patch(f"{space}/pods/a", {"metadata": {"annotations": {"berth.dev/affinity": rule}}})
@@ -61,6 +62,7 @@ def test_anti_affinity_limit_on_update(client: Client, space: str) -> None:
 
 
 def test_annotation_is_validated(client: Client, space: str) -> None:
+    """An affinity annotation that cannot be read is a 422 that names it."""
     body = pod("a")
     body["metadata"]["annotations"] = {"berth.dev/affinity": "{nonsense"}
     answer = client.post(f"{space}/pods", body)
@@ -120,6 +122,8 @@ def test_gates(tmp_path: Path) -> None:
 
 
 def test_quality_of_service(client: Client, space: str) -> None:
+    """The QoS class follows from requests and limits."""
+
     def made(name: str, resources: Json) -> str:
         body = pod(name)
         body["spec"]["containers"][0]["resources"] = resources

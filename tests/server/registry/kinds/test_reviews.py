@@ -12,6 +12,7 @@ METRICS = {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
 
 
 def test_the_servers_token_is_known(client: Client) -> None:
+    """A TokenReview of the server's own token authenticates its user."""
     status = client.made(TOKENS, {"spec": {"token": client.prepared.token}})["status"]
     assert status["authenticated"] is True
     assert "system:masters" in status["user"]["groups"]
@@ -21,6 +22,7 @@ def test_the_servers_token_is_known(client: Client) -> None:
 
 @pytest.mark.parametrize("audiences", [None, ["https://kubernetes.default.svc.cluster.local"]])
 def test_another_token_is_not(client: Client, audiences: list[str] | None) -> None:
+    """A TokenReview of an unknown token says that it is invalid."""
     spec = {"token": "made-up", **({"audiences": audiences} if audiences else {})}
     status = client.made(TOKENS, {"spec": spec})["status"]
     assert "authenticated" not in status
@@ -28,11 +30,13 @@ def test_another_token_is_not(client: Client, audiences: list[str] | None) -> No
 
 
 def test_a_token_for_somebody_else_is_not_good_here(client: Client) -> None:
+    """A TokenReview for another audience does not authenticate."""
     spec = {"token": client.prepared.token, "audiences": ["vault"]}
     assert "authenticated" not in client.made(TOKENS, {"spec": spec})["status"]
 
 
 def test_a_review_needs_a_token(client: Client) -> None:
+    """A TokenReview without a token is a 400."""
     answer = client.post(TOKENS, {"spec": {}})
     assert (answer.status, answer.message) == (400, "token is required for TokenReview in authentication")
 
@@ -60,5 +64,6 @@ def test_who_may_do_something(client: Client, spec: Json, allowed: bool) -> None
     ],
 )
 def test_reviews_that_ask_nothing_are_refused(client: Client, spec: Json, message: str) -> None:
+    """A SubjectAccessReview without a subject or a question is a 422."""
     answer = client.post(ACCESS, {"spec": spec})
     assert (answer.status, message in answer.message) == (422, True), answer.message

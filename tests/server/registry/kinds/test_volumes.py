@@ -39,6 +39,7 @@ def storage_class(name: str, **fields: Any) -> Json:
 
 
 def test_a_new_claim_waits(client: Client, space: str) -> None:
+    """A new claim is Pending and has its volume mode defaulted."""
     made = client.made(f"{space}/persistentvolumeclaims", claim(storageClassName=""))
     assert made["status"] == {"phase": "Pending"}
     assert made["spec"]["volumeMode"] == "Filesystem"
@@ -62,6 +63,7 @@ def test_a_claim_is_told_its_node_and_its_volume(client: Client, space: str) -> 
 
 
 def test_only_a_bound_claim_grows(client: Client, space: str) -> None:
+    """A claim's request may grow once it is bound, and never below its capacity."""
     client.made(f"{space}/persistentvolumeclaims", claim(storageClassName="local"))
     path = f"{space}/persistentvolumeclaims/data"
     larger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
@@ -85,6 +87,7 @@ def test_only_a_bound_claim_grows(client: Client, space: str) -> None:
     ],
 )
 def test_claims_that_make_no_sense_are_refused(client: Client, space: str, spec: Json, message: str) -> None:
+    """An invalid PersistentVolumeClaim is a 422 that names the field."""
     answer = client.post(f"{space}/persistentvolumeclaims", claim(**spec))
     assert (answer.status, message in answer.message) == (422, True), answer.message
 
@@ -110,6 +113,7 @@ def test_a_volume_is_claimed(client: Client) -> None:
 
 
 def test_where_a_volume_is_reachable_is_said_once(client: Client) -> None:
+    """A volume's node affinity can be set once and not be removed."""
     client.made(VOLUMES, volume("v2"))
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     affinity = {"required": {"nodeSelectorTerms": [term]}}
@@ -126,6 +130,7 @@ def test_where_a_volume_is_reachable_is_said_once(client: Client) -> None:
     ],
 )
 def test_volumes_that_make_no_sense_are_refused(client: Client, spec: Json, message: str) -> None:
+    """An invalid PersistentVolume is a 422 that names the field."""
     answer = client.post(VOLUMES, volume("bad", **spec))
     assert (answer.status, message in answer.message) == (422, True), answer.message
 
