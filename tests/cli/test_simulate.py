@@ -14,10 +14,10 @@ from berth.kube import workloads
 from tests.support.command import NODES, WEB, berth, files, pod
 
 TABLE = """\
-NAMESPACE   POD               NODE     ZONE     SCORE    OWNER
+NAMESPACE   POD                NODE     ZONE     SCORE    OWNER
 shop        web-{hash}-0   n1       a        454      Deployment/web
 shop        web-{hash}-1   n2       b        454      Deployment/web
-default     big               <none>   <none>   <none>   <none>
+default     big                <none>   <none>   <none>   <none>
 
 ZONE a   1 node, 1 pod
   n1   +shop/web-{hash}-0

@@ -26,22 +26,20 @@ from berth.kube.objects import (
     Toleration,
 )
 
-TEMPLATE_HASH = "pod-template-hash"
-REVISION_HASH = "controller-revision-hash"
-
-# The alphabet of Kubernetes' own hashes: no vowels, no look-alikes.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_HASH_LENGTH = 9
+# What generated names are made of: no vowels, no look-alikes.
+NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_HASH_LENGTH = 10
 _NAME_LENGTH = 253
 
 
-def template_hash(template: PodTemplateSpec | None) -> str:
-    digest = hashlib.blake2b(msgspec.json.encode(template, order="sorted"), digest_size=16).digest()
-    number = int.from_bytes(digest, "big")
+def template_hash(template: object, collisions: int | None = None) -> str:
+    """A short name for a template; `collisions` gives another one if that was taken."""
+    content = msgspec.json.encode((template, collisions or 0), order="sorted")
+    number = int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "big")
     letters = []
     for _ in range(_HASH_LENGTH):
-        number, letter = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[letter])
+        number, letter = divmod(number, len(NAME_ALPHABET))
+        letters.append(NAME_ALPHABET[letter])
     return "".join(letters)
 
 

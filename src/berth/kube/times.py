@@ -24,6 +24,17 @@ def seconds(text: str) -> float:
     return dt.datetime.fromisoformat(text).timestamp()
 
 
+def seconds_of(text: object) -> float | None:
+    """The same of what may be anything; None if it is no such timestamp, and without a zone it is none."""
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo else None
+
+
 def created_at(metadata: ObjectMeta) -> float:
     """When an object was made; 0 if it does not say."""
     return seconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0

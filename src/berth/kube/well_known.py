@@ -10,3 +10,7 @@ from __future__ import annotations
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 READY = "Ready"
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+# Labels of the pods of workloads.
+TEMPLATE_HASH = "pod-template-hash"
+REVISION_HASH = "controller-revision-hash"

@@ -29,17 +29,10 @@ from berth.kube.objects import (
     WorkloadSpec,
 )
 from berth.kube.ownership import Ownership, has_succeeded, is_over, owner_key, ownership
-from berth.kube.pod_templates import (
-    REVISION_HASH,
-    TEMPLATE_HASH,
-    assumed_owner,
-    child_name,
-    make_pod,
-    pinned,
-    template_hash,
-)
+from berth.kube.pod_templates import assumed_owner, child_name, make_pod, pinned, template_hash
 from berth.kube.pods import is_active
 from berth.kube.validation.selectors import NODE_NAME_FIELD
+from berth.kube.well_known import REVISION_HASH, TEMPLATE_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,13 +9,13 @@ import msgspec
 
 from berth.controllers.node_matching import matches_lastingly, matches_once
 from berth.controllers.workloads.pods import pod_from
-from berth.controllers.workloads.templates import REVISION_HASH
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, LiveWorkload, Node, ObjectMeta, PodSpec, Toleration
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import phase
+from berth.kube.well_known import REVISION_HASH
 from berth.machines.backoff import Backoff
 from berth.machines.contract import RawObject
 

@@ -12,11 +12,13 @@ from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.adoption import Claim, selecting
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
 from berth.controllers.workloads.deployment_status import status_of
-from berth.controllers.workloads.templates import TEMPLATE_HASH, digest, plain
+from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import LivePod, LiveWorkload
 from berth.kube.ownership import controller_of, owner_reference
+from berth.kube.pod_templates import template_hash
 from berth.kube.pods import is_finished
+from berth.kube.well_known import TEMPLATE_HASH
 from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, RawObject
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
@@ -131,7 +133,7 @@ class DeploymentController(Controller):
     ) -> Iterator[Action]:
         template = plain(deployment.spec.template)
         collisions = deployment.status.collision_count or 0
-        tag = digest(template, collisions)
+        tag = template_hash(template, collisions)
         name = f"{key[1][: _NAME_LENGTH - len(tag) - 1]}-{tag}"
         taken = self.cache.get(REPLICA_SETS, (key[0], name), LiveWorkload)
         if taken is not None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from berth.controllers.workloads.templates import REVISION_HASH, digest, plain
+from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LiveWorkload
 from berth.kube.ownership import owner_reference
+from berth.kube.pod_templates import template_hash
+from berth.kube.well_known import REVISION_HASH
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Patch, RawObject, key_of
 
@@ -46,7 +48,7 @@ def history(cache: Cache, workload: LiveWorkload) -> History:
     )
     template = plain(workload.spec.template, REVISION_HASH)
     current = next((r for r in reversed(owned) if _template(r) == template), None)
-    tag = hash_of(current) if current else digest(template, workload.status.collision_count)
+    tag = hash_of(current) if current else template_hash(template, workload.status.collision_count)
     base = (workload.metadata.name or "")[: _NAME_LENGTH - len(tag) - 1]
     return History(owned, current, tag, f"{base}-{tag}")
 

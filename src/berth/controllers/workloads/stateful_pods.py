@@ -9,10 +9,10 @@ import copy
 from collections.abc import Iterator
 
 from berth.controllers.workloads.pods import pod_from
-from berth.controllers.workloads.templates import REVISION_HASH
 from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload
 from berth.kube.ownership import owner_reference
+from berth.kube.well_known import REVISION_HASH
 from berth.machines.contract import Action, Create, RawObject, key_of
 
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"

@@ -1,31 +1,11 @@
-"""Pod templates compared and hashed, and numbers that may be percentages."""
+"""Pod templates in a form in which those that mean the same are equal."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-import msgspec
-
+from berth.kube.well_known import TEMPLATE_HASH
 from berth.machines.contract import RawObject
-
-TEMPLATE_HASH = "pod-template-hash"
-REVISION_HASH = "controller-revision-hash"
-
-# The alphabet of Kubernetes' own hashes: no vowels, no look-alikes.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_LENGTH = 10
-
-
-def digest(value: object, collisions: int | None = None) -> str:
-    """A short name for a value; `collisions` gives another one if that was taken."""
-    content = msgspec.json.encode((value, collisions or 0), order="sorted")
-    number = int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "big")
-    letters = []
-    for _ in range(_LENGTH):
-        number, letter = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[letter])
-    return "".join(letters)
 
 
 def plain(template: RawObject | None, label: str = TEMPLATE_HASH) -> RawObject:

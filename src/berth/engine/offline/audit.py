@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +34,7 @@ from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.objects import Namespace
 from berth.kube.pods import is_terminating
+from berth.kube.times import seconds_of
 from berth.kube.validation.metadata import MIRROR_POD
 
 if TYPE_CHECKING:
@@ -268,11 +268,7 @@ def _leaving(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToE
 
 
 def _created(entry: Entry) -> float:
-    given = entry.pod.metadata.creation_timestamp
-    try:
-        return datetime.fromisoformat(given).timestamp() if given else 0.0
-    except ValueError:
-        return 0.0
+    return seconds_of(entry.pod.metadata.creation_timestamp) or 0.0
 
 
 def _halts(snapshot: Snapshot, leaving: list[tuple[Entry, PodToEvict]], ceiling: Ceiling) -> _Halts:

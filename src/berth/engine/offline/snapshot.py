@@ -35,11 +35,11 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.ownership import controller_of
-from berth.kube.pod_templates import TEMPLATE_HASH
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
+from berth.kube.well_known import TEMPLATE_HASH
 from berth.kube.workloads import Expansion, ExpansionError, expand
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
+from berth.kube.times import stamp
 from berth.server.http.metrics import ServerMetrics
 from berth.server.registry.catalog import Catalog
 from berth.server.schema import SchemaRegistry
@@ -25,15 +26,10 @@ class Core:
     stopping: bool = False
 
     def timestamp(self) -> str:
-        return rfc3339(time.time())
+        return stamp(time.time())
 
     def new_uid(self) -> str:
         return str(uuid.uuid4())
-
-
-def rfc3339(seconds: float) -> str:
-    """The form of metav1.Time: whole seconds in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def open_store(settings: ServerSettings) -> Store:

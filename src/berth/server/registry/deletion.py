@@ -10,11 +10,12 @@ import calendar
 import time
 
 from berth.kube.objects import RawObject
+from berth.kube.times import stamp
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.registry import writes
 from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core, rfc3339
+from berth.server.registry.core import Core
 from berth.server.registry.kinds import definitions
 from berth.server.registry.writes import Write
 from berth.server.storage.history import Record
@@ -157,13 +158,13 @@ def _mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:
     metadata = obj["metadata"]
     now = int(time.time())
     if not metadata.get("deletionTimestamp"):
-        metadata["deletionTimestamp"] = rfc3339(now + grace)
+        metadata["deletionTimestamp"] = stamp(now + grace)
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
     elif grace < (metadata.get("deletionGracePeriodSeconds") or 0):
         began = _seconds(metadata["deletionTimestamp"]) - metadata["deletionGracePeriodSeconds"]
-        metadata["deletionTimestamp"] = rfc3339(max(began + grace, now if grace == 0 else began + grace))
+        metadata["deletionTimestamp"] = stamp(max(began + grace, now if grace == 0 else began + grace))
         metadata["deletionGracePeriodSeconds"] = grace
     if endpoint.resource.kind == "Namespace":
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}

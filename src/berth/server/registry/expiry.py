@@ -7,7 +7,8 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
-from berth.server.registry.core import Core, rfc3339
+from berth.kube.times import stamp
+from berth.server.registry.core import Core
 from berth.server.storage.store import decode
 
 _SWEEP = 60.0
@@ -37,7 +38,7 @@ async def _sweep(core: Core) -> None:
 async def sweep_once(core: Core, now: float) -> None:
     """Remove the Events that have not changed for as long as they are kept."""
     bucket = core.catalog.core("events").bucket
-    limit = rfc3339(now - core.settings.event_ttl)
+    limit = stamp(now - core.settings.event_ttl)
     for count, record in enumerate(list(bucket.records.values())):
         if count % _STEP == _STEP - 1:
             await asyncio.sleep(0)

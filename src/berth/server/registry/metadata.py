@@ -11,12 +11,12 @@ import secrets
 from collections.abc import Callable
 
 from berth.kube.objects import RawObject
+from berth.kube.pod_templates import NAME_ALPHABET
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.registry.catalog import Endpoint
 from berth.server.storage.history import Key
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58  # of 63 characters, five are random
 _GENERATE_ATTEMPTS = 8
 _INVALID, _FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
@@ -121,7 +121,7 @@ def new_name(endpoint: Endpoint, metadata: RawObject) -> None:
     base = str(metadata["generateName"])[:_GENERATED_BASE]
     name = ""
     for _ in range(_GENERATE_ATTEMPTS):
-        name = base + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+        name = base + "".join(secrets.choice(NAME_ALPHABET) for _ in range(5))
         if endpoint.bucket.newest((metadata.get("namespace", ""), name)) is None:
             metadata["name"] = name
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from berth.kube.times import seconds_of
 
 UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
@@ -33,17 +33,6 @@ def human_duration(seconds: float) -> str:
             rest = whole % unit // smaller if smaller else 0
             return f"{whole // unit}{letter}" + (f"{rest}{smaller_letter}" if rest else "")
     return f"{whole // _YEAR}y"
-
-
-def seconds_of(timestamp: object) -> float | None:
-    """The moment an RFC 3339 timestamp names, None if it is not one."""
-    if not isinstance(timestamp, str) or not timestamp:
-        return None
-    try:
-        moment = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def age(timestamp: object, now: float) -> str:

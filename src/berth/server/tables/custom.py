@@ -7,7 +7,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth.server.tables.ages import INVALID, age, seconds_of
+from berth.kube.times import seconds_of
+from berth.server.tables.ages import INVALID, age
 from berth.server.tables.cells import AGE, NAME, Column, Object, at
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.server.tables.ages import human_duration, seconds_of
+from berth.kube.times import seconds_of
+from berth.server.tables.ages import human_duration
 from berth.server.tables.cells import (
     AGE,
     NAME,

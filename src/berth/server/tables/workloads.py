@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from berth.server.tables.ages import age, human_duration, seconds_of
+from berth.kube.times import seconds_of
+from berth.server.tables.ages import age, human_duration
 from berth.server.tables.cells import (
     AGE,
     NAME,
