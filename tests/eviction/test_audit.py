@@ -142,12 +142,12 @@ def test_rules_are_named_where_they_stand() -> None:
     world.pod("two", "n1", rules, annotations={"berth.dev/affinity": json.dumps(apart_from("db"))})
     world.pod("db", "n1", app="db", priority=9)
     by_name = {eviction.entry.name: eviction for eviction in compare(world).evictions}
-    lasting = "requiredDuringSchedulingRequiredDuringExecution"
+    execution = "requiredDuringSchedulingRequiredDuringExecution"
     assert [violation.path for violation in by_name["one"].violations] == [
-        f"{ANNOTATION}.nodeAffinity.{lasting}"
+        f"{ANNOTATION}.nodeAffinity.{execution}"
     ]
     assert [violation.path for violation in by_name["two"].violations] == [
-        f"spec.affinity.nodeAffinity.{lasting}",
-        f"spec.affinity.podAntiAffinity.{lasting}[0]",
-        f"{ANNOTATION}.podAntiAffinity.{lasting}[0]",
+        f"spec.affinity.nodeAffinity.{execution}",
+        f"spec.affinity.podAntiAffinity.{execution}[0]",
+        f"{ANNOTATION}.podAntiAffinity.{execution}[0]",
     ]

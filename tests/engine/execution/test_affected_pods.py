@@ -161,9 +161,7 @@ def _told(violation: Violation) -> tuple[str, str]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), execution_rules.clusters(most_pods=6), st.integers(1, 4))
-def test_whoever_is_judged_differently_was_a_suspect(
-    data: st.DataObject, cluster: Cluster, most: int
-) -> None:
+def test_whoever_is_judged_differently_was_affected(data: st.DataObject, cluster: Cluster, most: int) -> None:
     """Also when several things happened before the records are read, by which time all look different."""
     engine = engine_of(cluster)
     gone: list[Node] = []
@@ -180,9 +178,9 @@ def test_whoever_is_judged_differently_was_a_suspect(
         after = _about_pods(engine)
         there = {key_of(pod) for pod in cluster.pods}
         different = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-        suspected = {key for record in records for key in affected_pods(engine, record)}
+        affected = {key for record in records for key in affected_pods(engine, record)}
 
-        assert different & there <= suspected
+        assert different & there <= affected
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

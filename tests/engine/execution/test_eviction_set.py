@@ -7,7 +7,7 @@ from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, all
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.objects import Node, Pod
 from tests.reference import execution
-from tests.reference.departures import best_parting, subsets
+from tests.reference.eviction_set import best_parting, subsets
 from tests.support import execution_rules
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster, key_of
@@ -36,7 +36,7 @@ def decide(engine: EngineCluster, **facts: float) -> list[PodToEvict]:
 
 
 def gone(*things: NodeBuilder | PodBuilder, **facts: float) -> list[str]:
-    return [departure.pod.partition("/")[2] for departure in decide(built(*things), **facts)]
+    return [evicted.pod.partition("/")[2] for evicted in decide(built(*things), **facts)]
 
 
 def apart(name: str, *apps: str, app: str = "x") -> PodBuilder:
@@ -80,7 +80,7 @@ def test_the_lowest_priority_goes_first_and_of_equals_the_youngest() -> None:
     assert gone(node("n"), *pods) == ["c", "b", "a"]
 
 
-def test_a_follower_whose_last_leader_departs_has_its_own_grace() -> None:
+def test_a_follower_whose_last_leader_is_evicted_has_its_own_grace() -> None:
     """Its rule holds as yet."""
     leader = make_pod("leader").labels(app="leader").on("n").node_affinity(disk="ssd", during_execution=True)
     follower = make_pod("follower").on("n").affinity_to(app="leader", topology=ZONE, during_execution=True)
@@ -94,9 +94,9 @@ def test_of_a_group_torn_apart_one_stays() -> None:
     engine = built(*zones, member("one", "na"), member("two", "nb"), member("three", "nc"))
     found = decide(engine, one=2, two=1, three=3)
 
-    assert [departure.pod for departure in found] == ["default/three", "default/one"]
+    assert [evicted.pod for evicted in found] == ["default/three", "default/one"]
     assert [b.pod for b in found[0].violations] == ["default/three", "default/two"]
-    with engine.without(*(departure.pod for departure in found)):
+    with engine.without(*(evicted.pod for evicted in found)):
         assert all_violations(engine) == []
 
 
@@ -229,11 +229,11 @@ def _living(cluster: Cluster) -> Cluster:
 
 @thorough
 @given(execution_rules.clusters())
-def test_departures_heal_everything_that_was_broken(cluster: Cluster) -> None:
+def test_evictions_heal_everything_that_was_broken(cluster: Cluster) -> None:
     """What is broken afterwards held before: followers whose leaders left."""
     engine = engine_of(cluster)
     before = {(b.pod, b.path) for b in all_violations(engine)}
-    going = {departure.pod for departure in decide(engine)}
+    going = {evicted.pod for evicted in decide(engine)}
     left = execution.violations(_living(_without(cluster, going)).world())
 
     assert {kind for _, _, kind, _ in left} <= {AFFINITY}
@@ -248,7 +248,7 @@ def test_anti_affinity_moves_the_least_pods(cluster: Cluster) -> None:
     edges = _edges(cluster)
     certain = _of_kind(cluster, NODE, AFFINITY)
     owners = _of_kind(cluster, ANTI_AFFINITY)
-    going = [departure.pod for departure in decide(engine_of(cluster))]
+    going = [evicted.pod for evicted in decide(engine_of(cluster))]
     rest = {pair for pair in edges if not certain & {*pair}}
 
     def rank(pod: str) -> tuple[int, bool]:
@@ -264,7 +264,7 @@ def test_anti_affinity_moves_the_least_pods(cluster: Cluster) -> None:
 def test_as_many_of_a_torn_group_stay_as_can(cluster: Cluster) -> None:
     """No larger set of pods without peers could stay once the others are gone."""
     torn = sorted(_of_kind(cluster, AFFINITY) - _of_kind(cluster, NODE))
-    going = {departure.pod for departure in decide(engine_of(cluster))}
+    going = {evicted.pod for evicted in decide(engine_of(cluster))}
     others = going - set(torn)
 
     def stays_well(staying: frozenset[str]) -> bool:

@@ -2,7 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.engine.execution.vertex_cover import EXACT_UP_TO, bits, least_cover
-from tests.reference.departures import best_parting
+from tests.reference.eviction_set import best_parting
 
 Edges = set[tuple[int, int]]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from berth.engine.offline.budgets import DisruptionBudget, Ledger, budgets_of
+from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
 from berth.engine.offline.snapshot import Entry
 from berth.kube.objects import (
     Condition,
@@ -83,8 +83,8 @@ def test_pods_are_asked_about_by_their_labels(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Selector, "matches", counting)
     pods = [web(f"w{i}").build() for i in range(50)]
     found = the_budget(*pods, budget(min_available=1))
-    ledger = Ledger([found])
-    assert (found.pods, [ledger.evict(entry(pod)) for pod in pods].count(())) == (50, 49)
+    allowed = AllowedDisruptions([found])
+    assert (found.pods, [allowed.evict(entry(pod)) for pod in pods].count(())) == (50, 49)
     assert asked == 2
 
 
@@ -167,18 +167,18 @@ def counted(
 def test_every_eviction_takes_from_the_budget() -> None:
     """The second pod finds nothing left, a pod without a budget does not care."""
     keep = counted(1)
-    ledger = Ledger([keep])
+    allowed = AllowedDisruptions([keep])
 
-    assert ledger.evict(entry(web("w1").build())) == ()
-    assert ledger.evict(entry(web("w2").build())) == (keep,)
-    assert ledger.evict(entry(make_pod("db").on("n1").build())) == ()
+    assert allowed.evict(entry(web("w1").build())) == ()
+    assert allowed.evict(entry(web("w2").build())) == (keep,)
+    assert allowed.evict(entry(make_pod("db").on("n1").build())) == ()
 
 
 def test_two_budgets_refuse() -> None:
     """The API server does not choose between budgets, however much they allow."""
     both = (counted(5), counted(5, name="other"))
 
-    assert Ledger(both).evict(entry(web("w1").build())) == both
+    assert AllowedDisruptions(both).evict(entry(web("w1").build())) == both
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_a_pod_that_does_not_serve(keep: DisruptionBudget, goes: bool) -> None:
     """It may go if the others are enough, or if the budget says that such pods always may."""
     pod = ready(web("w1").build(), "False")
 
-    assert (Ledger([keep]).evict(entry(pod)) == ()) is goes
+    assert (AllowedDisruptions([keep]).evict(entry(pod)) == ()) is goes
 
 
 def test_a_pod_that_has_not_begun() -> None:
     """No budget counts a pod that is bound and still pending."""
-    assert Ledger([counted(0)]).evict(entry(web("w1").phase("Pending").build())) == ()
+    assert AllowedDisruptions([counted(0)]).evict(entry(web("w1").phase("Pending").build())) == ()

@@ -44,8 +44,10 @@ def test_what_is_freed_is_what_leaving_pods_free(cluster: Cluster, pod: Pod) -> 
     plan_of(engine, pod)
     for name, slot in engine.nodes.slot_of.items():
         pods = list(engine.pods_on(name))
-        leavers = RemovablePods(engine, np.array([engine.pods.index[key] for key, _ in pods], dtype=np.intp))
-        gone = HypotheticalRemoval(leavers, np.ones(len(pods), dtype=np.bool_))
+        removable = RemovablePods(
+            engine, np.array([engine.pods.index[key] for key, _ in pods], dtype=np.intp)
+        )
+        gone = HypotheticalRemoval(removable, np.ones(len(pods), dtype=np.bool_))
         counters = [counter for counter in counters_of(c for _, c in pods) if counter.column]
         ports = {port for _, c in pods for port in c.host_ports}
         freed = [gone.counted(counter)[slot] for counter in counters]
@@ -80,7 +82,7 @@ def test_pods_that_are_not_counted_free_nothing(node: NodeBuilder, probe: PodBui
         Cluster(nodes=(node.build(),), pods=(make_pod("p").labels(app="web").on("n").build(),))
     )
     plan_of(engine, probe.build())
-    leavers = RemovablePods(engine, np.array([0], dtype=np.intp))
+    removable = RemovablePods(engine, np.array([0], dtype=np.intp))
     ((_, pod_class),) = engine.pods_on("n")
 
-    assert [leavers.weight(counter).tolist() for counter in counters_of([pod_class])] == [[0]]
+    assert [removable.weight(counter).tolist() for counter in counters_of([pod_class])] == [[0]]

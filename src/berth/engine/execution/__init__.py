@@ -1,1 +1,1 @@
-"""Rules that must hold while pods run: who breaks them, who has to go, and where the replacements land."""
+"""Rules that must hold while pods run: who breaks them, who is evicted, and where the replacements go."""

@@ -1,14 +1,14 @@
-"""Whose rules about other pods a change may have broken or healed.
+"""Whose rules about other pods a event may have broken or healed.
 
 Whenever the answer of `execution.violations` about some pod's affinity or anti-affinity is different
-after some changes, one of their records makes the pod a suspect, asked about all of them once the
+after some cluster events, `affected_pods` names the pod for one of them, asked about each once the
 cluster has seen all of them.  What that rests on:
 
 - A pod that comes or goes matters to the pods that have a term that selects it, in the domain of its
-  node; the index of terms finds them.  One that comes has rules of its own, and as arrivals of equal
-  pods may be announced by one record, all its equals are asked.
+  node; the index of terms finds them.  One that comes has rules of its own, and as equal pods that
+  come may be announced by one event, all its equals are affected.
 - Where a pod came or went is read from its node as it is now.  If that node moved or left meanwhile,
-  the record of that makes suspects of all pods in the domain it left, whoever was on it.
+  the event of that affects all pods in the domain it left, whoever was on it.
 - A pod that is alone in its group is right anywhere until there is another one, wherever that is.
   Such pods are the only ones of their class, so they are few.
 
@@ -40,31 +40,31 @@ from berth.engine.state.pods import NOWHERE
 _Labels = Mapping[str, str]
 
 
-def affected_pods(cluster: Cluster, change: ClusterEvent) -> set[str]:
+def affected_pods(cluster: Cluster, event: ClusterEvent) -> set[str]:
     """The pods whose affinity or anti-affinity is to be judged again.
 
     Args:
-        cluster: With the change, and perhaps later ones, applied.
-        change: What happened.
+        cluster: With the event, and perhaps later ones, applied.
+        event: What happened.
     """
-    found = _Suspects(cluster)
-    match change:
+    found = _AffectedPods(cluster)
+    match event:
         case PodAdded():
-            found.came(change)
+            found.pod_added(event)
         case PodDeleted():
-            found.left(change)
-        case NodeUpdated(slot, old) if change.labels:
+            found.pod_deleted(event)
+        case NodeUpdated(slot, old) if event.labels:
             there = cluster.nodes.names[slot] == old.metadata.name
-            found.moved(slot if there else None, old.metadata.labels or {})
+            found.node_moved(slot if there else None, old.metadata.labels or {})
         case NodeAdded(slot) if (name := cluster.nodes.names[slot]) and any(cluster.pods_on(name)):
-            found.moved(slot, {})
+            found.node_moved(slot, {})
             found.on_node(slot)
         case NodeDeleted(_, None):
             found.add(cluster.pods_of(found.classes))
-            found.homeless()
+            found.on_missing_nodes()
         case NodeDeleted(_, old) if old is not None:
-            found.moved(None, old.metadata.labels or {})
-            found.homeless()
+            found.node_moved(None, old.metadata.labels or {})
+            found.on_missing_nodes()
         case NamespaceUpdated():
             selecting = (
                 c for c in found.classes if any(o.term.namespace_selector for o in c.execution_terms)
@@ -73,9 +73,11 @@ def affected_pods(cluster: Cluster, change: ClusterEvent) -> set[str]:
     return found.keys
 
 
-class _Suspects:
-    """Attributes:
-    keys: The suspects found so far.
+class _AffectedPods:
+    """The pods found so far that one event affects.
+
+    Attributes:
+        keys: Their names, ``namespace/name``.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -93,22 +95,22 @@ class _Suspects:
 
     # --- pods -----------------------------------------------------------------------
 
-    def came(self, change: PodAdded) -> None:
-        pod_class = self.cluster.current(change.pod_class)
-        arrived = _equals(self.cluster, pod_class)
+    def pod_added(self, event: PodAdded) -> None:
+        pod_class = self.cluster.current(event.pod_class)
+        added = _equals(self.cluster, pod_class)
         if pod_class.execution_terms:
-            self.add(arrived)
-        self._ask_owners(pod_class, self.cluster.pods.node[arrived].astype(np.intp))
+            self.add(added)
+        self._ask_owners(pod_class, self.cluster.pods.node[added].astype(np.intp))
 
-    def left(self, change: PodDeleted) -> None:
-        slot = change.slot
+    def pod_deleted(self, event: PodDeleted) -> None:
+        slot = event.slot
         if slot == NOWHERE:
             return
         there = [slot] if self.cluster.nodes.alive[slot] else []
-        self._ask_owners(self.cluster.current(change.pod_class), np.array(there, dtype=np.intp))
+        self._ask_owners(self.cluster.current(event.pod_class), np.array(there, dtype=np.intp))
 
     def _ask_owners(self, pod_class: PodClass, slots: IndexArray) -> None:
-        """Suspect those who care for such pods and share a domain with one of these nodes."""
+        """Those with a term that selects such pods, in the domains of these nodes."""
         by_key: dict[str, list[PodClass]] = {}
         for rules in owners(self.cluster, pod_class.label_set):
             for key in set(rules.keys_about(pod_class.label_set)):
@@ -128,7 +130,7 @@ class _Suspects:
         self.add(pods[concerned[column.ids[self.cluster.pods.node[pods]]]])
 
     def _lone(self, rules: ExecutionAffinity) -> None:
-        """Suspect the only pod of a class that may be the first of its group."""
+        """The only pod of a class, if it may be the first of its group."""
         if not rules.starts_group:
             return
         pods = self.cluster.pods_of([rules.pod_class])
@@ -141,7 +143,7 @@ class _Suspects:
 
     # --- nodes ----------------------------------------------------------------------
 
-    def moved(self, slot: int | None, was: _Labels) -> None:
+    def node_moved(self, slot: int | None, was: _Labels) -> None:
         """The node at `slot` had these labels before; without a slot it is gone."""
         now: _Labels = {} if slot is None else self.cluster.nodes.labels[slot] or {}
         by_key: dict[str, dict[PodClass, None]] = {}
@@ -167,7 +169,7 @@ class _Suspects:
             )
 
     def _first_ones(self, slot: int | None, classes: Iterable[PodClass], *, gained: bool) -> None:
-        """Suspect pods that were, or now are, alone in their group because a node's pods count or not."""
+        """Pods that were, or now are, alone in their group because a node's pods count or not."""
         name = None if slot is None else self.cluster.nodes.names[slot]
         residents = {c.label_set for _, c in self.cluster.pods_on(name)} if gained and name else ()
         for pod_class in classes:
@@ -177,12 +179,12 @@ class _Suspects:
             else:
                 self._lone(rules)
 
-    def homeless(self) -> None:
-        """Suspect the pods of nodes that are not there: nothing is said of them any more."""
+    def on_missing_nodes(self) -> None:
+        """The pods of nodes that are not there: nothing is said of them any more."""
         table = self.cluster.pods
         numbers = [pod_class.number for pod_class in self.classes]
-        waiting = np.flatnonzero(table.node[: table.count] == NOWHERE)
-        self.add(waiting[np.isin(table.pod_class[waiting], numbers)])
+        missing = np.flatnonzero(table.node[: table.count] == NOWHERE)
+        self.add(missing[np.isin(table.pod_class[missing], numbers)])
 
 
 def _equals(cluster: Cluster, pod_class: PodClass) -> IndexArray:

@@ -22,10 +22,12 @@ _NOBODY: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """Attributes:
-    domain_key: The node label that says which domain a node is in.
-    max_share: Nobody is evicted from a domain while more than this share of its pods would go.
-    halt_above: So few pods are never too many, whatever their share.
+    """How many pods may be evicted at once from a domain, or from the cluster.
+
+    Attributes:
+        domain_key: The node label that says which domain a node is in.
+        max_share: Nobody is evicted from a domain while more than this share of its pods would go.
+        halt_above: So few pods are never too many, whatever their share.
     """
 
     domain_key: str = ZONE
@@ -46,9 +48,11 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Attributes:
-    going: Pods that would go, or have just gone.
-    running: Pods in the domain, those that have just gone included.
+    """How many pods of one domain would be evicted: where that is too many, nobody is.
+
+    Attributes:
+        going: Pods that would be evicted, or have just been.
+        running: Pods in the domain, those that have just been evicted included.
     """
 
     domain: str

@@ -1,4 +1,4 @@
-"""Who has to go so that the execution-time rules hold.
+"""Which pods to evict so that the execution-time rules hold.
 
 The rule, in plain words:
 
@@ -17,7 +17,7 @@ Smallest is meant literally where up to `vertex_cover.EXACT_UP_TO` pods hang tog
 conflicts after all that is certain was decided, and for cliques of any size, such as replicas that keep
 away from each other; beyond that a greedy choice comes close.
 
-Only the violations given are healed.  A pod whose last peer departs is not added: its rule holds as yet,
+Only the violations given are healed.  A pod whose last peer is evicted is not added: its rule holds as yet,
 and once it does not, it has its own time of grace.  Pods that are terminating are gone as far as this
 is concerned, so that nobody else leaves for the sake of those.
 """
@@ -37,16 +37,16 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE
 
-# How many violations of others are listed with a pod whose going heals them.
+# How many violations of others are listed with a pod whose eviction heals them.
 _MOST_OTHERS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class PodToEvict:
-    """A pod that has to go.
+    """A pod that is to be evicted.
 
     Attributes:
-        violations: What its going heals: its own violations, then those (some, if they are many) of
+        violations: What its eviction heals: its own violations, then those (some, if they are many) of
             pods that stay.
     """
 
@@ -87,7 +87,7 @@ class _Conflict:
 
 
 @dataclass(slots=True)
-class _Single:
+class _First:
     """A pod that may stay where it is as the first of its group, if these others go."""
 
     pod: int
@@ -96,7 +96,7 @@ class _Single:
 
 
 class _Decision:
-    """Pods are numbers in the pod table here.
+    """Decides which pods go, by the violations given. Pods are numbers in the pod table here.
 
     Attributes:
         own: The violations of every pod that has some, those that are there no more left out.
@@ -126,16 +126,16 @@ class _Decision:
     def result(self) -> list[PodToEvict]:
         movable = {pod: own for pod, own in self.own.items() if pod not in self._fixed}
         self.going = {pod for pod, own in movable.items() if any(b.kind == NODE for b in own)}
-        torn = {pod for pod, own in movable.items() if any(b.kind == AFFINITY for b in own)} - self.going
-        self.going |= torn
-        self.going |= self._parted(self._edges(self.conflicts))
-        spared = self._spared(torn)
-        self.going -= {single.pod for single in spared}
-        others = self._healed(spared)
+        peerless = {pod for pod, own in movable.items() if any(b.kind == AFFINITY for b in own)} - self.going
+        self.going |= peerless
+        self.going |= self._separating(self._edges(self.conflicts))
+        firsts = self._firsts(peerless)
+        self.going -= {first.pod for first in firsts}
+        others = self._healed(firsts)
         keys = self._cluster.pods.keys
         return [
             PodToEvict(keys[pod] or "", (*self.own.get(pod, ()), *others.get(pod, ())))
-            for pod in self._most_willing(self.going)
+            for pod in self._in_eviction_order(self.going)
         ]
 
     # --- anti-affinity ----------------------------------------------------------------
@@ -179,10 +179,10 @@ class _Decision:
     def _stays(self, pod: int) -> bool:
         return pod not in self.going and not self._cluster.pods.terminating[pod]
 
-    def _parted(self, edges: Iterable[tuple[set[int], set[int]]]) -> set[int]:
+    def _separating(self, edges: Iterable[tuple[set[int], set[int]]]) -> set[int]:
         """Who of these goes so that no two that must be apart are left."""
         edges = list(edges)
-        order = self._most_willing({pod for pair in edges for side in pair for pod in side})
+        order = self._in_eviction_order({pod for pair in edges for side in pair for pod in side})
         number = {pod: i for i, pod in enumerate(order)}
         fixed = sum(1 << number[pod] for pod in self._fixed if pod in number)
         adjacency = [0] * len(order)
@@ -205,20 +205,20 @@ class _Decision:
         is_owner = any(violation.kind == ANTI_AFFINITY for violation in self.own.get(pod, ()))
         return pod in self._fixed, priority, not is_owner
 
-    def _most_willing(self, pods: Collection[int]) -> list[int]:
+    def _in_eviction_order(self, pods: Collection[int]) -> list[int]:
         keys = self._cluster.pods.keys
         by_name = sorted(pods, key=lambda pod: keys[pod] or "", reverse=True)
         return sorted(by_name, key=lambda pod: (self._protection(pod), -self._started(keys[pod] or "")))
 
     # --- affinity ---------------------------------------------------------------------
 
-    def _spared(self, torn: set[int]) -> list[_Single]:
+    def _firsts(self, peerless: set[int]) -> list[_First]:
         """Of the pods without a peer, those that are right where they are once the others are gone."""
-        singles = {single.pod: single for single in self._singles(torn)}
+        possible = {first.pod: first for first in self._possible_firsts(peerless)}
         apart = [(conflict.owners, conflict.peers) for conflict in self.conflicts]
-        at_odds: dict[int, set[int]] = {pod: set(single.others) for pod, single in singles.items()}
+        at_odds: dict[int, set[int]] = {pod: set(first.others) for pod, first in possible.items()}
         for owners, peers in apart:
-            for pod in singles.keys() & (owners | peers):
+            for pod in possible.keys() & (owners | peers):
                 if pod in owners:
                     at_odds[pod] |= peers
                 if pod in peers:
@@ -227,9 +227,9 @@ class _Decision:
             pod for pod, others in at_odds.items() if not any(self._stays(o) for o in others - {pod})
         }
         edges = [({pod}, at_odds[pod] & candidates - {pod}) for pod in candidates]
-        return [singles[pod] for pod in candidates - self._parted(edges)]
+        return [possible[pod] for pod in candidates - self._separating(edges)]
 
-    def _singles(self, torn: set[int]) -> Iterator[_Single]:
+    def _possible_firsts(self, peerless: set[int]) -> Iterator[_First]:
         node = self._cluster.pods.node
         for rules, pods in self._owners(AFFINITY):
             if not rules.starts_group:
@@ -242,17 +242,17 @@ class _Decision:
                 for peer in standing.peers[standing.column.ids[node[standing.peers]] > 0].tolist()
             }
             for i, pod in enumerate(pods):
-                if pod in torn and all(standing.domain[i] for standing in standings):
+                if pod in peerless and all(standing.domain[i] for standing in standings):
                     own = [violation for violation in self.own[pod] if violation.kind == AFFINITY]
-                    yield _Single(pod, peers - {pod}, own)
+                    yield _First(pod, peers - {pod}, own)
 
     # --- why --------------------------------------------------------------------------
 
-    def _healed(self, spared: Iterable[_Single]) -> Mapping[int, list[Violation]]:
-        """The violations of pods that stay, by the pods whose going heals them."""
+    def _healed(self, firsts: Iterable[_First]) -> Mapping[int, list[Violation]]:
+        """The violations of pods that stay, by the pods whose eviction heals them."""
         found: dict[int, list[Violation]] = defaultdict(list)
         index = self._cluster.pods.index
-        reasons = [(single.violations, single.others) for single in spared]
+        reasons = [(first.violations, first.others) for first in firsts]
         reasons += [(conflict.violations, conflict.peers) for conflict in self.conflicts]
         for violations, culprits in reasons:
             healed = [violation for violation in violations if index[violation.pod] not in self.going]

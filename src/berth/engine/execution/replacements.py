@@ -1,4 +1,4 @@
-"""Where the replacements of departing pods would go.
+"""Where the replacements of evicted pods would go.
 
 A replacement asks for what its pod asked for, so it is placed by the same rules: those that must hold
 during execution hold at scheduling time as well, and it does not come back to where they are broken.
@@ -14,13 +14,13 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 
 
-def replacement_nodes(cluster: Cluster, departures: Sequence[PodToEvict]) -> dict[str, str | None]:
-    """The node that the replacement of each departing pod would get, None if there is none.
+def replacement_nodes(cluster: Cluster, evicted: Sequence[PodToEvict]) -> dict[str, str | None]:
+    """The node that the replacement of each evicted pod would get, None if there is none.
 
-    They go one by one: each finds the replacements of the earlier ones where they landed, and the
-    later ones where they are.  The cluster is left as it was.  Pods that are not there are left out.
+    They go one by one: each finds the replacements of the earlier ones on their new nodes, and
+    the later ones where they are.  The cluster is left as it was.  Pods that are not there are left out.
     """
-    pods = {d.pod: counted for d in departures if (counted := cluster.find_pod(d.pod)) is not None}
+    pods = {each.pod: counted for each in evicted if (counted := cluster.find_pod(each.pod)) is not None}
     found: dict[str, str | None] = {}
     with cluster.without(*pods):
         # Pod slots freed last are given out first, and all of this frees and takes them in that order,

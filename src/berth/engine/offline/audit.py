@@ -26,7 +26,7 @@ from berth.engine.execution.eviction_ceiling import (
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.execution.violations import NODE, Violation, all_violations
-from berth.engine.offline.budgets import DisruptionBudget, Ledger, budgets_of
+from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import RULE_ORDER, filtering_rules
 from berth.engine.rules.base import NodeRule, Rule, RuleViolation, TopologyRule
@@ -96,12 +96,14 @@ class Eviction:
 
 @dataclass(slots=True)
 class Audit:
-    """Attributes:
-    violations: In the order of the pods, then of the rules.
-    spreads: Every constraint that running pods state.
-    evictions: In the order in which they would be made, as far as budgets and halts allow.
-    halts: Where too many would go at once.
-    faulty: Pods whose affinity annotation is not valid: nobody enforces its rules.
+    """What an audit of a snapshot found.
+
+    Attributes:
+        violations: In the order of the pods, then of the rules.
+        spreads: Every constraint that running pods state.
+        evictions: In the order in which they would be made, as far as budgets and halts allow.
+        halts: Where too many would go at once.
+        faulty: Pods whose affinity annotation is not valid: nobody enforces its rules.
     """
 
     snapshot: Snapshot
@@ -154,13 +156,13 @@ def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling
     cluster = snapshot.cluster
     living = [entry for entry in snapshot.running if _counts(cluster, entry)]
     budgets = budgets_of(snapshot)
-    leaving = _leaving(cluster, living)
-    halts = _halts(snapshot, leaving, ceiling or Ceiling())
+    to_evict = _to_evict(cluster, living)
+    halts = _halts(snapshot, to_evict, ceiling or Ceiling())
     return Audit(
         snapshot,
         list(_violations(cluster, living, progress)),
         spreads_of(cluster, living),
-        list(_evictions(cluster, leaving, halts, budgets)),
+        list(_evictions(cluster, to_evict, halts, budgets)),
         budgets,
         list(halts.by_domain.values()),
         [entry for entry in living if entry.fault is not None and not _is_mirror(entry)],
@@ -243,8 +245,10 @@ def _is_static(rule: Rule) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Halts:
-    """Attributes:
-    domain_of: Node -> the domain it is in, empty if in none.
+    """Where evictions are halted.
+
+    Attributes:
+        domain_of: Node -> the domain it is in, empty if in none.
     """
 
     by_domain: dict[str, Halt]
@@ -254,7 +258,7 @@ class _Halts:
         return stopping(self.by_domain, self.domain_of.get(node, ""))
 
 
-def _leaving(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToEvict]]:
+def _to_evict(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToEvict]]:
     # A mirror pod is a kubelet's own: evicting it would not make it go.
     by_key = {entry.key: entry for entry in entries if not _is_mirror(entry)}
     violations = [violation for violation in all_violations(cluster) if violation.pod in by_key]
@@ -264,14 +268,14 @@ def _leaving(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToE
         started=lambda key: _created(by_key[key]) if key in by_key else 0.0,
         staying={e.key for e in entries} - by_key.keys(),
     )
-    return [(by_key[departure.pod], departure) for departure in found if departure.pod in by_key]
+    return [(by_key[evicted.pod], evicted) for evicted in found if evicted.pod in by_key]
 
 
 def _created(entry: Entry) -> float:
     return seconds_of(entry.pod.metadata.creation_timestamp) or 0.0
 
 
-def _halts(snapshot: Snapshot, leaving: list[tuple[Entry, PodToEvict]], ceiling: Ceiling) -> _Halts:
+def _halts(snapshot: Snapshot, to_evict: list[tuple[Entry, PodToEvict]], ceiling: Ceiling) -> _Halts:
     key = ceiling.domain_key
     domain_of = {name: (node.metadata.labels or {}).get(key, "") for name, node in snapshot.nodes.items()}
 
@@ -279,7 +283,7 @@ def _halts(snapshot: Snapshot, leaving: list[tuple[Entry, PodToEvict]], ceiling:
         return Counter(domain_of.get(entry.pod.spec.node_name or "", "") for entry in entries)
 
     running = counted(entry for entry in snapshot.running if not is_terminating(entry.pod))
-    found = measured(counted(entry for entry, _ in leaving), running)
+    found = measured(counted(entry for entry, _ in to_evict), running)
     return _Halts(ceiling.exceeded(found, _released(snapshot)), domain_of)
 
 
@@ -291,20 +295,20 @@ def _released(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _evictions(
-    cluster: Cluster, leaving: list[tuple[Entry, PodToEvict]], halts: _Halts, budgets: list[DisruptionBudget]
+    cluster: Cluster, to_evict: list[tuple[Entry, PodToEvict]], halts: _Halts, budgets: list[DisruptionBudget]
 ) -> Iterator[Eviction]:
     """In order: those that are halted after those that are not, and last who would fit nowhere."""
-    halted = {entry.key: halts.of(entry.pod.spec.node_name or "") for entry, _ in leaving}
-    leaving = sorted(leaving, key=lambda each: halted[each[0].key] is not None)
-    targets = replacement_nodes(cluster, [departure for _, departure in leaving])
-    leaving.sort(key=lambda each: (halted[each[0].key] is not None, targets.get(each[0].key) is None))
-    ledger = Ledger(budgets)
-    for entry, departure in leaving:
+    halted = {entry.key: halts.of(entry.pod.spec.node_name or "") for entry, _ in to_evict}
+    to_evict = sorted(to_evict, key=lambda each: halted[each[0].key] is not None)
+    targets = replacement_nodes(cluster, [evicted for _, evicted in to_evict])
+    to_evict.sort(key=lambda each: (halted[each[0].key] is not None, targets.get(each[0].key) is None))
+    allowed = AllowedDisruptions(budgets)
+    for entry, evicted in to_evict:
         yield Eviction(
             entry,
             entry.pod.spec.node_name or "",
-            departure.violations,
+            evicted.violations,
             targets.get(entry.key),
-            ledger.evict(entry),
+            allowed.evict(entry),
             halted[entry.key],
         )

@@ -139,8 +139,8 @@ def may_be_ready(pod: Pod) -> bool:
     return pod.status is None or pod.status.conditions is None or is_ready(pod)
 
 
-class Ledger:
-    """Evictions one after the other, each taking from its budget what the API server would take."""
+class AllowedDisruptions:
+    """What budgets allow, eviction by eviction: each uses up what the API server would count."""
 
     def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
         self._budgets = list(budgets)

@@ -71,8 +71,8 @@ class Cluster:
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()
         self._pods_on: list[set[int]] = []
-        self._homeless: dict[str, set[int]] = {}
-        self._awaits: dict[int, str] = {}
+        self._on_missing_nodes: dict[str, set[int]] = {}
+        self._missing_node_of: dict[int, str] = {}
         self._identities: dict[int, dict[str, str]] = {}
 
     # --- nodes --------------------------------------------------------------------
@@ -91,8 +91,8 @@ class Cluster:
         if slot == len(self._pods_on):
             self._pods_on.append(set())
         self.plans.node_joins(slot)
-        for pod in self._homeless.pop(name, ()):
-            del self._awaits[pod]
+        for pod in self._on_missing_nodes.pop(name, ()):
+            del self._missing_node_of[pod]
             self._settle(pod, slot)
         self._node_changed(slot)
         return slot
@@ -100,16 +100,16 @@ class Cluster:
     def remove_node(self, name: str) -> None:
         """Remove a node. Its pods are remembered, but invisible until it returns."""
         slot = self.nodes.slot_of[name]
-        orphans = self._pods_on[slot]
-        for pod in list(orphans):
+        pods = self._pods_on[slot]
+        for pod in list(pods):
             self._count(pod, slot, -1)
             self._book(pod, slot, -1)
             self.pods.node[pod] = NOWHERE
         self.plans.node_leaves(slot)
         self.nodes.remove(slot)
-        if orphans:
-            self._homeless[name] = orphans
-            self._awaits.update(dict.fromkeys(orphans, name))
+        if pods:
+            self._on_missing_nodes[name] = pods
+            self._missing_node_of.update(dict.fromkeys(pods, name))
             self._pods_on[slot] = set()
         self._node_changed(slot)
 
@@ -201,8 +201,8 @@ class Cluster:
             self._introduce(pod_class)
         pod_class.running += 1
         if slot == NOWHERE:
-            self._homeless.setdefault(node_name, set()).add(pod)
-            self._awaits[pod] = node_name
+            self._on_missing_nodes.setdefault(node_name, set()).add(pod)
+            self._missing_node_of[pod] = node_name
         else:
             self._settle(pod, slot)
 
@@ -210,10 +210,10 @@ class Cluster:
         pod = self.pods.index[key]
         slot = int(self.pods.node[pod])
         if slot == NOWHERE:
-            name = self._awaits.pop(pod)
-            self._homeless[name].remove(pod)
-            if not self._homeless[name]:
-                del self._homeless[name]
+            name = self._missing_node_of.pop(pod)
+            self._on_missing_nodes[name].remove(pod)
+            if not self._on_missing_nodes[name]:
+                del self._on_missing_nodes[name]
         else:
             self._pods_on[slot].remove(pod)
             self._count(pod, slot, -1)
@@ -254,7 +254,7 @@ class Cluster:
 
     def _counted(self, pod: int) -> _Counted:
         slot = int(self.pods.node[pod])
-        node_name = self._awaits[pod] if slot == NOWHERE else self.nodes.names[slot]
+        node_name = self._missing_node_of[pod] if slot == NOWHERE else self.nodes.names[slot]
         return _Counted(
             self.pods.keys[pod] or "",
             self._class(pod),

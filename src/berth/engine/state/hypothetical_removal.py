@@ -72,30 +72,30 @@ class RemovablePods:
 class HypotheticalRemoval:
     """Some of these pods are gone: what that frees on each node, by slot."""
 
-    def __init__(self, leavers: RemovablePods, gone: BoolArray) -> None:
-        self._leavers = leavers
+    def __init__(self, removable: RemovablePods, gone: BoolArray) -> None:
+        self._removable = removable
         self._gone = gone
-        self._node = leavers.node[gone]
+        self._node = removable.node[gone]
 
     def amounts(self, resource: str) -> Int64Array:
-        return self._by_node(self._leavers.amount(resource))
+        return self._by_node(self._removable.amount(resource))
 
     def ports(self, port: HostPort) -> Int64Array:
-        return self._by_node(self._leavers.ports(port))
+        return self._by_node(self._removable.ports(port))
 
     def among(self, classes: frozenset[PodClass]) -> Int64Array:
         """How many of them are of these classes."""
-        return self._by_node(self._leavers.among(classes))
+        return self._by_node(self._removable.among(classes))
 
     def counted(self, counter: Counter) -> Int64Array:
-        return self._by_node(self._leavers.weight(counter))
+        return self._by_node(self._removable.weight(counter))
 
     def _by_node(self, column: Int64Array) -> Int64Array:
-        total = np.zeros(self._leavers.cluster.nodes.capacity, dtype=np.int64)
+        total = np.zeros(self._removable.cluster.nodes.capacity, dtype=np.int64)
         np.add.at(total, self._node, column[self._gone])
         return total
 
 
 def nobody(cluster: Cluster) -> HypotheticalRemoval:
-    leavers = RemovablePods(cluster, np.zeros(0, dtype=np.intp))
-    return HypotheticalRemoval(leavers, np.zeros(0, dtype=np.bool_))
+    removable = RemovablePods(cluster, np.zeros(0, dtype=np.intp))
+    return HypotheticalRemoval(removable, np.zeros(0, dtype=np.bool_))
