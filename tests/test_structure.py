@@ -1,0 +1,91 @@
+"""The shape of the code: tests say what they prove, names exist once, files and folders have a size."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+SOURCE, TESTS = ROOT / "src" / "berth", ROOT / "tests"
+MOST_LINES, MOST_MODULES = 500, 16
+
+# What is over the limits, and why it may be. Entries go as soon as they are not needed; none comes back.
+LONG_FILES: dict[str, str] = {
+    "tests/examples/test_examples.py": "one test for every example of the documents, in their order",
+    "tests/fleet/scheduler/test_machine.py": "the scripts of one machine, by phase",
+    "tests/scheduler/test_machine.py": "the scripts of one machine, by phase",
+}
+WIDE_FOLDERS: dict[str, str] = {
+    "src/berth/kube": "one module a concept of Kubernetes",
+    "tests/reference": "one module a rule, none of which imports Berth's",
+}
+# Public class names that still exist more than once.
+DOUBLED: frozenset[str] = frozenset()
+
+
+def modules(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def nodes_of(path: Path) -> Iterator[ast.AST]:
+    yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_every_test_says_what_it_proves() -> None:
+    """Every test function has a docstring, and the first line of it is a whole sentence."""
+    silent = [
+        f"{name_of(path)}::{node.name}"
+        for path in modules(TESTS)
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not (ast.get_docstring(node) or "").partition("\n")[0].strip()
+    ]
+    assert silent == []
+
+
+def test_a_public_class_name_exists_once() -> None:
+    """No two modules of Berth define a public class of one name, so that a name says which one is meant."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in modules(SOURCE):
+        for node in nodes_of(path):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(name_of(path))
+    doubled = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in doubled.items() if name not in DOUBLED} == {}
+    assert sorted(DOUBLED - doubled.keys()) == [], "these are unique by now"
+
+
+@pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["source", "tests"])
+def test_files_are_short(folder: Path) -> None:
+    """No module has more than 500 lines, except for those that say why."""
+    long = {
+        name_of(path)
+        for path in modules(folder)
+        if len(path.read_text(encoding="utf-8").splitlines()) > MOST_LINES
+    }
+    allowed = {name for name in LONG_FILES if name.startswith(name_of(folder))}
+    assert long <= allowed
+    assert allowed <= long, "these are short by now"
+
+
+@pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["source", "tests"])
+def test_folders_are_small(folder: Path) -> None:
+    """No folder has more than 16 modules, except for those that say why."""
+    counts: dict[str, int] = defaultdict(int)
+    for path in modules(folder):
+        if path.name not in ("__init__.py", "conftest.py"):
+            counts[name_of(path.parent)] += 1
+    wide = {name for name, count in counts.items() if count > MOST_MODULES}
+    allowed = {name for name in WIDE_FOLDERS if name.startswith(name_of(folder))}
+    assert wide <= allowed
+    assert allowed <= wide, "these are small by now"
