@@ -13,7 +13,7 @@ import yaml
 from tests.support.api.client import Client
 from tests.support.api.objects import pod as served_pod
 from tests.support.api.servers import running_server
-from tests.support.command import NODES, berth, files, pod
+from tests.support.cli.command import NODES, berth, files, pod
 from tests.support.paths import ROOT
 
 RULE = "requiredDuringSchedulingRequiredDuringExecution"

@@ -18,7 +18,7 @@ from tests.cli.test_simulate import Terminal
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import deployment, pod
 from tests.support.api.servers import running_server
-from tests.support.command import berth
+from tests.support.cli.command import berth
 from tests.support.processes.process import free_port
 
 ZONE = "topology.kubernetes.io/zone"

@@ -25,9 +25,15 @@ from berth.kube.gates import FeatureGates
 from berth.kube.manifests import load, problems
 from berth.live.component import ComponentSettings
 from berth.machines.cache import Cache
-from tests.support.command import Outcome, berth
-from tests.support.components import intercept_component
-from tests.support.documents import assert_flags_documented, cells, family_names, manifests, page
+from tests.support.cli.command import Outcome, berth
+from tests.support.cli.components import intercept_component
+from tests.support.cli.documents import (
+    assert_flags_documented,
+    cells,
+    family_names,
+    manifests,
+    page,
+)
 
 PAGE = page("eviction.md")
 

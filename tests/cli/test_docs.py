@@ -5,7 +5,7 @@ from importlib.resources import as_file, files
 
 import pytest
 
-from tests.support.command import berth
+from tests.support.cli.command import berth
 from tests.support.paths import ROOT
 
 PAGES = ("README.md", "docs/cli.md")

@@ -9,7 +9,7 @@ import pytest
 
 from berth.cli.commands import evaluate
 from tests.support import paths
-from tests.support.command import berth
+from tests.support.cli.command import berth
 
 DATA = paths.DATA / "conformance"
 POD: dict[str, Any] = {

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.support.command import NODES, WEB, berth, files, pod
+from tests.support.cli.command import NODES, WEB, berth, files, pod
 
 STUCK = """\
 Pod default/p

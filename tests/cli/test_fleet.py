@@ -23,9 +23,15 @@ from berth.kube.karmada import PropagationPolicy, TargetCluster
 from berth.kube.validation.propagation import validate_policy
 from berth.live.component import ComponentSettings, StartError
 from tests.support.api.fake import FakeApi, Fault, serving
-from tests.support.command import Outcome, berth
-from tests.support.components import intercept_component
-from tests.support.documents import assert_flags_documented, cells, family_names, manifests, page
+from tests.support.cli.command import Outcome, berth
+from tests.support.cli.components import intercept_component
+from tests.support.cli.documents import (
+    assert_flags_documented,
+    cells,
+    family_names,
+    manifests,
+    page,
+)
 from tests.support.paths import ROOT
 
 PAGE = page("fleet.md")

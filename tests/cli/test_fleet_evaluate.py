@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import paths
-from tests.support.command import berth
+from tests.support.cli.command import berth
 
 DATA = paths.DATA / "conformance-fleet"
 CLUSTER: dict[str, Any] = {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.command import Outcome, berth
-from tests.support.fleet_manifests import CLUSTERS, apart, binding, cluster, deployment, policy
+from tests.support.cli.command import Outcome, berth
+from tests.support.cli.fleet_manifests import CLUSTERS, apart, binding, cluster, deployment, policy
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from berth import __version__
 from berth.cli import main
-from tests.support.command import NODES, berth, files, pod
+from tests.support.cli.command import NODES, berth, files, pod
 
 BERTH = Path(sys.executable).with_name("berth")
 

@@ -9,7 +9,7 @@ import pytest
 
 from berth.cli.commands import scheduler
 from berth.cli.commands.scheduler_component import ComponentSettings
-from tests.support.command import berth
+from tests.support.cli.command import berth
 
 FILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -15,7 +15,7 @@ from berth.kube.manifests import load, problems
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.waiting import FLUSH, Backoff, State
-from tests.support.documents import assert_flags_documented, cells, manifests, page
+from tests.support.cli.documents import assert_flags_documented, cells, manifests, page
 
 PAGE = page("scheduler.md")
 

@@ -11,7 +11,7 @@ import yaml
 from berth.cli.input import manifests
 from berth.engine.state.options import Options
 from berth.kube import workloads
-from tests.support.command import NODES, WEB, berth, files, pod
+from tests.support.cli.command import NODES, WEB, berth, files, pod
 
 TABLE = """\
 NAMESPACE   POD                NODE     ZONE     SCORE    OWNER

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from berth.cli.commands.webhook import certificate, command
 from berth.live.webhook.component import Metrics
 from tests.live.webhook.reviews import LASTING, ZONE, apart, pod, review, term
-from tests.support.command import berth
+from tests.support.cli.command import berth
 from tests.support.paths import ROOT
 from tests.support.processes.process import free_port
 from tests.support.processes.webhook import webhook

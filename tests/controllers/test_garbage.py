@@ -59,7 +59,7 @@ def test_foreground_deletion_starts_with_the_leaves() -> None:
     world.settle()
     assert (world.names(DEPLOYMENTS), world.names(PODS)) == (["top"], ["leaf"])
     world.change(PODS, "leaf", {"metadata": {"finalizers": None}})
-    world._drop_finished(PODS, "leaf", "default")
+    world.drop_finished(PODS, "leaf", "default")
     world.settle()
     assert [*world.names(DEPLOYMENTS), *world.names(REPLICA_SETS), *world.names(PODS)] == []
 

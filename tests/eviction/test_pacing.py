@@ -239,7 +239,7 @@ def test_daemons_are_not_paced() -> None:
     assert len(world.going()) == 3
 
 
-# --- landing ----------------------------------------------------------------------------------------
+# --- replacements -----------------------------------------------------------------------------------
 
 
 def test_those_that_would_fit_nowhere_go_last_and_it_is_said() -> None:

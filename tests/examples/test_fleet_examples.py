@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.command import berth
-from tests.support.example_placements import EXAMPLES
+from tests.support.cli.command import berth
+from tests.support.cli.example_placements import EXAMPLES
 
 CLUSTERS = EXAMPLES / "fleet" / "clusters.yaml"
 EU, US = {"eu-1", "eu-2"}, {"us-1", "us-2"}

@@ -16,7 +16,7 @@ from berth.live.client import Frame, Page
 from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
-from tests.support.event_listener import Listener
+from tests.support.api.event_listener import Listener
 
 NAMES = ("a", "b", "c", "d")
 

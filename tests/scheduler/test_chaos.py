@@ -131,8 +131,8 @@ class Chaos(SchedulerScript):
 def final_cluster(story: Chaos) -> tuple[Cluster, list[Pod], list[Pod]]:
     cluster = Cluster(Options())
     for node in story.all(NODES):
-        cluster.add_node(story._view(NODES, node))
-    pods = [story._view(PODS, item) for item in story.all(PODS)]
+        cluster.add_node(story.view(NODES, node))
+    pods = [story.view(PODS, item) for item in story.all(PODS)]
     placed = [pod for pod in pods if pod.spec.node_name]
     for pod in placed:
         cluster.add_pod(pod)

@@ -100,7 +100,7 @@ def test_the_label_and_its_custom_resource_do_the_same() -> None:
     assert story.bindings == []
     story.pod("b", labels={LABEL: "ring"})
     story.settle()
-    assert story.landing == {"a": "n1", "b": "n1"}
+    assert story.placements == {"a": "n1", "b": "n1"}
 
 
 def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit() -> None:
@@ -176,7 +176,7 @@ def test_a_member_whose_binding_failed_is_placed_alone_later() -> None:
     member(story, "a")
     member(story, "b")
     story.advance(5)
-    assert story.landing == {"a": "n1", "b": "n1"}
+    assert story.placements == {"a": "n1", "b": "n1"}
 
 
 def test_a_group_that_loses_a_pod_waits_for_another() -> None:
@@ -192,7 +192,7 @@ def test_a_group_that_loses_a_pod_waits_for_another() -> None:
     assert story.bindings == []
     member(story, "c")
     story.advance(5)
-    assert story.landing == {"a": "n1", "c": "n1"}
+    assert story.placements == {"a": "n1", "c": "n1"}
 
 
 def test_a_gated_member_does_not_count() -> None:

@@ -50,7 +50,7 @@ def test_a_pod_is_bound_and_people_are_told() -> None:
     story.nodes("n1")
     story.pod("p")
     story.settle()
-    assert story.landing == {"p": "n1"}
+    assert story.placements == {"p": "n1"}
     assert story.events("Scheduled") == ["Successfully assigned default/p to n1"]
 
 
@@ -60,7 +60,7 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
     story.nodes("n1")
     story.pod("theirs", schedulerName="other")
     story.settle()
-    assert story.landing == {"theirs": None}
+    assert story.placements == {"theirs": None}
 
 
 def test_higher_priority_goes_first_then_age() -> None:
@@ -108,11 +108,11 @@ def test_a_gated_pod_waits_for_its_last_gate() -> None:
     story.nodes("n1")
     story.pod("p", schedulingGates=[{"name": "a"}])
     story.settle()
-    assert story.landing == {"p": None}
+    assert story.placements == {"p": None}
     assert (story.condition("p") or ("",))[0] == "SchedulingGated"
     story.change(PODS, "p", {"spec": {"schedulingGates": None}})
     story.settle()
-    assert story.landing == {"p": "n1"}
+    assert story.placements == {"p": "n1"}
 
 
 def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
@@ -128,7 +128,7 @@ def test_an_unreadable_annotation_is_an_error_of_that_pod_only() -> None:
     )
     story.pod("good")
     story.settle()
-    assert story.landing == {"bad": None, "good": "n1"}
+    assert story.placements == {"bad": None, "good": "n1"}
     assert (story.condition("bad") or ("",))[0] == "SchedulerError"
 
 
@@ -153,7 +153,7 @@ def test_a_running_pod_with_an_unreadable_annotation_takes_its_room() -> None:
     story.create(PODS, {"metadata": metadata, "spec": {"nodeName": "n1", "containers": [container]}})
     story.pod("p")
     story.settle()
-    assert story.landing["p"] is None
+    assert story.placements["p"] is None
 
 
 def test_each_profile_places_by_its_own_rules() -> None:
@@ -165,7 +165,7 @@ def test_each_profile_places_by_its_own_rules() -> None:
     story.pod("strict", cpu="8")
     story.pod("lax", cpu="8", schedulerName="careless")
     story.settle()
-    assert story.landing == {"lax": "n1", "strict": None}
+    assert story.placements == {"lax": "n1", "strict": None}
 
 
 # --- waiting for what can help ------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_a_pod_is_placed_when_the_peer_it_needs_was_placed() -> None:
     assert story.node_of("follower") is None
     story.pod("leader", labels={"app": "leader"}, nodeSelector={ZONE: "b"})
     story.advance(2)
-    assert story.landing == {"follower": "n2", "leader": "n2"}
+    assert story.placements == {"follower": "n2", "leader": "n2"}
 
 
 def test_a_changed_pod_is_judged_anew_at_once() -> None:
@@ -287,7 +287,7 @@ def test_a_binding_without_an_answer_is_looked_up_before_anything_else_happens()
     assert any(isinstance(action, Get) for action in story.done)
     story.deliver()
     story.advance(5)
-    assert story.landing == {"p": "n1", "q": None}
+    assert story.placements == {"p": "n1", "q": None}
 
 
 def test_a_server_error_repeats_the_same_binding() -> None:
@@ -327,7 +327,7 @@ def test_a_binding_that_was_put_off_is_not_sent_to_a_node_that_went() -> None:
     story.drop_node("n1")
     story.nodes("n2")
     story.advance(20)
-    assert story.landing == {"p": "n2"}
+    assert story.placements == {"p": "n2"}
 
 
 def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:
@@ -345,11 +345,11 @@ def test_a_pod_that_somebody_else_bound_is_counted_where_it_is() -> None:
     story.refuse = refuse
     story.pod("p", cpu="2")
     story.advance(5)
-    assert story.landing["p"] == "n2"
+    assert story.placements["p"] == "n2"
     story.refuse = lambda _action: None
     story.pod("q", cpu="4")
     story.advance(5)
-    assert story.landing["q"] == "n1"
+    assert story.placements["q"] == "n1"
 
 
 def test_a_pod_deleted_while_it_is_bound_leaves_no_trace() -> None:
@@ -368,7 +368,7 @@ def test_a_pod_deleted_while_it_is_bound_leaves_no_trace() -> None:
     story.settle()
     story.pod("q", cpu="4")
     story.settle()
-    assert story.landing == {"q": "n1"}
+    assert story.placements == {"q": "n1"}
 
 
 def test_a_pod_recreated_with_the_same_name_is_another_pod() -> None:
@@ -387,7 +387,7 @@ def test_a_pod_recreated_with_the_same_name_is_another_pod() -> None:
     story.pod("p", cpu="4")
     first = story.get(PODS, "p")["metadata"]["uid"]
     story.advance(5)
-    assert story.landing == {"p": "n1"}
+    assert story.placements == {"p": "n1"}
     assert len({action.uid for action in story.done if isinstance(action, Bind)}) == 2
 
 
@@ -462,7 +462,7 @@ def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytes
     story.pod("cursed", cpu="2")
     story.pod("p")
     story.settle()
-    assert story.landing == {"cursed": None, "p": "n1"}
+    assert story.placements == {"cursed": None, "p": "n1"}
     assert story.condition("cursed") == ("SchedulerError", "ValueError: nobody foresaw this")
     monkeypatch.setattr(Placer, "place", place)
     story.advance(5)
@@ -522,7 +522,7 @@ def test_nobody_lesser_takes_the_room_that_was_made() -> None:
     story.leave("low")
     story.pod("sneaky", cpu="3", priority=5)
     story.advance(15)
-    assert story.landing == {"high": "n1", "sneaky": None}
+    assert story.placements == {"high": "n1", "sneaky": None}
 
 
 def test_a_pod_that_makes_room_does_not_do_it_twice() -> None:

@@ -72,7 +72,7 @@ def test_a_bound_volume_decides_the_node() -> None:
     bind_claim(story, "data", "pv")
     story.pod("p", volumes=mounts())
     story.settle()
-    assert story.landing == {"p": "n2"}
+    assert story.placements == {"p": "n2"}
 
 
 def test_a_missing_claim_is_a_reason() -> None:
@@ -101,7 +101,7 @@ def test_a_waiting_claim_is_told_the_node_and_the_pod_waits_for_it() -> None:
     volume(story, "pv", "n1")
     bind_claim(story, "data", "pv")
     story.settle()
-    assert story.landing == {"p": "n1"}
+    assert story.placements == {"p": "n1"}
 
 
 def test_a_pod_that_waits_for_its_volume_counts_on_its_node() -> None:
@@ -159,7 +159,7 @@ def test_a_volume_that_is_there_is_promised_to_the_claim() -> None:
     assert reference["uid"] == story.get(CLAIMS, "data")["metadata"]["uid"]
     bind_claim(story, "data", "pv")
     story.settle()
-    assert story.landing == {"p": "n2"}
+    assert story.placements == {"p": "n2"}
 
 
 def test_a_deleted_pod_gives_its_volume_back() -> None:
@@ -196,7 +196,7 @@ def test_a_volume_that_was_taken_meanwhile_is_left_alone() -> None:
     story.pod("p", volumes=mounts())
     story.settle()
     assert story.get(VOLUMES, "pv")["spec"]["claimRef"] == theirs
-    assert story.landing == {"p": None}
+    assert story.placements == {"p": None}
 
 
 def test_a_node_that_goes_while_volumes_are_awaited_is_not_bound_to() -> None:
@@ -222,4 +222,4 @@ def test_a_profile_without_volume_binding_binds_at_once() -> None:
     claim(story)
     story.pod("p", volumes=mounts())
     story.settle()
-    assert story.landing == {"p": "n1"}
+    assert story.placements == {"p": "n1"}

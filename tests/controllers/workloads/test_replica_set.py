@@ -48,7 +48,7 @@ def test_a_creation_that_was_never_seen_is_given_up_after_five_minutes() -> None
     world.settle()
     for name in world.names(PODS):
         del world.objects[PODS, "default", name]
-    world._kept.clear()
+    world.undelivered.clear()
     world.held.clear()
     world.advance(301)
     assert len(world.names(PODS)) == 1

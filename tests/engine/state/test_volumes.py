@@ -143,7 +143,11 @@ def test_a_pod_that_is_assumed_again_is_promised_only_the_last() -> None:
 
 def test_forgetting_what_was_never_promised_does_nothing() -> None:
     """Forgetting a pod that was never assumed leaves the promises of others alone."""
-    cluster_with(A).volumes.forget("nobody")
+    cluster = cluster_with(A, LOCAL, make_claim("data"), make_claim("logs"), make_volume("pv", on=ON_A))
+    assume(cluster, POD, "a")
+    cluster.volumes.forget("nobody")
+    assert decided(cluster, POD, "a").bind == (("pv", "default", "data"),)
+    assert feasible(cluster, OTHER) == []
 
 
 def test_a_promise_that_the_api_server_confirms_can_be_forgotten() -> None:

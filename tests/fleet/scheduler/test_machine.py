@@ -426,7 +426,7 @@ class TestTwoSchedulers:
         for _ in range(3):
             for machine in world.machines:
                 for action in machine.reconcile(world.now):
-                    world._perform(machine, action)
+                    world.perform(machine, action)
         world.machines.pop(0)  # it dies between its claim and its write
         world.bind(b)
         world.advance(5)
@@ -453,7 +453,7 @@ class TestTwoSchedulers:
         world.advance(30)
         assert world.places("b") == {"m2": 1}
         world.refuse = lambda _: None
-        assert world._answer(late[0]).conflict
+        assert world.answer(late[0]).conflict
         world.machines.insert(0, slow)
         world.advance(30)
         assert world.places("a") == {}
@@ -495,7 +495,7 @@ class TestWritesThatFail:
             if spec and not getattr(action, "subresource", "") and left:
                 left.pop()
                 if done:
-                    world._answer(action)
+                    world.answer(action)
                 return Outcome(at=world.now, code=code, reason=reason, message="no")
             return None
 

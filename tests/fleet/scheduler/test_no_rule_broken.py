@@ -80,7 +80,7 @@ class Watched(FleetScript):
             # The answer is lost, and where only presence matters the watch is slow as well.
             if not self.groups_too:
                 self.held.add(RESOURCE_BINDINGS)
-            self._answer(action)
+            self.answer(action)
         reason = "Conflict" if code == 409 else ""
         return Outcome(at=self.now, code=code, reason=reason, message="it was made to fail")
 

@@ -60,7 +60,7 @@ class TestClaimsThatAreOver:
                 return None
             world.refuse = lambda _: None
             world.cluster(make_cluster("m1").taint("broken"))
-            return world._answer(action)
+            return world.answer(action)
 
         world.refuse = break_m1
         world.bind(single("a").group(GROUP).affinity("m1"), single("b").group(GROUP).affinity("m2"))

@@ -82,4 +82,7 @@ def test_etag_follows_the_body() -> None:
 
 def test_documents_are_json() -> None:
     """/version and /api can be written as JSON and say what clients look for."""
-    json.dumps([discovery.version_info(), discovery.api_versions("127.0.0.1:6443")])
+    version, versions = json.loads(json.dumps([discovery.version_info(), discovery.api_versions("h:6443")]))
+    assert version["gitVersion"].startswith(f"v{version['major']}.{version['minor']}.")
+    assert (versions["kind"], versions["versions"]) == ("APIVersions", ["v1"])
+    assert versions["serverAddressByClientCIDRs"][0]["serverAddress"] == "h:6443"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.command import berth
+from tests.support.cli.command import berth
 from tests.support.processes.process import BerthProcess, free_port, running_process
 from tests.support.waiting import polls
 

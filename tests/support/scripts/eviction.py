@@ -67,7 +67,7 @@ class EvictionScript(Script):
         self.cache = Cache()
         self.machines = [self._machine(self.cache)]
         for (resource, _, _), item in list(self.objects.items()):
-            self._tell(Event(resource, ADDED, self._view(resource, item)))
+            self._tell(Event(resource, ADDED, self.view(resource, item)))
 
     # --- what there is ------------------------------------------------------------------------------
 
@@ -168,12 +168,12 @@ class EvictionScript(Script):
     def swap(self, name: str, node: str, affinity: Raw | None = None, **pod: Any) -> None:
         """While the watch was cut, a pod went and another one of its name came: it shows as one change."""
         del self.objects[PODS, "default", name]
-        kept, self._kept = self._kept, []
+        kept, self.undelivered = self.undelivered, []
         self.held.add(PODS)
         self.pod(name, node, affinity, **pod)
         self.held.discard(PODS)
-        self._kept = kept
-        self._tell(Event(PODS, MODIFIED, self._view(PODS, self.get(PODS, name))))
+        self.undelivered = kept
+        self._tell(Event(PODS, MODIFIED, self.view(PODS, self.get(PODS, name))))
 
     # --- what was done ------------------------------------------------------------------------------
 

@@ -79,5 +79,5 @@ class FleetScript(Script):
         ]
 
     @staticmethod
-    def _view(resource: Resource, item: Raw) -> Any:
+    def view(resource: Resource, item: Raw) -> Any:
         return msgspec.convert(item, VIEWS.get(resource) or OTHERS.get(resource, PartialObjectMetadata))

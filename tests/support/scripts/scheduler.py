@@ -30,7 +30,7 @@ class SchedulerScript(Script):
         self.machines.append(self.scheduler)
 
     @staticmethod
-    def _view(resource: Resource, item: Raw) -> Any:
+    def view(resource: Resource, item: Raw) -> Any:
         return msgspec.convert(item, VIEWS.get(resource, PartialObjectMetadata))
 
     def nodes(self, *names: str, **spec: Any) -> None:
@@ -56,7 +56,7 @@ class SchedulerScript(Script):
         return node
 
     @property
-    def landing(self) -> dict[str, str | None]:
+    def placements(self) -> dict[str, str | None]:
         return {name: self.node_of(name) for name in self.names(PODS)}
 
     @property

@@ -59,7 +59,7 @@ class Script:
         self.done: list[Action] = []
         self.held: set[Resource] = set()
         self.refuse: Callable[[Action], Outcome | None] = lambda _action: None
-        self._kept: list[Event] = []
+        self.undelivered: list[Event] = []
         self._numbers = itertools.count(1)
 
     # --- the user ---------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Script:
             self._store(resource, {**item, "metadata": metadata})
             return
         del self.objects[key]
-        self._tell(Event(resource, DELETED, self._view(resource, item)))
+        self._tell(Event(resource, DELETED, self.view(resource, item)))
 
     def get(self, resource: Resource, name: str, namespace: str = "default") -> Raw:
         return self.objects[resource, namespace if resource.namespaced else "", name]
@@ -158,7 +158,7 @@ class Script:
     def deliver(self) -> None:
         """The watch catches up."""
         self.held.clear()
-        kept, self._kept = self._kept, []
+        kept, self.undelivered = self.undelivered, []
         for event in kept:
             self._tell(event)
 
@@ -167,23 +167,23 @@ class Script:
         for machine in self.machines:
             for action in machine.reconcile(self.now):
                 busy = True
-                self._perform(machine, action)
+                self.perform(machine, action)
         return busy
 
     # --- the server -------------------------------------------------------------------------------
 
-    def _perform(self, machine: Machine, action: Action) -> None:
+    def perform(self, machine: Machine, action: Action) -> None:
         self.done.append(action)
         outcome = self.refuse(action)
         if outcome is None:
             try:
                 unmet = self._unmet(machine, action) if isinstance(action, Evict) else None
-                outcome = unmet or self._answer(action)
+                outcome = unmet or self.answer(action)
             except KeyError:
                 outcome = Outcome(at=self.now, code=404, reason="NotFound", message="not found")
         machine.done(action, outcome)
 
-    def _answer(self, action: Action) -> Outcome:
+    def answer(self, action: Action) -> Outcome:
         resource, namespace, name = action.resource, action.namespace, action.name
         match action:
             case Create():
@@ -196,7 +196,7 @@ class Script:
                 item = {**self.get(resource, name, namespace), **action.body}
                 if action.subresource == "finalize":
                     del self.objects[resource, "", name]
-                    self._tell(Event(resource, DELETED, self._view(resource, item)))
+                    self._tell(Event(resource, DELETED, self.view(resource, item)))
                 else:
                     self._store(resource, item)
                 return self._ok(item)
@@ -220,7 +220,7 @@ class Script:
             return Outcome(at=self.now, code=409, reason="Conflict", message="another object")
         self.change(action.resource, action.name, body, action.namespace)
         changed = self.get(action.resource, action.name, action.namespace)
-        self._drop_finished(action.resource, action.name, action.namespace)
+        self.drop_finished(action.resource, action.name, action.namespace)
         return self._ok(changed)
 
     def _unmet(self, machine: Machine, action: Evict) -> Outcome | None:
@@ -249,14 +249,14 @@ class Script:
             case Bind():
                 self.change(PODS, name, {"spec": {"nodeName": action.node}}, namespace)
 
-    def _drop_finished(self, resource: Resource, name: str, namespace: str) -> None:
+    def drop_finished(self, resource: Resource, name: str, namespace: str) -> None:
         """An object that was only held by finalizers goes with the last of them."""
         key = (resource, namespace if resource.namespaced else "", name)
         metadata = self.objects[key]["metadata"]
         held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         if metadata.get("deletionTimestamp") and not held:
             item = self.objects.pop(key)
-            self._tell(Event(resource, DELETED, self._view(resource, item)))
+            self._tell(Event(resource, DELETED, self.view(resource, item)))
 
     def _store(self, resource: Resource, item: Raw) -> None:
         metadata = item["metadata"]
@@ -264,13 +264,13 @@ class Script:
         known = self.objects.get(key)
         metadata["resourceVersion"] = str(next(self._numbers))
         self.objects[key] = item
-        old = self._view(resource, known) if known else None
+        old = self.view(resource, known) if known else None
         change = ADDED if known is None else MODIFIED
-        self._tell(Event(resource, change, self._view(resource, item), old))
+        self._tell(Event(resource, change, self.view(resource, item), old))
 
     def _tell(self, event: Event) -> None:
         if event.resource in self.held:
-            self._kept.append(event)
+            self.undelivered.append(event)
             return
         self.cache.handle(event)
         for machine in self.machines:
@@ -278,7 +278,7 @@ class Script:
                 machine.handle(event)
 
     @staticmethod
-    def _view(resource: Resource, item: Raw) -> Any:
+    def view(resource: Resource, item: Raw) -> Any:
         return msgspec.convert(item, VIEWS.get(resource, PartialObjectMetadata))
 
 

@@ -167,7 +167,7 @@ class FleetWorld(ClusterWorld):
     def places(self, name: str, kind: str = "Deployment") -> set[str]:
         return {target["name"] for target in self.binding(name, kind)["spec"].get("clusters") or ()}
 
-    def landed(self, *names: str, kind: str = "Deployment") -> list[set[str]]:
+    def targets(self, *names: str, kind: str = "Deployment") -> list[set[str]]:
         """The clusters each gets."""
         return [
             self.until(lambda name=name: self.places(name, kind), f"{name} is placed")  # type: ignore[misc]
@@ -199,7 +199,7 @@ class FleetWorld(ClusterWorld):
     def settled(self) -> None:
         """Wait until the scheduler has been through with everything so far: it places what came after."""
         self.bind(make_binding("marker"))
-        self.landed("marker")
+        self.targets("marker")
         self.client.delete(self._binding("marker", "Deployment"))
 
     def _binding(self, name: str, kind: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import berth
+from tests.support.cli.command import berth
 from tests.support.paths import ROOT
 from tests.support.processes.control_plane import KUBECTL, Up, up
 from tests.support.processes.fleet import fleet

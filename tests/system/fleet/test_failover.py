@@ -19,14 +19,14 @@ def test_a_duplicate_whose_cluster_fails_does_not_join_the_other(placed: FleetWo
     world.clusters("m1", "m2", "m3")
     for name in "ab":
         world.detected(single(name).anti_group(GROUP), {})
-    (left,), stays = world.landed("a", "b")
+    (left,), stays = world.targets("a", "b")
     world.evict("a", left)
     world.until(lambda: world.places("a") - {left}, "a moved on")
     assert world.places("a") == {"m1", "m2", "m3"} - {left} - stays
     world.detected(single("c").anti_group(GROUP), {})
     assert "a-deployment" in world.refused("c")
     world.evicted("a")
-    assert world.landed("c") == [{left}]
+    assert world.targets("c") == [{left}]
     assert world.places("b") == stays
 
 
@@ -36,12 +36,12 @@ def test_without_a_third_cluster_it_waits(placed: FleetWorld) -> None:
     world.clusters("m1", "m2")
     for name in "ab":
         world.detected(single(name).anti_group(GROUP), {})
-    (left,), stays = world.landed("a", "b")
+    (left,), stays = world.targets("a", "b")
     world.evict("a", left)
     assert "b-deployment" in world.refused("a")
     assert world.places("a") == set()
     world.clusters("m3")
-    assert world.landed("a") == [{"m3"}]
+    assert world.targets("a") == [{"m3"}]
     assert world.places("b") == stays
 
 
@@ -52,7 +52,7 @@ def test_an_affinity_group_moves_together(placed: FleetWorld) -> None:
     names = ("a", "b", "c")
     for name in names:
         world.detected(single(name).group(GROUP), {})
-    places = world.landed(*names)
+    places = world.targets(*names)
     (left,) = places[0]
     assert places == [{left}] * 3
     world.evict("a", left)
@@ -68,7 +68,7 @@ def test_what_fits_nowhere_keeps_its_clusters(placed: FleetWorld) -> None:
     world = placed
     world.clusters("m1", "m2")
     world.detected(single("a"), {})
-    places = world.landed("a")
+    places = world.targets("a")
     world.edit("a", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["no-such"]}}}})
     world.refused("a")
     assert [world.places("a")] == places
@@ -80,7 +80,7 @@ def test_karmadas_way_takes_them(world: FleetWorld, start: StartFleet) -> None:
     world.clusters("m1")
     with start("--karmada-compat"):
         world.detected(single("a"), {}, policy="p")
-        world.landed("a")
+        world.targets("a")
         world.edit("a", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["no-such"]}}}})
         world.refused("a")
         assert world.places("a") == set()

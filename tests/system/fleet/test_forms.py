@@ -105,7 +105,7 @@ def keeps_apart(world: FleetWorld, make: Make) -> None:
     world.clusters("m1", "m2")
     for name, group in (("a", "payments"), ("b", "payments"), ("c", "audit")):
         make(world, name, group)
-    first, second, other = world.landed("a", "b", "c", kind=FLINK[1])
+    first, second, other = world.targets("a", "b", "c", kind=FLINK[1])
     assert {*first, *second} == {"m1", "m2"}
     assert len(other) == 1
     make(world, "d", "payments")
@@ -113,7 +113,7 @@ def keeps_apart(world: FleetWorld, make: Make) -> None:
     assert said.startswith("0/")
     assert "b-flinkdeployment" in said
     world.delete("a", FLINK)
-    assert world.landed("d", kind=FLINK[1]) == [first]
+    assert world.targets("d", kind=FLINK[1]) == [first]
 
 
 def keeps_together(world: FleetWorld, make: Make) -> None:
@@ -124,7 +124,7 @@ def keeps_together(world: FleetWorld, make: Make) -> None:
         for name in names:
             make(world, name, group)
     for names in members.values():
-        places = world.landed(*names, kind=FLINK[1])
+        places = world.targets(*names, kind=FLINK[1])
         assert places == [places[0]] * 3
         assert len(places[0]) == 1
 
@@ -151,7 +151,7 @@ def test_a_consumer_follows_its_pipeline(placed: FleetWorld) -> None:
     said = world.refused("consumer", kind=JOB[1])
     assert "no workload that matches app=orders,role=pipeline is on the cluster" in said
     world.detected(single("orders").affinity("m2"), {"app": "orders", "role": "pipeline"})
-    assert world.landed("consumer", kind=JOB[1]) == [{"m2"}]
+    assert world.targets("consumer", kind=JOB[1]) == [{"m2"}]
 
 
 def test_a_label_that_comes_later_counts(placed: FleetWorld) -> None:
@@ -160,12 +160,12 @@ def test_a_label_that_comes_later_counts(placed: FleetWorld) -> None:
     world.clusters("m1")
     make = terms("antiAffinity")
     make(world, "a", "payments")
-    world.landed("a", kind=FLINK[1])
+    world.targets("a", kind=FLINK[1])
     make(world, "b", "payments")
     world.refused("b", "a-flinkdeployment", kind=FLINK[1])
     path = world.path("flinkdeployments", "a", "/apis/flink.apache.org/v1beta1")
     world.patch(path, {"metadata": {"labels": {GROUP: "other"}}})
-    assert world.landed("b", kind=FLINK[1]) == [{"m1"}]
+    assert world.targets("b", kind=FLINK[1]) == [{"m1"}]
 
 
 # --- where unknown fields are dropped ---------------------------------------------------------------
@@ -206,7 +206,7 @@ class TestOnKarmadasOwnDefinitions:
         placed.clusters("m1")
         for name in "ab":
             terms("antiAffinity")(placed, name, "payments")
-        assert placed.landed("a", "b", kind=FLINK[1]) == [{"m1"}, {"m1"}]
+        assert placed.targets("a", "b", kind=FLINK[1]) == [{"m1"}, {"m1"}]
         stored = placed.get(placed.path("resourcebindings", "a-flinkdeployment", WORK))
         assert "workloadAntiAffinity" not in stored["spec"]["placement"]
 

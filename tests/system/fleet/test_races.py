@@ -42,7 +42,7 @@ def tastes(world: FleetWorld, rivals: dict[str, BerthProcess]) -> None:
     world.cluster(make_cluster("much-memory").only(cpu="10", memory="1000Gi", pods="1000"))
     for name, liked in zip(rivals, ("much-cpu", "much-memory"), strict=True):
         world.bind(member(name, f"alone-{name}"))
-        assert world.landed(f"alone-{name}") == [{liked}]
+        assert world.targets(f"alone-{name}") == [{liked}]
 
 
 def member(scheduler: str, name: str) -> BindingBuilder:

@@ -43,7 +43,7 @@ def use_everything(world: FleetWorld) -> None:
     near, apart = ({rule: {"groupByLabelKey": GROUP}} for rule in ("affinity", "antiAffinity"))
     for name in ("vision-0", "vision-1"):
         world.detected(single(name, JOB).placement(workloadAffinity=near), {GROUP: "vision"})
-    shards = world.landed("vision-0", "vision-1", kind="Job")
+    shards = world.targets("vision-0", "vision-1", kind="Job")
     assert shards[0] == shards[1]
     for name in "abc":
         world.detected(single(name).placement(workloadAffinity=apart), {GROUP: "payments"})
@@ -51,7 +51,7 @@ def use_everything(world: FleetWorld) -> None:
     (last,) = [name for name in "abc" if not world.places(name)]
     world.refused(last)
     world.delete(next(name for name in "abc" if name != last))
-    world.landed(last)
+    world.targets(last)
 
 
 def test_nothing_is_forbidden_that_it_does(guarded: Guarded, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_nothing_is_forbidden_that_it_does(guarded: Guarded, tmp_path: Path) -> 
         assert {answer for answer in guarded.answers(ACCOUNT) if answer[0] in (401, 403)} == set()
         assert "forbidden" not in process.log
         world.detected(single("flink", FLINK), {})
-        world.landed("flink", kind=FLINK[1])
+        world.targets("flink", kind=FLINK[1])
         assert process.log.count("Workloads are not watched") == 1
         assert process.alive
     answers = guarded.answers(ACCOUNT)

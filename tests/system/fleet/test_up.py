@@ -47,7 +47,7 @@ def places(plane: Up, namespace: str) -> dict[str, set[str]]:
     }
 
 
-def landed(plane: Up, namespace: str, count: int) -> dict[str, set[str]]:
+def targets(plane: Up, namespace: str, count: int) -> dict[str, set[str]]:
     plane.until(lambda: len(places(plane, namespace)) == count)
     return places(plane, namespace)
 
@@ -59,7 +59,7 @@ def taint(plane: Up, cluster: str, *taints: dict[str, str]) -> None:
 def test_duplicate_pipelines_survive_a_cluster(plane: Up) -> None:
     """Story 1: they are apart, also after one had to leave its cluster for a NoExecute taint."""
     apply(plane, "duplicate-pipelines")
-    found = landed(plane, "streams", 3)
+    found = targets(plane, "streams", 3)
     assert found["payments-a"].isdisjoint(found["payments-b"])
     (left,) = found["payments-a"]
     taint(plane, left, {"key": "failed", "effect": "NoExecute"})
@@ -77,7 +77,7 @@ def test_duplicate_pipelines_survive_a_cluster(plane: Up) -> None:
 def test_the_proposals_flink_example(plane: Up) -> None:
     """A selector and matchLabelKeys, as native fields."""
     apply(plane, "ha-flink-deployment")
-    found = landed(plane, "user-namespace", 5)
+    found = targets(plane, "user-namespace", 5)
     for job in ("indexer", "aggregator"):
         assert found[f"{job}-a"].isdisjoint(found[f"{job}-b"])
     assert found["indexer-trial"].isdisjoint(found["indexer-a"] | found["indexer-b"])
@@ -87,7 +87,7 @@ def test_the_proposals_flink_example(plane: Up) -> None:
 def test_training_shards_move_together(plane: Up) -> None:
     """Story 2: the shards of a set share a cluster, and leave it together."""
     apply(plane, "training-shards")
-    found = landed(plane, "training", 5)
+    found = targets(plane, "training", 5)
     vision = [name for name in found if name.startswith("vision")]
     assert [found[name] for name in vision] == [found["vision-0"]] * 3
     assert found["speech-0"] == found["speech-1"]
@@ -105,7 +105,7 @@ def test_consumers_are_where_their_pipeline_is(plane: Up) -> None:
     """Story 3; the one whose pipeline is not there says so, and is placed when it comes."""
     apply(plane, "co-located")
     plane.until(lambda: len([1 for clusters in places(plane, "shop").values() if clusters]) == 3)
-    found = landed(plane, "shop", 4)
+    found = targets(plane, "shop", 4)
     assert found["consumer"] == found["cache"] == found["orders"]
     assert found["report"] == set()
     events = plane.kubectl("describe", "resourcebinding", "-n", "shop", "report-deployment")
@@ -117,7 +117,7 @@ def test_consumers_are_where_their_pipeline_is(plane: Up) -> None:
 def test_the_annotation(plane: Up) -> None:
     """Its rule is about regions."""
     apply(plane, "annotation")
-    found = landed(plane, "edge", 2)
+    found = targets(plane, "edge", 2)
     regions = {name.partition("-")[0] for clusters in found.values() for name in clusters}
     assert regions == {"eu", "us"}
 
@@ -125,7 +125,7 @@ def test_the_annotation(plane: Up) -> None:
 def test_decisions_are_counted(plane: Up) -> None:
     """With the metrics of everything else in it."""
     apply(plane, "annotation")
-    landed(plane, "edge", 2)
+    targets(plane, "edge", 2)
     counted = metrics(METRICS)
     assert 'karmada_scheduler_schedule_attempts_total{result="scheduled"' in counted
     assert "scheduler_pending_pods" in counted
@@ -144,14 +144,14 @@ def test_a_scheduler_beside_it_has_its_own_bindings(plane: Up, tmp_path: Path) -
     plane.kubectl("create", "namespace", "two")
     plane.kubectl("apply", "-f", "-", stdin=NAMED.sub("", policy))
     plane.kubectl("apply", "-f", "-", stdin=pipeline("ours"))
-    ours = landed(plane, "two", 1)["ours"]
+    ours = targets(plane, "two", 1)["ours"]
     plane.kubectl("delete", "-n", "two", "propagationpolicy", "pipelines")
     plane.kubectl("apply", "-f", "-", stdin=policy)
     plane.kubectl("apply", "-f", "-", stdin=pipeline("theirs"))
     plane.until(lambda: len(plane.get("resourcebindings", "-n", "two")["items"]) == 2)
     assert set(places(plane, "two")) == {"ours"}
     with fleet(Path(plane.kubeconfig), tmp_path, leader_elect=True):
-        theirs = landed(plane, "two", 2)["theirs"]
+        theirs = targets(plane, "two", 2)["theirs"]
     assert theirs
     assert theirs.isdisjoint(ours)
 
@@ -162,5 +162,5 @@ def test_it_can_be_switched_off(tmp_path: Path) -> None:
         apply(running, "clusters", "training-shards")
         running.until(lambda: len(running.get("resourcebindings", "-n", "training")["items"]) == 5)
         with fleet(Path(running.kubeconfig), tmp_path, name="default-scheduler"):
-            found = landed(running, "training", 5)
+            found = targets(running, "training", 5)
     assert found["speech-0"] == found["speech-1"] != set()

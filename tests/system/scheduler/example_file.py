@@ -13,7 +13,7 @@ from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import plan_for
 from berth.kube.manifests import load
 from tests.support.api.client import Json
-from tests.support.example_placements import EXAMPLES
+from tests.support.cli.example_placements import EXAMPLES
 from tests.support.worlds.cluster import manifest
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from berth.engine.offline.snapshot import Entry
-from tests.support.example_placements import EXAMPLES
+from tests.support.cli.example_placements import EXAMPLES
 from tests.support.processes.control_plane import KUBECTL
 from tests.support.worlds.cluster import CORE, ClusterWorld, manifest
 from tests.system.scheduler.example_file import Example

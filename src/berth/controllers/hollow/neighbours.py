@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from berth.controllers.hollow.admission import Rejected, failed
-from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, is_in_the_way, violations_among
+from berth.engine.execution.violations import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    is_in_the_way,
+    violations_among,
+)
 from berth.engine.rules.inter_pod_affinity import rule as inter_pod_affinity
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import HOSTNAME, Options

@@ -19,14 +19,7 @@ from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
 from berth.kube.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
-from berth.kube.objects import (
-    Affinity,
-    NodeSelector,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSpec,
-)
+from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, PodSpec
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import (
     NodeTerms,

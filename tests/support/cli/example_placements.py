@@ -1,4 +1,4 @@
-"""Where the pods of an example land, and where else they could have gone."""
+"""Where the pods of an example go, and where else they could have gone."""
 
 from __future__ import annotations
 
