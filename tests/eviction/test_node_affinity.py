@@ -458,7 +458,8 @@ def test_what_is_left_to_say_is_said_at_the_end() -> None:
     machine.done = learn_and_end  # type: ignore[method-assign]
     with pytest.raises(Killed):
         made.settle()
-    last = machine.farewell(made.now)
+    machine.drain()
+    last = machine.reconcile(made.now)
     assert [type(action) for action in last] == [Patch, Create]
 
 

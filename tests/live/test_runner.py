@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from berth.cli.commands.scheduler_shell import Shell
+from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
@@ -38,11 +38,11 @@ async def control_plane(api: FakeApi, nodes: int = 3) -> AsyncIterator[Runner]:
             ReplicaSetController(cache),
             Kubelets(cache),
         ]
-        runner = Runner(client, machines, VIEWS, first=(cache,))
+        runner = Runner(client, machines, VIEWS, first=(cache,), optional=OPTIONAL)
         options = Options()
         settings = SchedulerSettings(profiles={"": options, "default-scheduler": options})
-        shell = Shell(client, Scheduler(settings))
-        async with running(runner.run()), running(shell.follow()), running(shell.schedule()):
+        runner.add(Scheduler(settings), scheduler_runs(settings))
+        async with running(runner.run()):
             await asyncio.wait_for(runner.synced(), 10)
             yield runner
 
@@ -148,25 +148,32 @@ class Evictor:
 
     def __init__(self) -> None:
         self.learnt: list[int] = []
-        self._asked = False
+        self._asked = self._draining = self._told = False
 
     def handle(self, event: Event) -> None:
         pass
 
     def due(self) -> float | None:
+        if self._draining:
+            return 0.0 if self.learnt and not self._told else None
         return None if self._asked else 0.0
+
+    def drain(self) -> None:
+        self._draining = True
 
     def reconcile(self, now: float) -> list[Action]:
         del now
+        if self._draining:
+            return self._last_words() if self.learnt and not self._told else []
         self._asked = True
         return [Evict(resource=PODS, key=("default", "p"), namespace="default", name="p")]
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        del action
-        self.learnt.append(outcome.code)
+        if isinstance(action, Evict):
+            self.learnt.append(outcome.code)
 
-    def farewell(self, now: float) -> list[Action]:
-        del now
+    def _last_words(self) -> list[Action]:
+        self._told = True
         body = {"metadata": {"name": "told"}, "codes": list(self.learnt)}
         return [Create(resource=EVENTS, key=("default", "p"), namespace="default", body=body)]
 

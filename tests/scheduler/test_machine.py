@@ -485,7 +485,7 @@ def test_a_draining_scheduler_begins_nothing() -> None:
     """A scheduler that is shutting down starts no binding."""
     story = SchedulerScript()
     story.nodes("n1")
-    story.scheduler.draining = True
+    story.scheduler.drain()
     story.pod("p")
     story.settle()
     assert story.bindings == []

@@ -22,7 +22,7 @@ from berth.eviction.finding import details_of
 from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import Planned, nodes_of
 from berth.eviction.settings import EvictionSettings
-from berth.eviction.signals import AFTERMATH, COMPONENT, is_marked_by_us, kind_of
+from berth.eviction.signals import AFTERMATH, COMPONENT, STEP, is_marked_by_us, kind_of
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
 from berth.machines.cache import Cache
@@ -58,6 +58,7 @@ class AffinityEviction:
         self._pacing, self._signals = desk.pacing, desk.signals
         self.evicting = Evicting(desk)
         self._look = False
+        self._draining = False
         self._reported: dict[str, str | None] = {}
         self._complained: dict[Key, tuple[str | None, str]] = {}
         self.metrics.registry.register(
@@ -98,6 +99,8 @@ class AffinityEviction:
             self.planning.stale = True
 
     def due(self) -> float | None:
+        if self._draining:
+            return 0.0 if self.evicting.pending or self._signals.recorder.waiting else None
         if self.finding.pending or self._look or self.evicting.pending:
             return 0.0
         times = (
@@ -111,6 +114,8 @@ class AffinityEviction:
     # --- deciding -----------------------------------------------------------------------------------
 
     def reconcile(self, now: float) -> list[Action]:
+        if self._draining:
+            return self._last_words(now)
         starting = not self.finding.started
         if self.finding.pending or self._ripens(now):
             self._judge(now)
@@ -202,14 +207,18 @@ class AffinityEviction:
             self.metrics.would.labels(kind_of(planned.departure)).inc()
             self._tell(EvictionDecision(now, decisions.WOULD_EVICT, planned.pod, details))
 
-    def farewell(self, now: float) -> list[Action]:
-        """What is still to be written when nothing more is to be begun: what became of the last evictions."""
-        if self._settings.dry_run:
-            return []
+    def drain(self) -> None:
+        """Begin nothing any more; what became of the last evictions is still written."""
+        self._draining = True
+
+    def _last_words(self, now: float) -> list[Action]:
         last = [action for action in self.evicting.take() if action.purpose in AFTERMATH]
-        return last + self._signals.recorder.take(now)
+        last += self._signals.recorder.take(now)
+        return [] if self._settings.dry_run else last
 
     def confirms(self, action: Action) -> bool:
+        if self._draining and action.purpose is STEP:
+            return False
         return self.evicting.confirms(action)
 
     def done(self, action: Action, outcome: Outcome) -> None:

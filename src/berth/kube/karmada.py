@@ -273,6 +273,20 @@ class LiveBinding(BindingBase, frozen=True):
     spec: RawObject = msgspec.field(default_factory=dict)
 
 
+def as_scheduled(binding: LiveBinding) -> Binding:
+    """
+    Raises:
+        msgspec.ValidationError: the specification is not what it should be.
+    """
+    return Binding(
+        api_version=binding.api_version,
+        kind=binding.kind,
+        metadata=binding.metadata,
+        spec=msgspec.convert(binding.spec, BindingSpec),
+        status=binding.status,
+    )
+
+
 # --- policies -----------------------------------------------------------------
 
 

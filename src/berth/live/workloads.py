@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS
+from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Selection
 from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
-from berth.live.growing import Bare
 from berth.live.logs import say
 from berth.machines.contract import DELETED, Event, Machine
 
@@ -81,21 +81,19 @@ class Workloads:
 
     async def follow(self, runner: Runner) -> None:
         """Watch what there is to be watched, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                while self._new:
-                    kind = next(iter(self._new))
-                    resource = await self._look(kind)
-                    del self._new[kind]
-                    if resource is None:
-                        self._keeping.watched.discard(kind)
-                    else:
-                        informer = runner.add(resource, Bare, (self._machine,), _METADATA)
-                        self._informers.append(informer)
-                        group.create_task(informer.run(), name=f"inform {resource.name}")
-                self._idle.set()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._new:
+                kind = next(iter(self._new))
+                resource = await self._look(kind)
+                del self._new[kind]
+                if resource is None:
+                    self._keeping.watched.discard(kind)
+                else:
+                    informer = runner.watch(resource, PartialObjectMetadata, (self._machine,), _METADATA)
+                    self._informers.append(informer)
+            self._idle.set()
 
     async def settled(self, runner: Runner) -> None:
         """Wait until the bindings were listed, and all that they refer to."""

@@ -199,3 +199,11 @@ class Confirming(Protocol):
 
     def confirms(self, action: Action) -> bool:
         """Whether to send it. If not, the outcome is a conflict."""
+
+
+@runtime_checkable
+class Draining(Protocol):
+    """A machine that has something to finish when it is told to end."""
+
+    def drain(self) -> None:
+        """Begin nothing any more: from now on `due` and `reconcile` are about what is left to be done."""

@@ -37,7 +37,6 @@ from berth.scheduler.waiting import Waiting
 class Scheduler:
     """Attributes:
     desk: The state of affairs.
-    draining: Finish what was begun and begin nothing.
     """
 
     name = "berth-scheduler"
@@ -62,20 +61,15 @@ class Scheduler:
         desk = self.desk = Desk(settings, metrics, timer)
         desk.now = clock()
         metrics.registry.register(QueueCollector(desk.waiting.counts, desk.cache_sizes, desk.stuck_by_rule))
-        self.draining = False
+        self._draining = False
         self.clock = clock
         self._arrivals = Arrivals(desk)
         self._deciding = Deciding(desk)
         self._outcomes = Outcomes(desk)
 
-    @property
-    def in_flight(self) -> int:
-        return self.desk.assumed.in_flight
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether there is nothing to give out at the moment."""
-        return not (self.desk.ready or self.desk.reports.recorder.waiting)
+    def drain(self) -> None:
+        """Finish what was begun and begin nothing."""
+        self._draining = True
 
     # --- keeping up ---------------------------------------------------------------------------------
 
@@ -139,7 +133,7 @@ class Scheduler:
             return 0.0
         times = [desk.reports.recorder.due(), desk.statements.due()]
         times += [when for when, _ in desk.retries]
-        if not self.draining:
+        if not self._draining:
             times.append(desk.assumed.due())
             if desk.assumed.in_flight < desk.settings.in_flight:
                 times.append(desk.waiting.due())
@@ -153,7 +147,7 @@ class Scheduler:
         self._give_up_on_volumes()
         desk.ready += [action for when, action in desk.retries if when <= now]
         desk.retries = [entry for entry in desk.retries if entry[0] > now]
-        if not self.draining:
+        if not self._draining:
             self._resume()
             self._deciding.take()
         desk.ready += desk.statements.take(now)

@@ -11,9 +11,9 @@ from berth.engine.state.options import Options
 from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Bind
+from berth.machines.views import VIEWS
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.views import VIEWS
 from tests.support.scripts.script import Raw, Script
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import click
+from prometheus_client import CollectorRegistry
 
-from berth.cli.commands.scheduler_component import ComponentSettings, run
 from berth.cli.input.components import (
     connection_options,
     election_of,
@@ -17,14 +19,43 @@ from berth.cli.input.components import (
     serving_of,
 )
 from berth.engine.state.profiles import options_of
+from berth.kube.api_resources import (
+    LABELLED_POD_GROUPS,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
 from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration import SchedulerConfiguration, default, load
 from berth.live import logs
+from berth.live.client import Client
+from berth.live.component import ComponentSettings, Work, run_component
 from berth.live.election import ElectionSettings
+from berth.live.machine_loop import MachineSettings
+from berth.live.runner import Runner
+from berth.machines import views
+from berth.machines.clock import steady
+from berth.machines.contract import Action, Bind, Get
 from berth.scheduler.desk import SchedulerSettings
-from berth.scheduler.waiting import Backoff
+from berth.scheduler.machine import Scheduler
+from berth.scheduler.metrics import Metrics
+from berth.scheduler.waiting import Backoff, SchedulerPurpose
 
 DEFAULT_NAME = "berth"
+# Not every API server has them; one that has none of a kind is like one that has no objects of it.
+OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS})
+# What the scheduler needs to know of pods and of the owners of others is less than controllers do.
+VIEWS: dict[Resource, type[Any]] = {
+    **{resource: views.VIEWS[resource] for resource in Scheduler.watches},
+    PODS: Pod,
+    REPLICA_SETS: Workload,
+    STATEFUL_SETS: Workload,
+}
+# Events written at a time, once no binding is under way.
+WRITERS = 12
 
 
 @click.command("scheduler")
@@ -56,14 +87,48 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        settings, notes = _settings(kubeconfig, context, config, scheduler_name, feature_gates, flags)
+        scheduler, settings, notes = _settings(
+            kubeconfig, context, config, scheduler_name, feature_gates, flags
+        )
     except FeatureGateError as error:
         raise click.ClickException(f"--feature-gates: {error}") from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for note in notes:
         click.echo(f"note: {note}", err=True)
-    run_to_the_end(run(settings))
+    run_to_the_end(run(scheduler, settings))
+
+
+async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None:
+    """Schedule until cancelled; see `berth.live.component.run_component`."""
+
+    def make(client: Client, registry: CollectorRegistry) -> Work:
+        machine = Scheduler(scheduler, metrics=Metrics(time.perf_counter, registry))
+        runner = Runner(client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler))
+        return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
+
+    await run_component(settings, make, profiles=", ".join(scheduler.profiles))
+
+
+def scheduler_runs(scheduler: SchedulerSettings, *, writers: int = WRITERS) -> MachineSettings:
+    """How the scheduler is run: bindings go first, and are finished before it ends."""
+    return MachineSettings(
+        concurrency=scheduler.in_flight,
+        writers=writers,
+        rank=_rank,
+        apart=True,
+        gather=0.0005,
+        drain=15.0,
+        failures=logging.WARNING,
+        clock=steady,
+    )
+
+
+def _rank(action: Action) -> int:
+    """Bindings and what they depend on go before what is said about pods that cannot be bound."""
+    if isinstance(action, Bind | Get):
+        return 0
+    return 2 if action.purpose is SchedulerPurpose.STATEMENT else 1
 
 
 def _settings(
@@ -73,14 +138,13 @@ def _settings(
     scheduler_name: str | None,
     feature_gates: str,
     flags: Mapping[str, Any],
-) -> tuple[ComponentSettings, tuple[str, ...]]:
+) -> tuple[SchedulerSettings, ComponentSettings, tuple[str, ...]]:
     """What flags and file say together; a flag wins over the file."""
     gates = FeatureGates.parse(feature_gates)
     name = scheduler_name or DEFAULT_NAME
     configuration = load(config, default_scheduler_name=name) if config else default(name)
     connection = configuration.client_connection
     settings = ComponentSettings(
-        scheduler=_scheduler(configuration, scheduler_name, gates),
         kubeconfig=kubeconfig or connection.kubeconfig or None,
         context=context,
         qps=given(flags["kube_api_qps"], connection.qps if config else 0.0),
@@ -88,7 +152,7 @@ def _settings(
         election=_election(configuration, scheduler_name, flags),
         serving=serving_of(flags),
     )
-    return settings, configuration.notes
+    return _scheduler(configuration, scheduler_name, gates), settings, configuration.notes
 
 
 def _scheduler(

@@ -8,28 +8,27 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 
-from berth.cli.commands.scheduler_shell import Shell
+from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.cli.up.control_plane import ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
-from berth.fleet.scheduler.views import VIEWS as FLEET_VIEWS
-from berth.kube.api_resources import Resource
+from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.gates import FeatureGates
-from berth.kube.karmada import DEFAULT_SCHEDULER
-from berth.kube.objects import PartialObjectMetadata
+from berth.kube.karmada import DEFAULT_SCHEDULER, as_scheduled
 from berth.live.client import Client
 from berth.live.discovery import discover
-from berth.live.growing import Growing
+from berth.live.dynamic_resources import DynamicResources
+from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.live.serving import ServingSettings, serve
-from berth.machines.contract import Machine, RawObject
+from berth.machines.contract import RawObject
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import Metrics
 
 # Registering thousands of nodes is only as fast as requests are made side by side.
-CONCURRENCY = 32
+CONTROLLERS = MachineSettings(concurrency=32)
 # The server is one process: more requests of the scheduler at a time would only make others wait.
 BINDINGS, WRITERS = 12, 3
 # Pods that name no scheduler are ours, too: there is no other.
@@ -61,26 +60,19 @@ class Plane:
         self.plane: ControlPlane = assemble(
             known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision
         )
-        options = Options(gates=gates)
-        settings = SchedulerSettings(profiles=dict.fromkeys(SCHEDULER_NAMES, options), in_flight=BINDINGS)
-        self._scheduler = None
-        if scheduler:
-            metrics = Metrics(time.perf_counter, self.registry)
-            self._scheduler = Shell(client, Scheduler(settings, metrics=metrics), writers=WRITERS)
+        self._dynamic = DynamicResources(client, known, self.plane.learn)
         self.runner = Runner(
             client,
             self.plane.controllers,
-            {resource: view_of(resource) for resource in known},
-            first=(self.plane.cache,),
-            concurrency=CONCURRENCY,
+            {resource: view_of(resource) for resource in {*known, *Scheduler.watches}},
+            first=(self.plane.cache, self._dynamic),
+            optional=OPTIONAL,
+            settings=CONTROLLERS,
         )
-        self._growing = Growing(client, self.runner, known, self._learn, PartialObjectMetadata)
-        self._fleet = None
-        if fleet and set(FLEET_VIEWS) <= set(known):
-            self._fleet = _make_fleet(client, self.registry)
-
-    def _learn(self, resource: Resource) -> tuple[Machine, ...]:
-        return self.plane.learn(resource)
+        if scheduler:
+            self.runner.add(*_make_scheduler(gates, self.registry))
+        if fleet and set(FleetScheduler.watches) <= set(known):
+            self.runner.add(*_make_fleet(self.registry))
 
     async def run(self, serving: ServingSettings | None = None) -> None:
         """Run until cancelled; `serving`: where to show health and metrics."""
@@ -88,25 +80,15 @@ class Plane:
             if serving is not None:
                 group.create_task(self._serve(serving))
             group.create_task(self.runner.run())
-            group.create_task(self._growing.run())
-            if self._scheduler is not None:
-                group.create_task(self._scheduler.follow())
-                group.create_task(self._scheduler.schedule())
-            if self._fleet is not None:
-                group.create_task(self._fleet.run())
+            group.create_task(self._dynamic.run(self.runner))
 
     async def _serve(self, settings: ServingSettings) -> None:
-        checks = {"informers": self.runner.unsynced}
-        if self._fleet is not None:
-            checks["fleet-informers"] = self._fleet.unsynced
-        async with serve(settings, checks, self.registry, self._client):
+        async with serve(settings, {"informers": self.runner.unsynced}, self.registry, self._client):
             await asyncio.Event().wait()
 
     async def ready(self, progress: Callable[[int, int], None]) -> None:
         """Wait until everything is in step and every node is registered."""
         await self.runner.synced()
-        if self._fleet is not None:
-            await self._fleet.synced()
         total = len(self.plane.registration.waiting)
         while left := len(self.plane.registration.waiting):
             progress(total - left, total)
@@ -114,14 +96,21 @@ class Plane:
         progress(total, total)
 
 
-def _make_fleet(client: Client, registry: CollectorRegistry) -> Runner:
-    """The scheduler of bindings, with informers of its own: it looks at objects in another way.
+def _make_scheduler(gates: FeatureGates, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
+    profiles = dict.fromkeys(SCHEDULER_NAMES, Options(gates=gates))
+    settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS)
+    machine = Scheduler(settings, metrics=Metrics(time.perf_counter, registry))
+    return machine, scheduler_runs(settings, writers=WRITERS)
+
+
+def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSettings]:
+    """The scheduler of bindings, which sees them in another way than the controllers that make them.
 
     The bindings that our own controllers make have the labels of their workloads, which need not be watched.
     """
     settings = FleetSettings(scheduler_names=FLEET_NAMES)
     machine = FleetScheduler(settings, identity="berth-up", metrics=FleetMetrics(registry), tell=PlacingLog())
-    return Runner(client, [machine], FLEET_VIEWS)
+    return machine, MachineSettings(lenses={RESOURCE_BINDINGS: as_scheduled, CLUSTER_BINDINGS: as_scheduled})
 
 
 async def make_plane(

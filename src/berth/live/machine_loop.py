@@ -1,0 +1,297 @@
+"""One machine at work: it is asked what to do, its requests are made, and it is told the answers.
+
+Requests wait in a queue, the urgent before the rest, and are made side by side.  Events are for people, who
+read slowly: they are written in the background, one every so often while other requests are under way, and
+afterwards as fast as the server takes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from berth.kube.api_resources import Resource
+from berth.live.client import Client
+from berth.live.logs import say
+from berth.live.performing import perform
+from berth.machines.contract import (
+    ADDED,
+    DELETED,
+    Action,
+    Bind,
+    Confirming,
+    Draining,
+    Event,
+    Machine,
+    Outcome,
+)
+from berth.machines.recorder import EVENT
+
+_log = logging.getLogger(__name__)
+
+# Events kept while the server is busy or away; the oldest are dropped beyond that.
+MOST_EVENTS = 20_000
+# While other requests are under way one event is written every so often, more when they pile up.
+_TRICKLE, MANY_EVENTS = 0.05, 5_000
+_YIELD = 0.02
+
+
+def _in_order(action: Action) -> int:
+    del action
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSettings:
+    """How a machine is run.
+
+    Attributes:
+        concurrency: So many of its requests are made at a time, besides Events.
+        writers: So many Events are written at a time.
+        rank: Which requests go first: those with the lowest number.
+        apart: Its requests do not wait for those of other machines.
+        gather: Seconds to hear of more before it is asked, so that a burst is one question.
+        drain: Seconds to finish what was begun when told to end, for a machine that can.
+        failures: The level at which requests that failed are logged, Events aside.
+        clock: The time it is told.
+        lenses: How it sees objects of a resource that others see as they were decoded.
+    """
+
+    concurrency: int = 16
+    writers: int = 4
+    rank: Callable[[Action], int] = _in_order
+    apart: bool = False
+    gather: float = 0.002
+    drain: float = 6.0
+    failures: int = logging.DEBUG
+    clock: Callable[[], float] = time.time
+    lenses: Mapping[Resource, Callable[[Any], Any]] = field(default_factory=dict)
+
+
+class MachineLoop:
+    """Attributes:
+    dropped: Events that were given up for want of room.
+    """
+
+    def __init__(
+        self, client: Client, machine: Machine, settings: MachineSettings, slots: asyncio.Semaphore
+    ) -> None:
+        self.machine = machine
+        self.dropped = 0
+        self._client = client
+        self._settings = settings
+        self._clock = settings.clock
+        self._slots = contextlib.nullcontext() if settings.apart else slots
+        self._confirms = machine.confirms if isinstance(machine, Confirming) else None
+        self._wake = asyncio.Event()
+        self._sleeps_until = -math.inf  # awake
+        self._numbers = itertools.count()
+        self._queue: asyncio.PriorityQueue[tuple[int, int, Action]] = asyncio.PriorityQueue()
+        self._workers = self._idle = self._under_way = 0
+        self._events: deque[Action] = deque()
+        self._written = asyncio.Event()
+        self._writers = self._writing = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken: asyncio.Future[None] | None = None
+
+    # --- hearing ------------------------------------------------------------------------------------
+
+    def deliver(self, event: Event) -> None:
+        lens = self._settings.lenses.get(event.resource) if self._settings.lenses else None
+        seen = event if lens is None else _seen_through(lens, event)
+        if seen is not None:
+            self.machine.handle(seen)
+            self._consider()
+
+    def _consider(self) -> None:
+        """Wake up if there is something to do sooner than was planned: most events change nothing."""
+        if self._sleeps_until > -math.inf and not self._wake.is_set():
+            due = self.machine.due()
+            if due is not None and due < self._sleeps_until:
+                self._wake.set()
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    async def run(self, abandoned: Callable[[], bool]) -> None:
+        """Work until cancelled; then finish what was begun, unless that was `abandoned`."""
+        self._broken = asyncio.get_running_loop().create_future()
+        self._wake.set()
+        self._spawn(self._decide())
+        try:
+            await self._broken
+        except asyncio.CancelledError:
+            if isinstance(self.machine, Draining):
+                self.machine.drain()
+                if not abandoned():
+                    await self._finish()
+            raise
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._broken is not None and not self._broken.done():
+            self._broken.set_exception(error)
+
+    async def _decide(self) -> None:
+        while True:
+            await self._until_due()
+            await asyncio.sleep(self._settings.gather)
+            self._wake.clear()
+            for action in self.machine.reconcile(self._clock()):
+                self._dispatch(action)
+
+    async def _until_due(self) -> None:
+        due = self.machine.due()
+        delay = None if due is None else due - self._clock()
+        if self._wake.is_set() or (delay is not None and delay <= 0):
+            return
+        self._sleeps_until = math.inf if due is None else due
+        try:
+            async with asyncio.timeout(delay):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._sleeps_until = -math.inf
+
+    async def _finish(self) -> None:
+        self._wake.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.drain):
+                while self._busy():  # noqa: ASYNC110 - for a second or two, once in a lifetime
+                    await asyncio.sleep(_YIELD)
+
+    def _busy(self) -> bool:
+        if self._under_way or self._writing or self._events or self._queue.qsize():
+            return True
+        due = self.machine.due()
+        return due is not None and due <= self._clock()
+
+    # --- asking -------------------------------------------------------------------------------------
+
+    def _dispatch(self, action: Action) -> None:
+        if action.purpose is EVENT:
+            self._note(action)
+            return
+        self._queue.put_nowait((self._settings.rank(action), next(self._numbers), action))
+        if self._queue.qsize() > self._idle and self._workers < self._settings.concurrency:
+            self._workers += 1
+            self._spawn(self._work())
+
+    def _note(self, action: Action) -> None:
+        self._events.append(action)
+        if len(self._events) > MOST_EVENTS:
+            self._events.popleft()
+            self.dropped += 1
+        self._written.set()
+        if self._writers < min(self._settings.writers, len(self._events)):
+            self._writers += 1
+            self._spawn(self._write(first=self._writers == 1))
+
+    async def _work(self) -> None:
+        while True:
+            self._idle += 1
+            _, _, action = await self._queue.get()
+            self._idle -= 1
+            self._under_way += 1
+            try:
+                outcome = await self._perform(action)
+            finally:
+                self._under_way -= 1
+            self._answer(action, outcome)
+
+    async def _write(self, *, first: bool) -> None:
+        """Write events; only the first writer does while other requests are under way."""
+        while True:
+            while not self._events:
+                self._written.clear()
+                await self._written.wait()
+            if (self._under_way or self._queue.qsize()) and len(self._events) < MANY_EVENTS:
+                await asyncio.sleep(_TRICKLE if first else _YIELD)
+                if not first or not self._events:
+                    continue
+            action = self._events.popleft()
+            self._writing += 1
+            try:
+                outcome = await self._perform(action)
+            finally:
+                self._writing -= 1
+            self._answer(action, outcome)
+
+    async def _perform(self, action: Action) -> Outcome:
+        async with self._slots:
+            return await perform(self._client, action, self._clock, self._confirms)
+
+    def _answer(self, action: Action, outcome: Outcome) -> None:
+        self._tell(action, outcome)
+        self.machine.done(action, outcome)
+        self._consider()
+
+    def _tell(self, action: Action, outcome: Outcome) -> None:
+        if isinstance(action, Bind):
+            _tell_binding(action, outcome)
+        elif not (outcome.ok or outcome.missing):
+            level = logging.DEBUG if action.purpose is EVENT else self._settings.failures
+            if _log.isEnabledFor(level):
+                what = f"{type(action).__name__} {action.resource.name}"
+                name = f"{action.namespace}/{action.name}"
+                say(
+                    _log,
+                    level,
+                    "Request failed",
+                    what=what,
+                    object=name,
+                    code=outcome.code,
+                    err=outcome.message,
+                )
+
+
+def _tell_binding(action: Bind, outcome: Outcome) -> None:
+    pod = f"{action.namespace}/{action.name}"
+    if not outcome.ok:
+        say(
+            _log,
+            logging.WARNING,
+            "Failed to bind pod",
+            pod=pod,
+            node=action.node,
+            code=outcome.code,
+            err=outcome.message,
+        )
+    elif _log.isEnabledFor(logging.DEBUG):
+        say(_log, logging.DEBUG, "Successfully bound pod to node", pod=pod, node=action.node)
+
+
+def _seen_through(lens: Callable[[Any], Any], event: Event) -> Event | None:
+    """The event as a machine sees it; an object that is not what it should be is as if there were none."""
+    try:
+        old = None if event.old is None else lens(event.old)
+    except msgspec.ValidationError:
+        old = None
+    try:
+        seen = lens(event.object)
+    except msgspec.ValidationError as error:
+        _log.warning("%s: %s/%s is left out: %s", event.resource.name, *event.key, error)
+        return None if old is None else Event(event.resource, DELETED, old, old)
+    if event.change == DELETED:
+        return Event(event.resource, DELETED, seen, old)
+    return Event(event.resource, ADDED if old is None else event.change, seen, old)

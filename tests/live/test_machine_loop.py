@@ -1,0 +1,192 @@
+"""How one machine is run: who goes first, what waits, and what is finished in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
+from berth.kube.objects import Node, PartialObjectMetadata
+from berth.live.machine_loop import MachineSettings
+from berth.live.runner import Runner
+from berth.machines.contract import Action, Create, Event, Get, Outcome, Patch
+from berth.machines.recorder import EVENT
+from berth.machines.views import VIEWS
+from tests.support.api.fake import FakeApi, serving
+from tests.support.waiting import running, until
+
+
+class Asker:
+    """A machine that asks for what it is told to, and hears the answers."""
+
+    name = "asker"
+
+    def __init__(self, *actions: Action, watches: tuple[Resource, ...] = (PODS,)) -> None:
+        self.watches = watches
+        self.wants = list(actions)
+        self.answers: list[Action] = []
+        self.heard: list[Event] = []
+        self.draining = False
+
+    def handle(self, event: Event) -> None:
+        self.heard.append(event)
+
+    def due(self) -> float | None:
+        return 0.0 if self.wants else None
+
+    def reconcile(self, now: float) -> list[Action]:
+        del now
+        wants, self.wants = self.wants, []
+        return wants
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        del outcome
+        self.answers.append(action)
+
+    def drain(self) -> None:
+        self.draining = True
+
+
+def get(name: str) -> Get:
+    return Get(resource=PODS, key=("default", name), namespace="default", name=name)
+
+
+def patch(name: str) -> Patch:
+    return Patch(resource=PODS, key=("default", name), namespace="default", name=name, body={})
+
+
+def event(number: int) -> Create:
+    body = {"metadata": {"name": f"e{number}", "namespace": "default"}}
+    key = ("default", f"e{number}")
+    return Create(resource=EVENTS, key=key, namespace="default", body=body, purpose=EVENT)
+
+
+@asynccontextmanager
+async def at_work(
+    api: FakeApi, machine: Asker, settings: MachineSettings
+) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
+    async with serving(api) as client:
+        runner = Runner(client, [machine], VIEWS, settings=settings)
+        async with running(runner.run()) as task:
+            yield runner, task
+
+
+def test_the_urgent_go_first() -> None:
+    """Of what is asked for at once, requests are made by their rank, and in order among equals."""
+    actions = (patch("a"), get("b"), patch("c"), get("d"))
+    machine = Asker(*actions)
+
+    async def story() -> None:
+        settings = MachineSettings(concurrency=1, rank=lambda action: int(isinstance(action, Patch)))
+        async with at_work(FakeApi(), machine, settings):
+            await until(lambda: len(machine.answers) == 4)
+
+    asyncio.run(story())
+    assert [action.name for action in machine.answers] == ["b", "d", "a", "c"]
+
+
+class Gate(FakeApi):
+    """Answers to patches when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.open = asyncio.Event(), asyncio.Event()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "PATCH":
+            self.asked.set()
+            await self.open.wait()
+        return await super().handle(request)
+
+
+def test_events_wait_while_requests_are_under_way() -> None:
+    """Events trickle at first, and all are written once nothing else is to be done."""
+    machine = Asker(patch("p"), *(event(number) for number in range(30)))
+
+    async def story() -> None:
+        api = Gate()
+        async with at_work(api, machine, MachineSettings()):
+            await api.asked.wait()
+            await until(lambda: api.names("events") != [])
+            assert len(api.names("events")) < 30
+            api.open.set()
+            await until(lambda: len(api.names("events")) == 30)
+
+    asyncio.run(story())
+
+
+def ended(*, abandoned: bool) -> Asker:
+    """A machine whose request was under way when it was told to end."""
+    machine = Asker(patch("p"))
+
+    async def story() -> None:
+        api = Gate()
+        async with at_work(api, machine, MachineSettings(drain=5)) as (runner, task):
+            await api.asked.wait()
+            if abandoned:
+                runner.abandon()
+            task.cancel()
+            await asyncio.sleep(0.05)
+            api.open.set()
+
+    asyncio.run(story())
+    return machine
+
+
+def test_what_was_begun_is_finished() -> None:
+    """A machine that drains hears the answer to what it asked for before the end."""
+    machine = ended(abandoned=False)
+    assert machine.draining
+    assert len(machine.answers) == 1
+
+
+def test_whoever_lost_the_lead_ends_at_once() -> None:
+    """Somebody else decides by now, so that nothing is waited for."""
+    machine = ended(abandoned=True)
+    assert machine.draining
+    assert machine.answers == []
+
+
+def test_a_machine_hears_of_what_was_known_before() -> None:
+    """A resource that others watch already is not listed again for one who comes later."""
+    early, late = Asker(watches=(NODES,)), Asker()
+
+    async def story() -> None:
+        api = FakeApi()
+        await api.put("nodes", {"metadata": {"name": "n"}})
+        async with serving(api) as client:
+            runner = Runner(client, [early, late], VIEWS)
+            async with running(runner.run()):
+                await until(lambda: len(early.heard) == 1)
+                runner.watch(NODES, PartialObjectMetadata, (late,))
+                await api.put("nodes", {"metadata": {"name": "m"}})
+                await until(lambda: len(late.heard) == 2)
+                runner.unwatch(NODES, (late,))
+                await api.put("nodes", {"metadata": {"name": "o"}})
+                await until(lambda: len(early.heard) == 3)
+                assert runner.informers[NODES].relists == 1
+
+    asyncio.run(story())
+    assert [heard.key[1] for heard in late.heard] == ["n", "m"]
+
+
+def through(lens: Callable[[Node], Node]) -> Asker:
+    machine = Asker(watches=(NODES,))
+
+    async def story() -> None:
+        api = FakeApi()
+        await api.put("nodes", {"metadata": {"name": "n"}})
+        async with at_work(api, machine, MachineSettings(lenses={NODES: lens})) as (runner, _):
+            await runner.synced()
+
+    asyncio.run(story())
+    return machine
+
+
+def test_a_machine_may_see_objects_in_its_own_way() -> None:
+    """What others see as it was decoded comes to it through its lens."""
+    machine = through(lambda node: Node(metadata=node.metadata, kind="seen"))
+    assert [heard.object.kind for heard in machine.heard] == ["seen"]
