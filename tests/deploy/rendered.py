@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.server.registry.resources import BUILTIN
+from berth.server.registry.kinds import BUILTIN
 from tests.support.api.client import Client
 from tests.support.paths import ROOT
 

@@ -8,7 +8,7 @@ import berth
 from berth.cli.fleet.command import LEASE, PORT, command
 from berth.fleet.scheduler import FleetScheduler
 from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
-from berth.server.registry.resources import BUILTIN
+from berth.server.registry.kinds import BUILTIN
 from tests.deploy.rendered import (
     BASE,
     KUSTOMIZE,

@@ -12,7 +12,7 @@ import berth
 from berth.cli.commands.webhook import command
 from berth.live.webhook.component import PATH
 from berth.live.webhook.judging import PODS
-from berth.server.registry.resources import BUILTIN
+from berth.server.registry.kinds import BUILTIN
 from tests.deploy import rendered
 from tests.deploy.rendered import (
     CHART,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import uvicorn
 
 from berth.server.http.app import build
-from berth.server.registry.core import Core, make_core, open_store
+from berth.server.http.state import ServerState, make_state, open_store
 from berth.server.settings import Prepared, ServerSettings
 from berth.server.tls import prepare
 
@@ -28,13 +28,13 @@ class PortInUseError(RuntimeError):
 class _Server(uvicorn.Server):
     """uvicorn's, which lets go of watches before it waits for requests to end."""
 
-    def __init__(self, config: uvicorn.Config, core: Core) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
         super().__init__(config)
-        self._core = core
+        self._state = state
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._core.stopping = True
-        for bucket in self._core.store.buckets.values():
+        self._state.stopping = True
+        for bucket in self._state.registry.store.buckets.values():
             for listener in tuple(bucket.listeners):
                 listener.close()
         asyncio.get_running_loop().call_later(_PATIENCE, self._cut)
@@ -62,7 +62,6 @@ class Opened:
     """A server that has its port and its data; `run` blocks until it is told to stop."""
 
     prepared: Prepared
-    core: Core
     _server: uvicorn.Server
     _listener: socket.socket
 
@@ -83,16 +82,16 @@ def open_server(settings: ServerSettings) -> Iterator[Opened]:
         store = open_store(settings)
         try:
             prepared = prepare(settings)
-            core = make_core(settings, store, prepared.token)
-            yield Opened(prepared, core, _Server(_config(core, prepared), core), listener)
+            state = make_state(settings, store, prepared.token)
+            yield Opened(prepared, _Server(_config(state, prepared), state), listener)
         finally:
             store.close()
 
 
-def _config(core: Core, prepared: Prepared) -> uvicorn.Config:
-    settings = core.settings
+def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
+    settings = state.settings
     return uvicorn.Config(
-        build(core),
+        build(state),
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http="httptools" if importlib.util.find_spec("httptools") else "h11",
         ws="none",

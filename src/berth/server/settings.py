@@ -7,9 +7,18 @@ from pathlib import Path
 
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 
+VERSION = "v1.36.4+berth"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6443
 BODY_LIMIT = 3 * 1024 * 1024
+# By which clients inside a cluster would know the server.
+SERVICE_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,17 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from berth import certificates
 from berth.certificates import LOOPBACK, WILDCARDS, Authority, write_private
-from berth.server.settings import Prepared, ServerSettings
+from berth.server.settings import SERVICE_NAMES, Prepared, ServerSettings
 
 CLUSTER = "berth"
 _CA_DAYS, _SERVER_DAYS, _RENEW_DAYS = 3650, 730, 30
-SERVICE_NAMES = (
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-)
 
 
 def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepared:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
+import msgspec
 import pytest
 
 from berth.server.http import discovery
-from berth.server.registry.resources import BUILTIN, ServedResource
+from berth.server.registry.kinds import BUILTIN
+from berth.server.registry.resources import served
 
-WIDGETS = ServedResource("example.com", "v1beta1", "widgets", "widget", "Widget", namespaced=True)
+WIDGETS = served("example.com/v1beta1", "widgets", "Widget")
 
 
 def test_groups_list_every_version_once() -> None:
     """The core group is not among the groups; the preferred version comes first."""
-    newer = dataclasses.replace(WIDGETS, version="v1")
+    newer = msgspec.structs.replace(WIDGETS, version="v1")
     listed = discovery.api_group_list([*BUILTIN, WIDGETS, newer])["groups"]
     names = [group["name"] for group in listed]
     assert len(names) == len(set(names))

@@ -11,7 +11,8 @@ import pytest
 
 from berth.server.openapi import OpenApi
 from berth.server.openapi.schemas import _descriptions
-from berth.server.registry.resources import BUILTIN, from_crd
+from berth.server.registry.kinds import BUILTIN
+from berth.server.registry.resources import from_crd
 from berth.server.schema import SchemaRegistry, builtin
 
 GVK = "x-kubernetes-group-version-kind"

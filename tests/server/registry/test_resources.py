@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.server.registry.resources import BUILTIN, ServedResource, from_crd
+from berth.server.registry.kinds import BUILTIN
+from berth.server.registry.resources import ServedResource, from_crd
 from berth.server.schema import SchemaRegistry
 
 
@@ -40,10 +41,10 @@ def test_names_are_unambiguous() -> None:
 
 
 def test_group_resource_and_api_version() -> None:
-    """A resource's group resource and API version omit the core group."""
+    """Messages name a resource with its group, the core group's without."""
     deployments = resource("deployments", "apps")
-    assert (deployments.group_resource, deployments.api_version) == ("deployments.apps", "apps/v1")
-    assert (resource("pods").group_resource, resource("pods").api_version) == ("pods", "v1")
+    assert (deployments.name, deployments.api_version) == ("deployments.apps", "apps/v1")
+    assert (resource("pods").name, resource("pods").api_version) == ("pods", "v1")
 
 
 def test_from_crd_takes_served_versions_only() -> None:

@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from berth.server.registry.resources import ServedResource
 from berth.server.tables import render_table
-from berth.server.tables.custom import find
+from berth.server.tables.custom import columns, find
 
 OBJ: dict[str, Any] = {
     "metadata": {"name": "w", "labels": {"a.b/c": "dotted"}, "creationTimestamp": "1970-01-01T00:00:00Z"},
     "spec": {"n": 3, "f": 1.5, "on": True, "list": [{"x": 1}, {"x": 2}], "map": {"k": "v"}},
     "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]},
 }
-WIDGETS = ServedResource("example.com", "v1", "widgets", "widget", "Widget", namespaced=True)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +37,6 @@ WIDGETS = ServedResource("example.com", "v1", "widgets", "widget", "Widget", nam
     ],
 )
 def test_paths(path: str, found: list[Any]) -> None:
-    """A JSONPath finds the values kube-apiserver finds, and nothing when it is malformed."""
     assert found == find(OBJ, path)
 
 
@@ -60,15 +57,15 @@ def test_paths(path: str, found: list[Any]) -> None:
     ],
 )
 def test_cells_have_the_type_of_the_column(kind: str, path: str, cell: object) -> None:
-    """A cell has the type of its column, or is empty."""
-    columns = [{"name": "Col", "type": kind, "jsonPath": path, "priority": 1}]
-    table = render_table(WIDGETS, [OBJ], 300, printer_columns=columns)
+    """A value that does not fit its column's type is left out."""
+    given = [{"name": "Col", "type": kind, "jsonPath": path, "priority": 1}]
+    table = render_table(columns(given), [OBJ], 300)
     assert ["w", cell] == table["rows"][0]["cells"]
     assert [heading["name"] for heading in table["columnDefinitions"]] == ["Name", "Col"]
     assert table["columnDefinitions"][1]["priority"] == 1
 
 
 def test_without_columns_there_is_the_age() -> None:
-    """A definition without columns shows name and age."""
-    assert render_table(WIDGETS, [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]
-    assert render_table(WIDGETS, [OBJ], 300, printer_columns=[])["rows"][0]["cells"] == ["w", "5m"]
+    """A definition without columns, or with an empty list of them, shows name and age."""
+    assert render_table(columns(None), [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]
+    assert render_table(columns([]), [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]

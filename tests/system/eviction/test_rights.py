@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from berth.server.registry.resources import BUILTIN
+from berth.server.registry.kinds import BUILTIN
 from tests.deploy.rendered import BASE, KUSTOMIZE, NAMESPACE, Object, kustomized, one
 from tests.support.api.servers import KubeApiServer, assets_folder, started
 from tests.support.builders import HOSTNAME, NodeBuilder, make_node, make_pod

@@ -22,8 +22,8 @@ from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.machines.contract import Key, RawObject
 from berth.machines.views import VIEWS
-from berth.server.registry import wire_defaults
-from berth.server.registry.kinds.karmada.admission import (
+from berth.server.registry import kinds as served_kinds
+from berth.server.registry.kinds.karmada.strategies import (
     cluster_problems,
     prepare_cluster,
     prepare_policy,
@@ -162,7 +162,7 @@ def _template(place: str, manifest: Manifest, raw: RawObject, *, namespaced: boo
     plain = _said(place, lambda: without_nulls(raw))
     _said(place, lambda: convert(plain, view))
     if isinstance(plain, dict):
-        wire_defaults.apply(resource.group, resource.kind, plain)
+        served_kinds.default(resource.group, resource.kind, plain)
     return Template(manifest, resource, _said(place, lambda: convert(plain, view)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager
@@ -26,13 +27,14 @@ from berth.server.http.requests import (
     parse_path,
     parse_query,
 )
-from berth.server.registry import bootstrap, expiry
+from berth.server.registry import bootstrap
+from berth.server.registry.kinds.events import expire
 from berth.server.storage.journal import JournalError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from berth.server.registry.core import Core
+    from berth.server.http.state import ServerState
 
 _log = logging.getLogger(__name__)
 _NOWHERE = Address("", "", "")
@@ -41,10 +43,10 @@ _NOWHERE = Address("", "", "")
 class Api:
     """The whole API as one plain ASGI callable: nothing between a request and its handler."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._gate = Gate(core.settings, core.token)
-        self._documents = Documents(core)
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._gate = Gate(state.settings, state.registry.token)
+        self._documents = Documents(state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,10 +83,10 @@ class Api:
         address = request.address
         if address is _NOWHERE:
             return self._documents.answer(request)
-        endpoint = self._core.catalog.lookup(address.group, address.version, address.plural)
+        endpoint = self._state.registry.lookup(address.group, address.version, address.plural)
         if endpoint is None:
             raise errors.unknown_path()
-        return await handlers.handle(self._core, request, endpoint, send)
+        return await handlers.handle(self._state, request, endpoint, send)
 
     async def _reply(self, request: ApiRequest, send: Send, reply: Reply) -> None:
         try:
@@ -96,7 +98,7 @@ class Api:
         code = reply.status if reply is not None else 200
         plural = request.address.plural if code != 404 else ""
         verb = handlers.verb_of(request)
-        self._core.metrics.observe(verb, plural, code, seconds if reply is not None else None)
+        self._state.metrics.observe(verb, plural, code, seconds if reply is not None else None)
 
 
 def _failed(error: Exception, request: ApiRequest) -> Reply:
@@ -110,15 +112,19 @@ def _failed(error: Exception, request: ApiRequest) -> Reply:
     return of_error(errors.internal(f"{type(error).__name__}: {error}"))
 
 
-def build(core: Core) -> Starlette:
-    """The application that serves `core`, with its beginning and end."""
-    api = Api(core)
+def build(state: ServerState) -> Starlette:
+    """The application that serves `state`, with its beginning and end."""
+    api = Api(state)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        async with expiry.running(core):
-            await bootstrap.fill(core)
-            core.ready = True
+        state.registry.store.start(asyncio.get_running_loop())
+        await bootstrap.fill(state.registry)
+        expiring = asyncio.create_task(expire(state.registry, state.settings.event_ttl))
+        state.ready = True
+        try:
             yield
+        finally:
+            expiring.cancel()
 
     return Starlette(routes=[Mount("/", app=api)], lifespan=lifespan)

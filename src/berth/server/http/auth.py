@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.server import errors
-from berth.server.settings import ServerSettings
-from berth.server.tls import SERVICE_NAMES
+from berth.server.settings import SERVICE_NAMES, ServerSettings
 
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 

@@ -9,34 +9,17 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from berth.server.registry.resources import SUBRESOURCES
+from berth.server.settings import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from berth.server.registry.resources import ServedResource
 
-VERSION = "v1.36.4+berth"
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
-
-
-class Subresource(NamedTuple):
-    """What a subresource accepts or answers; an empty kind stands for the resource's own."""
-
-    verbs: tuple[str, ...]
-    group: str = ""
-    version: str = ""
-    kind: str = ""
-
-
-SUBRESOURCES = {
-    "binding": Subresource(("create",), "", "v1", "Binding"),
-    "eviction": Subresource(("create",), "policy", "v1", "Eviction"),
-    "finalize": Subresource(("update",)),
-    "log": Subresource(("get",)),
-    "scale": Subresource(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
-    "status": Subresource(("get", "patch", "update")),
-}
 
 
 def version_info() -> dict[str, str]:

@@ -8,8 +8,8 @@ from berth.server import errors
 from berth.server.http import discovery
 from berth.server.http.replies import Reply, of_object
 from berth.server.http.requests import ApiRequest
+from berth.server.http.state import ServerState
 from berth.server.openapi import OpenApi, gnostic
-from berth.server.registry.core import Core
 from berth.server.storage.store import encode
 
 _JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
@@ -19,9 +19,9 @@ _CHECKS = ("ping", "log", "store")
 class Documents:
     """The documents, made again when a custom resource comes or goes."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._openapi = OpenApi(core.catalog.resources(), core.catalog.schemas)
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._openapi = OpenApi(state.registry.resources(), state.registry.schemas)
         self._version = -1
         self._made: dict[tuple[str, str], tuple[bytes, str]] = {}
 
@@ -34,7 +34,7 @@ class Documents:
         if path == "/version":
             return of_object(discovery.version_info())
         if path == "/metrics":
-            return Reply(200, self._core.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Reply(200, self._state.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
         if path == "/":
             return of_object({"paths": self._paths()})
         self._refresh()
@@ -43,14 +43,14 @@ class Documents:
         return self._discovery(request, path)
 
     def _refresh(self) -> None:
-        catalog = self._core.catalog
-        if self._version != catalog.version:
-            self._version = catalog.version
+        registry = self._state.registry
+        if self._version != registry.version:
+            self._version = registry.version
             self._made.clear()
-            self._openapi.update(catalog.resources())
+            self._openapi.update(registry.resources())
 
     def _paths(self) -> list[str]:
-        versions = sorted({resource.root for resource in self._core.catalog.resources()})
+        versions = sorted({resource.root for resource in self._state.registry.resources()})
         return [
             "/api",
             *versions,
@@ -67,7 +67,7 @@ class Documents:
     # --- health
 
     def _health(self, request: ApiRequest, path: str) -> Reply:
-        ready = self._core.ready and not self._core.stopping
+        ready = self._state.ready and not self._state.stopping
         kind = path.split("/")[1]
         well = ready or kind == "livez"
         if path.count("/") > 1 and path.split("/")[2] not in _CHECKS:
@@ -103,7 +103,7 @@ class Documents:
         return Reply(200, body, content_type, headers)
 
     def _document(self, path: str, form: str) -> object:
-        resources = self._core.catalog.resources()
+        resources = self._state.registry.resources()
         if form:
             return discovery.aggregated(resources, core=path == "/api", version=form)
         parts = path.split("/")[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from berth.kube.objects import RawObject
 from berth.server import errors
 from berth.server.http.requests import ApiRequest
-from berth.server.registry.catalog import Endpoint
+from berth.server.registry.strategy import Endpoint
 from berth.server.schema import Schema, SchemaRegistry
 
 Gvk = tuple[str, str, str]

@@ -9,26 +9,29 @@ from berth.kube.objects import RawObject
 from berth.server import errors, protobuf
 from berth.server.http import field_validation, lists, patching, presentation, watching
 from berth.server.http.replies import Reply, of_object
-from berth.server.http.requests import APPLY_PATCH, ApiRequest, Send, decode_body, read_body
+from berth.server.http.requests import (
+    APPLY_PATCH,
+    ApiRequest,
+    Send,
+    decode_body,
+    read_body,
+    without_nulls_like_go,
+)
+from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
-from berth.server.registry.decoding import without_nulls_like_go
-from berth.server.registry.kinds import bindings, evictions, reviews
+from berth.server.registry.kinds.bindings import bind
+from berth.server.registry.kinds.evictions import evict
+from berth.server.registry.resources import SUBRESOURCES
+from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write
 from berth.server.storage.store import encode
 
-Handler = Callable[[Core, ApiRequest, Endpoint], Awaitable[Reply]]
+Handler = Callable[[ServerState, ApiRequest, Endpoint], Awaitable[Reply]]
 
 _BODY_TYPES = frozenset(
     {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
 )
-# Deleting these answers with the object as it was, deleting others with a Status.
-_RETURNS_OBJECT = frozenset(
-    {"pods", "services", "serviceaccounts", "persistentvolumes", "persistentvolumeclaims", "podtemplates"}
-)
 _STEP = 100  # objects deleted between two looks at other requests
-_BINDING, _EVICTION = ("", "v1", "Binding"), ("policy", "v1", "Eviction")
 _NO_LOG = b"hollow nodes run no containers, so there is no log\n"
 
 
@@ -44,7 +47,7 @@ def verb_of(request: ApiRequest) -> str:
     return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
 
 
-async def handle(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
+async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
     """Answer a request; None if the answer was streamed."""
     verb = verb_of(request)
     address, resource = request.address, endpoint.resource
@@ -58,23 +61,23 @@ async def handle(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send
             raise errors.unknown_path()
         if handler is None:
             raise errors.method_not_allowed()
-        return await handler(core, request, endpoint)
+        return await handler(state, request, endpoint)
     if verb == "create" and not resource.stored:
-        return await _review(core, request, endpoint)
+        return await _answer(state, request, endpoint)
     if verb not in resource.verbs:
         raise errors.method_not_allowed()
     if verb == "watch":
-        await watching.watch(core, request, endpoint, send)
+        await watching.watch(state, request, endpoint, send)
         return None
     if resource.namespaced and not address.namespace and verb == "create":
         raise errors.method_not_allowed()
     if (verb == "create" and address.name) or (verb in ("update", "patch") and not address.name):
         raise errors.method_not_allowed()
-    return await _VERBS[verb](core, request, endpoint)
+    return await _VERBS[verb](state, request, endpoint)
 
 
-async def _get(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return lists.get(core, request, endpoint)
+async def _get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    return lists.get(state, request, endpoint)
 
 
 async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
@@ -82,7 +85,7 @@ async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
         raise errors.unsupported_media_type(("application/json", "application/yaml"))
     body = await read_body(request)
     obj = decode_body(body, request.content_type)
-    return without_nulls_like_go(obj) if b"null" in body and endpoint.crd is None else obj
+    return without_nulls_like_go(obj) if b"null" in body and not endpoint.strategy.custom else obj
 
 
 async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
@@ -91,28 +94,32 @@ async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Repl
     return presentation.one(request, endpoint, write.record, write.status)
 
 
-async def _create(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     obj = await _object_in(request, endpoint)
-    metadata.check_envelope(endpoint, obj, core.catalog.kinds)
+    metadata.check_envelope(endpoint, obj, state.registry.kinds)
     obj = field_validation.check(request, endpoint, obj)
     intent = Intent(request.manager, request.dry_run)
     return await _finish(
-        request, endpoint, writes.create(core, endpoint, obj, request.address.namespace, intent)
+        request, endpoint, writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
     )
 
 
-async def _review(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    """What is created but not stored."""
     obj = await _object_in(request, endpoint)
-    metadata.check_envelope(endpoint, obj, core.catalog.kinds)
+    metadata.check_envelope(endpoint, obj, state.registry.kinds)
     obj = field_validation.check(request, endpoint, obj)
-    if endpoint.resource.kind == "Binding":
-        return await _bound(core, request, core.catalog.core("pods"), obj)
-    return of_object(reviews.answer(core, endpoint.resource, obj), 201)
+    answer, done = endpoint.strategy.answer(
+        state.registry, obj, request.address.namespace, dry_run=request.dry_run
+    )
+    if done is not None:
+        await done
+    return of_object(answer, 201)
 
 
-async def _update(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     obj = await _object_in(request, endpoint)
-    metadata.check_envelope(endpoint, obj, core.catalog.kinds)
+    metadata.check_envelope(endpoint, obj, state.registry.kinds)
     obj = field_validation.check(request, endpoint, obj)
     address = request.address
     meta = metadata.own_metadata(obj)
@@ -123,22 +130,22 @@ async def _update(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
     metadata.settle_namespace(endpoint, meta, address.namespace)
     key = (address.namespace, address.name)
     intent = Intent(request.manager, request.dry_run, address.subresource)
-    if endpoint.resource.kind == "Lease" and endpoint.bucket.newest(key) is None:
-        write = writes.create(core, endpoint, obj, address.namespace, intent)
+    if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
+        write = writes.create(state.registry, endpoint, obj, address.namespace, intent)
     else:
-        write = writes.update(core, endpoint, writes.current(endpoint, key), obj, intent)
+        write = writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
     return await _finish(request, endpoint, write)
 
 
-async def _patch(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _patch(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     kind = patching.check_type(request, endpoint)
     body = await read_body(request)
     address = request.address
     if kind == APPLY_PATCH:
-        write = patching.server_side_apply(core, request, endpoint, body)
+        write = patching.server_side_apply(state, request, endpoint, body)
     else:
         change = patching.change_of(kind, body, endpoint)
-        write = patching.apply_change(core, request, endpoint, (address.namespace, address.name), change)
+        write = patching.apply_change(state, request, endpoint, (address.namespace, address.name), change)
     return await _finish(request, endpoint, write)
 
 
@@ -148,20 +155,20 @@ async def _delete_options(request: ApiRequest) -> RawObject:
     return deletion.options_of(given, request.query)
 
 
-async def _delete(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     options = await _delete_options(request)
     address, resource = request.address, endpoint.resource
     record = writes.current(endpoint, (address.namespace, address.name))
-    write = deletion.delete(core, endpoint, record, options)
+    write = deletion.delete(state.registry, endpoint, record, options)
     if write.done is not None:
         await write.done
     gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
-    if gone and resource.plural not in _RETURNS_OBJECT:
+    if gone and not endpoint.strategy.returns_deleted:
         return of_object(errors.deleted_status(address.name, resource.group, resource.plural, record.uid))
     return presentation.one(request, endpoint, write.record)
 
 
-async def _delete_collection(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     options = await _delete_options(request)
     match = lists.match_of(request, endpoint)
     deleted, waiting = [], None
@@ -171,7 +178,7 @@ async def _delete_collection(core: Core, request: ApiRequest, endpoint: Endpoint
     for count, key in enumerate(matching, 1):
         record = endpoint.bucket.newest(key)
         if record is not None:
-            write = deletion.delete(core, endpoint, record, options)
+            write = deletion.delete(state.registry, endpoint, record, options)
             deleted.append(write.record)
             waiting = write.done or waiting
         if count % _STEP == 0:
@@ -182,7 +189,7 @@ async def _delete_collection(core: Core, request: ApiRequest, endpoint: Endpoint
     head = {
         "kind": resource.list_kind,
         "apiVersion": resource.api_version,
-        "metadata": {"resourceVersion": str(core.store.rv)},
+        "metadata": {"resourceVersion": str(state.registry.store.rv)},
     }
     items = b",".join(endpoint.data(record) for record in deleted)
     return Reply(200, encode(head)[:-1] + b',"items":[' + items + b"]}")
@@ -191,57 +198,71 @@ async def _delete_collection(core: Core, request: ApiRequest, endpoint: Endpoint
 # --- subresources -----------------------------------------------------------------------------------
 
 
-async def _get_scale(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _get_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     address = request.address
     record = endpoint.bucket.records.get((address.namespace, address.name))
     if record is None:
         raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
-    del core
+    del state
     return of_object(scale.of(endpoint, record))
 
 
-async def _put_scale(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     obj = await _object_in(request, endpoint)
-    return await _scaled(endpoint, scale.update(core, request, endpoint, obj))
+    return await _scaled(state, request, endpoint, lambda _: obj)
 
 
-async def _patch_scale(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    patching.check_type(request, endpoint)
-    return await _scaled(endpoint, scale.patch(core, request, endpoint, await read_body(request)))
+async def _patch_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    kind = patching.check_type(request, endpoint)
+    body = await read_body(request)
+    return await _scaled(
+        state, request, endpoint, lambda obj: patching.patched(patching.change_of(kind, body, endpoint), obj)
+    )
 
 
-async def _scaled(endpoint: Endpoint, write: Write) -> Reply:
+async def _scaled(
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, change: patching.Change
+) -> Reply:
+    address = request.address
+    record = writes.current(endpoint, (address.namespace, address.name))
+    obj = _part(state, request, change(scale.of(endpoint, record)))
+    intent = Intent(request.manager, request.dry_run, address.subresource)
+    write = scale.update(state.registry, endpoint, record, obj, intent)
     if write.done is not None:
         await write.done
     return of_object(scale.of(endpoint, write.record))
 
 
-async def _bind(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _object_in(request, endpoint)
-    obj = field_validation.check_as(request, core.catalog.schemas, _BINDING, obj)
-    return await _bound(core, request, endpoint, obj)
+def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
+    """What was sent to a subresource that has a kind of its own, checked against that kind's schema."""
+    part = SUBRESOURCES[request.address.subresource]
+    gvk = (part.group, part.version, part.kind)
+    return field_validation.check_as(request, state.registry.schemas, gvk, obj)
 
 
-async def _bound(core: Core, request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> Reply:
-    write = bindings.bind(core, request, endpoint, obj)
+async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = _part(state, request, await _object_in(request, endpoint))
+    address = request.address
+    write = bind(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run)
     if write.done is not None:
         await write.done
     return of_object(errors.success(), 201)
 
 
-async def _evict(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     obj = await _object_in(request, endpoint)
     if obj.get("apiVersion") == "policy/v1beta1":  # the same in its older version
         obj["apiVersion"] = "policy/v1"
-    obj = field_validation.check_as(request, core.catalog.schemas, _EVICTION, obj)
-    write = evictions.evict(core, request, endpoint, obj)
+    obj = _part(state, request, obj)
+    address = request.address
+    write = evict(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run)
     if write is not None and write.done is not None:
         await write.done
     return of_object(errors.success(), 201)
 
 
-async def _log(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    lists.get(core, request, endpoint)  # 404 where there is no such pod
+async def _log(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    lists.get(state, request, endpoint)  # 404 where there is no such pod
     return Reply(200, _NO_LOG, b"text/plain")
 
 

@@ -19,8 +19,8 @@ from berth.server import errors
 from berth.server.http import presentation
 from berth.server.http.replies import Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
+from berth.server.http.state import ServerState
+from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
 from berth.server.storage.history import Key, Record
 from berth.server.storage.selectors import Match
@@ -53,12 +53,12 @@ class _Page:
     remaining: int = 0
 
 
-def get(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+def get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     address = request.address
     record = endpoint.bucket.records.get((address.namespace, address.name))
     if record is None:
         raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
-    _check_version(core, request)
+    _check_version(state, request)
     return presentation.one(request, endpoint, record)
 
 
@@ -70,7 +70,9 @@ def match_of(request: ApiRequest, endpoint: Endpoint) -> Match:
         return _EVERYTHING if name is None else Match(name=name)
     return Match(
         selectors.parse_labels(labels) if labels else None,
-        selectors.parse_fields(fields, endpoint.bucket.fields) if fields else (),
+        selectors.parse_fields(fields, endpoint.bucket.fields, endpoint.strategy.field_aliases)
+        if fields
+        else (),
         name,
     )
 
@@ -78,10 +80,10 @@ def match_of(request: ApiRequest, endpoint: Endpoint) -> Match:
 _EVERYTHING = Match()
 
 
-async def list_(core: Core, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     match = match_of(request, endpoint)
     form = request.accept
-    page = _page(core, request, endpoint, match)
+    page = _page(state, request, endpoint, match)
     metadata: RawObject = {"resourceVersion": str(page.rv)}
     if page.token:
         metadata["continue"] = page.token
@@ -132,14 +134,14 @@ def parse_version(request: ApiRequest) -> int | None:
     return int(text)
 
 
-def _check_version(core: Core, request: ApiRequest) -> int | None:
+def _check_version(state: ServerState, request: ApiRequest) -> int | None:
     rv = parse_version(request)
-    if rv is not None and rv > core.store.rv:
-        raise errors.too_large_version(rv, core.store.rv)
+    if rv is not None and rv > state.registry.store.rv:
+        raise errors.too_large_version(rv, state.registry.store.rv)
     return rv
 
 
-def _page(core: Core, request: ApiRequest, endpoint: Endpoint, match: Match) -> _Page:
+def _page(state: ServerState, request: ApiRequest, endpoint: Endpoint, match: Match) -> _Page:
     bucket, namespace = endpoint.bucket, request.address.namespace
     limit = request.number("limit") or 0
     token_text = request.query.get("continue", "")
@@ -149,15 +151,15 @@ def _page(core: Core, request: ApiRequest, endpoint: Endpoint, match: Match) -> 
     if token_text:
         token = _read_token(token_text)
         start = token.start
-        rv = core.store.rv if token.rv < 0 else token.rv
+        rv = state.registry.store.rv if token.rv < 0 else token.rv
         records = bucket.in_namespace(namespace) if token.rv < 0 else bucket.at(rv, namespace)
         if records is None:
             again = _write_token(-1, start)
             raise errors.expired(_EXPIRED_CONTINUE, {"continue": again})
     else:
-        asked = _check_version(core, request)
-        rv = asked if exact == "Exact" and asked is not None else core.store.rv
-        found = bucket.at(rv, namespace) if rv != core.store.rv else bucket.in_namespace(namespace)
+        asked = _check_version(state, request)
+        rv = asked if exact == "Exact" and asked is not None else state.registry.store.rv
+        found = bucket.at(rv, namespace) if rv != state.registry.store.rv else bucket.in_namespace(namespace)
         if found is None:
             raise errors.expired(f"The provided resource version is too old: {rv} ({bucket.history.trimmed})")
         records = found

@@ -17,11 +17,11 @@ from berth.server.http.requests import (
     ApiRequest,
     decode_body,
     decode_value,
+    without_nulls_like_go,
 )
+from berth.server.http.state import ServerState
 from berth.server.registry import metadata, writes
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
-from berth.server.registry.decoding import without_nulls_like_go
+from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write
 from berth.server.schema import Schema
 from berth.server.storage.history import Key
@@ -32,7 +32,7 @@ Change = Callable[[RawObject], RawObject]
 def check_type(request: ApiRequest, endpoint: Endpoint) -> str:
     """The kind of patch a request carries, if this resource takes such patches."""
     kind = request.content_type
-    supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or endpoint.crd is None]
+    supported = [name for name in PATCH_TYPES if name != STRATEGIC_PATCH or not endpoint.strategy.custom]
     if kind == "application/apply-patch+cbor" or kind not in supported:
         raise errors.unsupported_media_type(supported)
     return kind
@@ -41,7 +41,7 @@ def check_type(request: ApiRequest, endpoint: Endpoint) -> str:
 def change_of(kind: str, body: bytes, endpoint: Endpoint) -> Change:
     """The function a JSON, merge or strategic merge patch stands for."""
     change = _plain_change(kind, decode_value(body), endpoint.schema)
-    if b"null" not in body or endpoint.crd is not None:
+    if b"null" not in body or endpoint.strategy.custom:
         return change
     return lambda obj: without_nulls_like_go(change(obj))
 
@@ -76,7 +76,9 @@ def _cause(cause: patch.Cause) -> RawObject:
     return written
 
 
-def apply_change(core: Core, request: ApiRequest, endpoint: Endpoint, key: Key, change: Change) -> Write:
+def apply_change(
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, key: Key, change: Change
+) -> Write:
     """Patch the newest state of an object through its main endpoint or a subresource."""
     record = writes.current(endpoint, key)
     live = endpoint.object(record)
@@ -87,7 +89,7 @@ def apply_change(core: Core, request: ApiRequest, endpoint: Endpoint, key: Key, 
         meta["resourceVersion"] = str(record.rv)
     obj = field_validation.check(request, endpoint, obj)
     intent = Intent(request.manager, request.dry_run, request.address.subresource)
-    return writes.update(core, endpoint, record, obj, intent)
+    return writes.update(state.registry, endpoint, record, obj, intent)
 
 
 def _check_identity(endpoint: Endpoint, obj: RawObject, key: Key) -> None:
@@ -108,7 +110,7 @@ def _check_identity(endpoint: Endpoint, obj: RawObject, key: Key) -> None:
 # --- server-side apply ------------------------------------------------------------------------------
 
 
-def server_side_apply(core: Core, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Write:
+def server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Write:
     address = request.address
     manager = request.query.get("fieldManager", "")
     if not manager:
@@ -117,9 +119,9 @@ def server_side_apply(core: Core, request: ApiRequest, endpoint: Endpoint, body:
             "is required for apply patch"
         )
     config = decode_body(body, APPLY_PATCH)
-    if b"null" in body and endpoint.crd is None:
+    if b"null" in body and not endpoint.strategy.custom:
         config = without_nulls_like_go(config)
-    metadata.check_envelope(endpoint, config, core.catalog.kinds)
+    metadata.check_envelope(endpoint, config, state.registry.kinds)
     meta = metadata.own_metadata(config)
     if meta.setdefault("name", address.name) != address.name:
         raise errors.bad_request(
@@ -137,20 +139,20 @@ def server_side_apply(core: Core, request: ApiRequest, endpoint: Endpoint, body:
     if live is not None and meta.get("resourceVersion") not in (None, "", str(record.rv if record else 0)):
         raise errors.conflict(endpoint.resource.plural, endpoint.resource.group, address.name)
     meta.pop("resourceVersion", None)
-    merged = _applied(core, request, endpoint, live, config)
+    merged = _applied(state, request, endpoint, live, config)
     intent = Intent(manager, request.dry_run, address.subresource, tracked=True)
     if record is None:
-        return writes.create(core, endpoint, merged, address.namespace, intent)
+        return writes.create(state.registry, endpoint, merged, address.namespace, intent)
     merged["metadata"]["resourceVersion"] = str(record.rv)
-    return writes.update(core, endpoint, record, merged, intent)
+    return writes.update(state.registry, endpoint, record, merged, intent)
 
 
 def _status_is_apart(endpoint: Endpoint, subresource: str) -> bool:
-    return not subresource and endpoint.resource.status_apart
+    return not subresource and endpoint.strategy.status_apart
 
 
 def _applied(
-    core: Core, request: ApiRequest, endpoint: Endpoint, live: RawObject | None, config: RawObject
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, live: RawObject | None, config: RawObject
 ) -> RawObject:
     schema, address = endpoint.schema, request.address
     if schema is None:
@@ -161,11 +163,11 @@ def _applied(
             config,
             schema,
             manager=request.query["fieldManager"],
-            now=core.timestamp(),
+            now=state.registry.timestamp(),
             subresource=address.subresource,
             force=request.flag("force"),
             reset=patch.reset_fields(
-                address.subresource, ("status",) if endpoint.resource.status_apart else ()
+                address.subresource, ("status",) if endpoint.strategy.status_apart else ()
             ),
         )
     except patch.PatchError as error:

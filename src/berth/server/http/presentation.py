@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from berth.kube.objects import RawObject
 from berth.server.http.replies import Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
-from berth.server.registry.catalog import Endpoint
+from berth.server.registry.strategy import Endpoint
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
 from berth.server.tables import partial_metadata, render_table
@@ -40,20 +40,9 @@ def table(
     endpoint: Endpoint, records: Sequence[Record], include_object: str, *, headers: bool = True
 ) -> RawObject:
     return render_table(
-        endpoint.resource,
+        endpoint.strategy.columns,
         [endpoint.object(record) for record in records],
         time.time(),
         include_object,
-        printer_columns=_printer_columns(endpoint),
         headers=headers,
     )
-
-
-def _printer_columns(endpoint: Endpoint) -> list[RawObject] | None:
-    if endpoint.crd is None:
-        return None
-    for version in endpoint.crd["spec"]["versions"]:
-        if version["name"] == endpoint.resource.version:
-            given: list[RawObject] | None = version.get("additionalPrinterColumns")
-            return given
-    return None

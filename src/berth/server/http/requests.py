@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import yaml
 
+from berth.kube.decoding import without_nulls
 from berth.kube.objects import RawObject
 from berth.server import errors, protobuf
 from berth.server.settings import BODY_LIMIT
@@ -202,6 +203,19 @@ def decode_body(body: bytes, content_type: str) -> RawObject:
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
             f"{_go_name(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
         )
+    return value
+
+
+def without_nulls_like_go(obj: RawObject) -> RawObject:
+    """A built-in object without nulls: they mean an absent field, or an empty element of a list."""
+    return _filled(without_nulls(obj))  # type: ignore[return-value]  # a mapping stays one
+
+
+def _filled(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _filled(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [{} if item is None else _filled(item) for item in value]
     return value
 
 

@@ -19,8 +19,8 @@ from berth.server.errors import StatusError
 from berth.server.http import lists, presentation
 from berth.server.http.replies import pieces
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
+from berth.server.http.state import ServerState
+from berth.server.registry.strategy import Endpoint
 from berth.server.storage.history import ADDED, DELETED, MODIFIED, Record, WatchEvent
 from berth.server.storage.selectors import Match
 from berth.server.storage.store import decode, encode
@@ -177,7 +177,7 @@ class _Start:
     error: StatusError | None = None
 
 
-async def watch(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
+async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
     match = lists.match_of(request, endpoint)
     _check_options(request)
     shape = WatchShape(endpoint, request.accept, presentation.include(request))
@@ -185,9 +185,9 @@ async def watch(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send)
     timeout = request.number("timeoutSeconds")
     lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
     watcher = ClientWatcher(shape, request.address.namespace, match)
-    start = _start(core, request, endpoint)
+    start = _start(state, request, endpoint)
     endpoint.bucket.listeners.add(watcher)  # no await since the state was looked at
-    core.metrics.watchers.inc()
+    state.metrics.watchers.inc()
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
     try:
         await send(
@@ -197,7 +197,7 @@ async def watch(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send)
                 "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
             }
         )
-        stream = _frames(core, watcher, start, match, (lasts, bookmarks))
+        stream = _frames(state, watcher, start, match, (lasts, bookmarks))
         async with contextlib.aclosing(stream) as frames:
             async for piece in frames:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -205,7 +205,7 @@ async def watch(core: Core, request: ApiRequest, endpoint: Endpoint, send: Send)
     finally:
         gone.cancel()
         endpoint.bucket.listeners.discard(watcher)
-        core.metrics.watchers.dec()
+        state.metrics.watchers.dec()
 
 
 async def _disconnect(receive: Receive, watcher: ClientWatcher) -> None:
@@ -229,10 +229,10 @@ def _check_options(request: ApiRequest) -> None:
         raise errors.invalid("ListOptions", "meta.k8s.io", "", found)
 
 
-def _start(core: Core, request: ApiRequest, endpoint: Endpoint) -> _Start:
+def _start(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> _Start:
     bucket, namespace = endpoint.bucket, request.address.namespace
     asked = lists.parse_version(request)
-    current = core.store.rv
+    current = state.registry.store.rv
     sends_initial = request.flag("sendInitialEvents")
     if sends_initial and asked is not None and asked > current:
         raise errors.too_large_version(asked, current)
@@ -249,7 +249,7 @@ def _start(core: Core, request: ApiRequest, endpoint: Endpoint) -> _Start:
 
 
 async def _frames(
-    core: Core, watcher: ClientWatcher, start: _Start, match: Match, options: tuple[float, bool]
+    state: ServerState, watcher: ClientWatcher, start: _Start, match: Match, options: tuple[float, bool]
 ) -> AsyncGenerator[bytes, None]:
     """Everything the client gets to read, in pieces."""
     lasts, bookmarks = options
@@ -270,9 +270,9 @@ async def _frames(
         await asyncio.sleep(0)
     if start.announce:
         yield watcher.bookmark(start.rv, initial_end=True)
-    interval = core.settings.bookmark_interval
+    interval = state.settings.bookmark_interval
     due = loop.time() + interval
-    while not core.stopping:
+    while not state.stopping:
         frames = watcher.take()
         for piece in pieces(frames):
             yield piece
@@ -282,5 +282,5 @@ async def _frames(
         if now >= due and not watcher.buffer:
             due = now + interval
             if bookmarks:
-                yield watcher.bookmark(core.store.rv)
+                yield watcher.bookmark(state.registry.store.rv)
         await watcher.wait(min(ends, due) - loop.time())

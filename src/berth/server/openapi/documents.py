@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from berth.server.http.discovery import VERSION
 from berth.server.openapi import gnostic
 from berth.server.openapi.paths import parameters, paths
 from berth.server.openapi.schemas import Components
 from berth.server.openapi.swagger import to_swagger
+from berth.server.settings import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth.server.http.discovery import SUBRESOURCES
+from berth.server.registry.resources import SUBRESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,6 +1,7 @@
-"""The four kinds of patches, as functions from one object to the next."""
+"""The four kinds of patches, as functions from one object to the next, and who manages which field."""
 
 from berth.server.patch.apply import apply, reset_fields, track_update
+from berth.server.patch.created_fields import creator_entry
 from berth.server.patch.errors import Cause, PatchError
 from berth.server.patch.json_patch import json_patch
 from berth.server.patch.merge_patch import merge_patch
@@ -10,6 +11,7 @@ __all__ = [
     "Cause",
     "PatchError",
     "apply",
+    "creator_entry",
     "json_patch",
     "merge_patch",
     "reset_fields",

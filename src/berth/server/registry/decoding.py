@@ -11,19 +11,6 @@ from berth.server import errors
 _T = TypeVar("_T")
 
 
-def without_nulls_like_go(obj: RawObject) -> RawObject:
-    """A built-in object without nulls: they mean an absent field, or an empty element of a list."""
-    return _filled(without_nulls(obj))  # type: ignore[return-value]  # a mapping stays one
-
-
-def _filled(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _filled(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [{} if item is None else _filled(item) for item in value]
-    return value
-
-
 def decode_as(obj: RawObject, kind: type[_T]) -> _T:
     """The object as a `kind`.
 

@@ -6,28 +6,20 @@ garbage collector's business; here an object only gets the finalizers that make 
 
 from __future__ import annotations
 
-import calendar
 import time
 
 from berth.kube.objects import RawObject
-from berth.kube.times import stamp
+from berth.kube.times import seconds, stamp
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.registry import writes
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
-from berth.server.registry.kinds import definitions
+from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.writes import Write
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _POLICIES = {"Foreground": FOREGROUND, "Orphan": ORPHAN, "Background": ""}
-_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-_TERMINATING = (
-    "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace "
-    "will automatically be purged by the system."
-)
 
 
 def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
@@ -85,30 +77,30 @@ def _check_types(options: RawObject) -> None:
             raise errors.bad_request(f"json: cannot unmarshal into Go struct field DeleteOptions.{name}")
 
 
-def delete(core: Core, endpoint: Endpoint, record: Record, options: RawObject) -> Write:
+def delete(registry: Registry, endpoint: Endpoint, record: Record, options: RawObject) -> Write:
     """Propose that an object goes, at once or when its grace and finalizers allow it."""
     obj = decode(record.data)
     check_preconditions(endpoint, obj, record, options)
-    if endpoint.resource.kind == "Namespace":
-        _check_namespace(obj)
+    strategy = endpoint.strategy
+    strategy.check_delete(obj)
     dry_run = bool(options.get("dryRun"))
     before = decode(record.data)
-    grace = _grace(endpoint, obj, options)
+    grace = strategy.grace(obj, options)
     _set_finalizers(endpoint, obj, options)
     metadata = obj["metadata"]
-    if endpoint.resource.kind == "CustomResourceDefinition" and not dry_run:
-        _empty_crd(core, obj)
-    waits = grace > 0 or metadata.get("finalizers") or _has_content_finalizer(endpoint, obj)
+    if not dry_run:
+        strategy.before_delete(registry, obj)
+    waits = grace > 0 or metadata.get("finalizers") or strategy.has_content(obj)
     if not waits:
-        metadata.setdefault("deletionTimestamp", core.timestamp())
+        metadata.setdefault("deletionTimestamp", registry.timestamp())
         metadata.setdefault("deletionGracePeriodSeconds", 0)
         if dry_run:
             return Write(record)
-        return writes.remove(core, endpoint, record.key, obj)
-    _mark(endpoint, obj, grace)
+        return writes.remove(registry, endpoint, record.key, obj)
+    mark(endpoint, obj, grace)
     if obj == before or dry_run:
         return writes.unchanged(endpoint, record)
-    return writes.put_as_is(core, endpoint, record.key, obj)
+    return writes.put_as_is(registry, endpoint, record.key, obj)
 
 
 def check_preconditions(endpoint: Endpoint, obj: RawObject, record: Record, options: RawObject) -> None:
@@ -129,31 +121,7 @@ def check_preconditions(endpoint: Endpoint, obj: RawObject, record: Record, opti
         raise errors.conflict(resource.plural, resource.group, name, why)
 
 
-def _check_namespace(obj: RawObject) -> None:
-    name = obj["metadata"]["name"]
-    if name in _IMMORTAL:
-        raise errors.forbidden("namespaces", "", name, "this namespace may not be deleted")
-    if obj["metadata"].get("deletionTimestamp") and (obj.get("spec") or {}).get("finalizers"):
-        raise errors.conflict("namespaces", "", name, _TERMINATING)
-
-
-def _has_content_finalizer(endpoint: Endpoint, obj: RawObject) -> bool:
-    return endpoint.resource.kind == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
-
-
-def _grace(endpoint: Endpoint, obj: RawObject, options: RawObject) -> int:
-    """Seconds the object has left; only pods are given any."""
-    if endpoint.resource.kind != "Pod" or endpoint.resource.group:
-        return 0
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    given = options.get("gracePeriodSeconds")
-    grace = int(given) if given is not None else int(spec.get("terminationGracePeriodSeconds", 30))
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
-        return 0
-    return 1 if grace < 0 else grace
-
-
-def _mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:
+def mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:
     """Write down that the object is being deleted; a later request can only shorten the time."""
     metadata = obj["metadata"]
     now = int(time.time())
@@ -163,16 +131,10 @@ def _mark(endpoint: Endpoint, obj: RawObject, grace: int) -> None:
         if metadata.get("generation"):
             metadata["generation"] += 1
     elif grace < (metadata.get("deletionGracePeriodSeconds") or 0):
-        began = _seconds(metadata["deletionTimestamp"]) - metadata["deletionGracePeriodSeconds"]
+        began = int(seconds(metadata["deletionTimestamp"])) - metadata["deletionGracePeriodSeconds"]
         metadata["deletionTimestamp"] = stamp(max(began + grace, now if grace == 0 else began + grace))
         metadata["deletionGracePeriodSeconds"] = grace
-    if endpoint.resource.kind == "Namespace":
-        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
-        metadata.pop("deletionGracePeriodSeconds", None)
-
-
-def _seconds(timestamp: str) -> int:
-    return calendar.timegm(time.strptime(timestamp, "%Y-%m-%dT%H:%M:%SZ"))
+    endpoint.strategy.mark_deleted(obj)
 
 
 def _set_finalizers(endpoint: Endpoint, obj: RawObject, options: RawObject) -> None:
@@ -182,8 +144,7 @@ def _set_finalizers(endpoint: Endpoint, obj: RawObject, options: RawObject) -> N
         policy = "Orphan" if options["orphanDependents"] else "Background"
     finalizers = list(metadata.get("finalizers") or ())
     if policy is None:
-        by_default = (endpoint.resource.group, endpoint.resource.kind) == ("batch", "Job")
-        if not by_default or FOREGROUND in finalizers or ORPHAN in finalizers:
+        if not endpoint.strategy.orphans_dependents or FOREGROUND in finalizers or ORPHAN in finalizers:
             return
         policy = "Orphan"
     wanted = _POLICIES[policy]
@@ -194,24 +155,3 @@ def _set_finalizers(endpoint: Endpoint, obj: RawObject, options: RawObject) -> N
         metadata["finalizers"] = kept
     else:
         metadata.pop("finalizers", None)
-
-
-def _empty_crd(core: Core, crd: RawObject) -> None:
-    """Delete the objects of a definition that is to go; it waits for those that have finalizers."""
-    endpoints = core.catalog.endpoints_of_crd(crd["metadata"]["name"])
-    remaining = 0
-    if endpoints:
-        endpoint = endpoints[0]
-        for record in endpoint.bucket.newest_in(""):
-            obj = decode(record.data)
-            if obj["metadata"].get("finalizers"):
-                remaining += 1
-                _mark(endpoint, obj, 0)
-                writes.put_as_is(core, endpoint, record.key, obj)
-            else:
-                core.store.remove(endpoint.bucket, record.key, obj)
-    if not remaining:
-        kept = [item for item in crd["metadata"].get("finalizers") or () if item != definitions.CLEANUP]
-        crd["metadata"]["finalizers"] = kept
-        if not kept:
-            del crd["metadata"]["finalizers"]

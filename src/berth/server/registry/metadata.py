@@ -14,45 +14,13 @@ from berth.kube.objects import RawObject
 from berth.kube.pod_templates import NAME_ALPHABET
 from berth.kube.validation import FieldError
 from berth.server import errors
-from berth.server.registry.catalog import Endpoint
+from berth.server.registry.fields import IMMUTABLE
+from berth.server.registry.strategy import Endpoint
 from berth.server.storage.history import Key
 
 _GENERATED_BASE = 58  # of 63 characters, five are random
 _GENERATE_ATTEMPTS = 8
 _INVALID, _FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
-IMMUTABLE = "field is immutable"
-# Kinds whose objects count changes of their spec.
-_WITHOUT_GENERATION = frozenset(
-    {
-        "ConfigMap",
-        "ControllerRevision",
-        "Endpoints",
-        "Event",
-        "Lease",
-        "LimitRange",
-        "Namespace",
-        "Node",
-        "PersistentVolume",
-        "PersistentVolumeClaim",
-        "PodGroup",
-        "ResourceQuota",
-        "Secret",
-        "Service",
-        "ServiceAccount",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "Role",
-        "RoleBinding",
-        "StorageClass",
-        "CSIDriver",
-        "CSINode",
-        "Workload",
-    }
-)
-
-
-def has_generation(endpoint: Endpoint) -> bool:
-    return endpoint.crd is not None or endpoint.resource.kind not in _WITHOUT_GENERATION
 
 
 def check_envelope(
@@ -61,9 +29,9 @@ def check_envelope(
     """That the object says it is what was addressed; what it leaves out is filled in."""
     resource = endpoint.resource
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    if not api_version and endpoint.crd is None:
+    if not api_version and not endpoint.strategy.custom:
         api_version = obj["apiVersion"] = resource.api_version
-    if not kind and endpoint.crd is None:
+    if not kind and not endpoint.strategy.custom:
         kind = obj["kind"] = resource.kind
     if not isinstance(kind, str) or not kind:
         raise errors.bad_request(
@@ -141,7 +109,7 @@ def begin(endpoint: Endpoint, metadata: RawObject, uid: str, timestamp: str) -> 
         metadata.pop(name, None)
     metadata["uid"] = uid
     metadata["creationTimestamp"] = timestamp
-    if has_generation(endpoint):
+    if endpoint.strategy.generation:
         metadata["generation"] = 1
 
 

@@ -1,46 +1,31 @@
-"""The resources the API server knows from the start: their names, scope, verbs and subresources.
+"""Resources as they are served: beside their address their names, verbs and subresources.
 
-Only facts about addressing live here; what an object may contain is told by
-:mod:`berth.server.schema`. Custom resources become further :class:`Resource` values.
+Only facts about addressing; what an object may contain is told by :mod:`berth.server.schema`, and what
+becomes of it by its kind's strategy. Custom resources become further :class:`ServedResource` values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from berth.kube.api_resources import Resource
 
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
-# Nobody here finds out about member clusters: whoever describes one gives its status along with its spec.
-_STATUS_BESIDE = frozenset({("cluster.karmada.io", "Cluster")})
 
 
-@dataclass(frozen=True, slots=True)
-class ServedResource:
+class ServedResource(Resource, frozen=True, kw_only=True):
     """One resource of one version of an API group."""
 
-    group: str
-    version: str
-    plural: str
     singular: str
-    kind: str
-    namespaced: bool
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    subresources: frozenset[str] = field(default_factory=frozenset)
+    subresources: frozenset[str] = frozenset()
     verbs: tuple[str, ...] = STANDARD_VERBS
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def gvk(self) -> tuple[str, str, str]:
         return (self.group, self.version, self.kind)
-
-    @property
-    def group_resource(self) -> str:
-        """The name error messages use: ``pods`` or ``deployments.apps``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def list_kind(self) -> str:
@@ -52,26 +37,31 @@ class ServedResource:
         return "get" in self.verbs
 
     @property
-    def status_apart(self) -> bool:
-        """Whether the status can only be written through its subresource."""
-        return "status" in self.subresources and (self.group, self.kind) not in _STATUS_BESIDE
-
-    @property
     def root(self) -> str:
         """The path of the group version, such as ``/api/v1`` or ``/apis/apps/v1``."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Where the collection, one object or one of its subresources is served."""
-        parts = [self.root]
-        if namespace and self.namespaced:
-            parts.append(f"namespaces/{namespace}")
-        parts.append(self.plural)
-        parts.extend(part for part in (name, subresource) if part)
-        return "/".join(parts)
+
+class Subresource(NamedTuple):
+    """What a subresource accepts or answers; an empty kind stands for the resource's own."""
+
+    verbs: tuple[str, ...]
+    group: str = ""
+    version: str = ""
+    kind: str = ""
 
 
-def _builtin(  # noqa: PLR0913 -- the columns of the table below
+SUBRESOURCES = {
+    "binding": Subresource(("create",), "", "v1", "Binding"),
+    "eviction": Subresource(("create",), "policy", "v1", "Eviction"),
+    "finalize": Subresource(("update",)),
+    "log": Subresource(("get",)),
+    "scale": Subresource(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
+    "status": Subresource(("get", "patch", "update")),
+}
+
+
+def served(  # noqa: PLR0913 -- the facts about one resource
     group_version: str,
     plural: str,
     kind: str,
@@ -82,6 +72,7 @@ def _builtin(  # noqa: PLR0913 -- the columns of the table below
     subresources: str = "",
     verbs: tuple[str, ...] = STANDARD_VERBS,
 ) -> ServedResource:
+    """A built-in resource; several short names, categories or subresources are separated by spaces."""
     group, _, version = group_version.rpartition("/")
     return ServedResource(
         group=group,
@@ -95,133 +86,6 @@ def _builtin(  # noqa: PLR0913 -- the columns of the table below
         subresources=frozenset(subresources.split()),
         verbs=verbs,
     )
-
-
-_CORE = (
-    _builtin("v1", "bindings", "Binding", verbs=CREATE_ONLY),
-    _builtin("v1", "configmaps", "ConfigMap", short="cm"),
-    _builtin("v1", "endpoints", "Endpoints", short="ep"),
-    _builtin("v1", "events", "Event", short="ev"),
-    _builtin("v1", "limitranges", "LimitRange", short="limits"),
-    _builtin("v1", "namespaces", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
-    _builtin("v1", "nodes", "Node", namespaced=False, short="no", subresources="status"),
-    _builtin("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"),
-    _builtin(
-        "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short="pv", subresources="status"
-    ),
-    _builtin(
-        "v1",
-        "pods",
-        "Pod",
-        short="po",
-        categories="all",
-        subresources="binding eviction log status",
-    ),
-    _builtin("v1", "podtemplates", "PodTemplate"),
-    _builtin(
-        "v1",
-        "replicationcontrollers",
-        "ReplicationController",
-        short="rc",
-        categories="all",
-        subresources="scale status",
-    ),
-    _builtin("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
-    _builtin("v1", "secrets", "Secret"),
-    _builtin("v1", "serviceaccounts", "ServiceAccount", short="sa"),
-    _builtin("v1", "services", "Service", short="svc", categories="all", subresources="status"),
-)
-
-_WORKLOADS = (
-    _builtin("apps/v1", "controllerrevisions", "ControllerRevision"),
-    _builtin("apps/v1", "daemonsets", "DaemonSet", short="ds", categories="all", subresources="status"),
-    _builtin(
-        "apps/v1", "deployments", "Deployment", short="deploy", categories="all", subresources="scale status"
-    ),
-    _builtin(
-        "apps/v1", "replicasets", "ReplicaSet", short="rs", categories="all", subresources="scale status"
-    ),
-    _builtin(
-        "apps/v1", "statefulsets", "StatefulSet", short="sts", categories="all", subresources="scale status"
-    ),
-    _builtin("batch/v1", "cronjobs", "CronJob", short="cj", categories="all", subresources="status"),
-    _builtin("batch/v1", "jobs", "Job", categories="all", subresources="status"),
-    _builtin(
-        "autoscaling/v2",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        short="hpa",
-        categories="all",
-        subresources="status",
-    ),
-    _builtin("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"),
-    _builtin("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short="pc"),
-    _builtin("scheduling.k8s.io/v1alpha2", "podgroups", "PodGroup", subresources="status"),
-    _builtin("scheduling.k8s.io/v1alpha2", "workloads", "Workload"),
-    _builtin("coordination.k8s.io/v1", "leases", "Lease"),
-    _builtin("events.k8s.io/v1", "events", "Event", short="ev"),
-)
-
-_RBAC = "rbac.authorization.k8s.io/v1"
-_AUTHENTICATION = "authentication.k8s.io/v1"
-_AUTHORIZATION = "authorization.k8s.io/v1"
-_ADMISSION = "admissionregistration.k8s.io/v1"
-
-_CLUSTER = (
-    _builtin("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
-    _builtin("networking.k8s.io/v1", "ingressclasses", "IngressClass", namespaced=False),
-    _builtin("networking.k8s.io/v1", "ingresses", "Ingress", short="ing", subresources="status"),
-    _builtin("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", short="netpol"),
-    _builtin("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
-    _builtin("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False),
-    _builtin("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False),
-    _builtin("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
-    _builtin("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
-    _builtin(
-        "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", namespaced=False, subresources="status"
-    ),
-    _builtin(_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
-    _builtin(_RBAC, "clusterroles", "ClusterRole", namespaced=False),
-    _builtin(_RBAC, "rolebindings", "RoleBinding"),
-    _builtin(_RBAC, "roles", "Role"),
-    _builtin(
-        _ADMISSION,
-        "mutatingwebhookconfigurations",
-        "MutatingWebhookConfiguration",
-        namespaced=False,
-        categories="api-extensions",
-    ),
-    _builtin(
-        _ADMISSION,
-        "validatingwebhookconfigurations",
-        "ValidatingWebhookConfiguration",
-        namespaced=False,
-        categories="api-extensions",
-    ),
-    _builtin(
-        "apiextensions.k8s.io/v1",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        namespaced=False,
-        short="crd crds",
-        categories="api-extensions",
-        subresources="status",
-    ),
-)
-
-_REVIEWS = tuple(
-    _builtin(group_version, f"{kind.lower()}s", kind, namespaced=namespaced, verbs=CREATE_ONLY)
-    for group_version, kind, namespaced in (
-        (_AUTHENTICATION, "SelfSubjectReview", False),
-        (_AUTHENTICATION, "TokenReview", False),
-        (_AUTHORIZATION, "LocalSubjectAccessReview", True),
-        (_AUTHORIZATION, "SelfSubjectAccessReview", False),
-        (_AUTHORIZATION, "SelfSubjectRulesReview", False),
-        (_AUTHORIZATION, "SubjectAccessReview", False),
-    )
-)
-
-BUILTIN: tuple[ServedResource, ...] = (*_CORE, *_WORKLOADS, *_CLUSTER, *_REVIEWS)
 
 
 def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:

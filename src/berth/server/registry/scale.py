@@ -6,23 +6,17 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
 from berth.server import errors
-from berth.server.http import field_validation, patching
-from berth.server.http.requests import ApiRequest
 from berth.server.registry import writes
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
 from berth.server.registry.decoding import decode_as
+from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.writes import Intent, Write
 from berth.server.storage.history import Record
-
-_SCALE = ("autoscaling", "v1", "Scale")
-_BUILTIN_PATHS = (".spec.replicas", ".status.replicas", ".spec.selector")
 
 
 def of(endpoint: Endpoint, record: Record) -> RawObject:
     """The Scale of an object."""
     obj = endpoint.object(record)
-    spec_path, status_path, selector_path = _paths(endpoint)
+    spec_path, status_path, selector_path = endpoint.strategy.scale_paths
     metadata = {
         name: obj["metadata"][name]
         for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -31,7 +25,7 @@ def of(endpoint: Endpoint, record: Record) -> RawObject:
     status: RawObject = {"replicas": _at(obj, status_path) or 0}
     selector = _at(obj, selector_path) if selector_path else None
     if isinstance(selector, dict):
-        status["selector"] = _text(endpoint, selector)
+        status["selector"] = _text(endpoint.strategy.scale_selector(selector))
     elif isinstance(selector, str):
         status["selector"] = selector
     replicas = _at(obj, spec_path)
@@ -44,25 +38,9 @@ def of(endpoint: Endpoint, record: Record) -> RawObject:
     }
 
 
-def _text(endpoint: Endpoint, selector: RawObject) -> str:
-    if endpoint.resource.kind == "ReplicationController":
-        selector = {"matchLabels": selector}
+def _text(selector: RawObject) -> str:
     parsed = parse_label_selector(decode_as(selector, LabelSelector))
     return ",".join(sorted(map(str, parsed.requirements)))
-
-
-def _paths(endpoint: Endpoint) -> tuple[str, str, str]:
-    if endpoint.crd is None:
-        return _BUILTIN_PATHS
-    for version in endpoint.crd["spec"]["versions"]:
-        if version["name"] == endpoint.resource.version:
-            scale = (version.get("subresources") or {}).get("scale") or {}
-            return (
-                scale.get("specReplicasPath", ""),
-                scale.get("statusReplicasPath", ""),
-                scale.get("labelSelectorPath", ""),
-            )
-    return _BUILTIN_PATHS
 
 
 def _at(obj: RawObject, path: str) -> object:
@@ -72,41 +50,28 @@ def _at(obj: RawObject, path: str) -> object:
     return value
 
 
-def update(core: Core, request: ApiRequest, endpoint: Endpoint, scale: RawObject) -> Write:
+def update(registry: Registry, endpoint: Endpoint, record: Record, scale: RawObject, intent: Intent) -> Write:
     """Set the replicas of an object from a Scale."""
-    address = request.address
-    key = (address.namespace, address.name)
-    record = writes.current(endpoint, key)
-    scale = field_validation.check_as(request, core.catalog.schemas, _SCALE, scale)
+    resource, own_name = endpoint.resource, record.key[1]
     metadata = scale.get("metadata") or {}
-    if metadata.get("name", address.name) != address.name:
+    if metadata.get("name", own_name) != own_name:
         raise errors.bad_request(
-            f"the name of the object ({metadata.get('name')}) does not match the name on the URL "
-            f"({address.name})"
+            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({own_name})"
         )
     version = metadata.get("resourceVersion")
-    resource = endpoint.resource
     if version and version != str(record.rv):
-        raise errors.conflict(resource.plural, resource.group, address.name)
+        raise errors.conflict(resource.plural, resource.group, own_name)
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if replicas < 0:
         detail = "must be greater than or equal to 0"
         problem = FieldError("spec.replicas", "FieldValueInvalid", detail, replicas)
-        raise errors.invalid("Scale", "autoscaling", address.name, [problem])
+        raise errors.invalid("Scale", "autoscaling", own_name, [problem])
     obj = endpoint.object(record)
-    *outer, last = _paths(endpoint)[0].lstrip(".").split(".")
+    *outer, last = endpoint.strategy.scale_paths[0].lstrip(".").split(".")
     place = obj
     for name in outer:
         if not isinstance(place.get(name), dict):
             place[name] = {}
         place = place[name]
     place[last] = replicas
-    intent = Intent(request.manager, request.dry_run, "scale")
-    return writes.update(core, endpoint, record, obj, intent)
-
-
-def patch(core: Core, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Write:
-    kind = request.content_type
-    record = writes.current(endpoint, (request.address.namespace, request.address.name))
-    change = patching.change_of(kind, body, endpoint)
-    return update(core, request, endpoint, patching.patched(change, of(endpoint, record)))
+    return writes.update(registry, endpoint, record, obj, intent)

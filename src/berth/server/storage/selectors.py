@@ -182,10 +182,10 @@ def _unparsable(detail: str) -> errors.StatusError:
 # --- fields ---------------------------------------------------------------------------------------
 
 METADATA_FIELDS = ("metadata.name", "metadata.namespace")
-_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A field's value as selectors compare it."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -193,32 +193,9 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _of_pod(obj: RawObject) -> Mapping[str, str]:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    return {
-        "spec.nodeName": _text(spec.get("nodeName")),
-        "spec.restartPolicy": _text(spec.get("restartPolicy")),
-        "spec.schedulerName": _text(spec.get("schedulerName")),
-        "spec.serviceAccountName": _text(spec.get("serviceAccountName")),
-        "spec.hostNetwork": _text(bool(spec.get("hostNetwork"))),
-        "status.phase": _text(status.get("phase")),
-        "status.podIP": _text(status.get("podIP")),
-        "status.nominatedNodeName": _text(status.get("nominatedNodeName")),
-    }
-
-
-def _of_event(obj: RawObject) -> Mapping[str, str]:
-    involved, source = obj.get("involvedObject") or {}, obj.get("source") or {}
-    fields = {f"involvedObject.{name}": _text(involved.get(name)) for name in _INVOLVED}
-    fields["reason"] = _text(obj.get("reason"))
-    fields["type"] = _text(obj.get("type"))
-    fields["source"] = _text(source.get("component") or obj.get("reportingComponent"))
-    fields["reportingComponent"] = _text(obj.get("reportingComponent") or source.get("component"))
-    return fields
-
-
-def _paths(*paths: str, default: str = "") -> Callable[[RawObject], Mapping[str, str]]:
-    split = [(path, path.split(".")) for path in paths]
+def paths(*wanted: str, default: str = "") -> Callable[[RawObject], Mapping[str, str]]:
+    """What reads the fields at some paths of an object; one that is missing or empty is `default`."""
+    split = [(path, path.split(".")) for path in wanted]
 
     def read(obj: RawObject) -> Mapping[str, str]:
         found = {}
@@ -226,38 +203,16 @@ def _paths(*paths: str, default: str = "") -> Callable[[RawObject], Mapping[str,
             value: object = obj
             for segment in segments:
                 value = value.get(segment) if isinstance(value, dict) else None
-            found[path] = _text(value) or default
+            found[path] = text_of(value) or default
         return found
 
     return read
 
 
-# By bucket name: which fields beside the metadata a field selector may name.
-SELECTABLE: dict[str, Callable[[RawObject], Mapping[str, str]]] = {
-    "pods": _of_pod,
-    "events": _of_event,
-    "nodes": _paths("spec.unschedulable", default="false"),
-    "namespaces": _paths("status.phase"),
-    "secrets": _paths("type"),
-    "services": _paths("spec.clusterIP", "spec.type"),
-    "jobs.batch": _paths("status.successful", default="0"),
-    "replicasets.apps": _paths("status.replicas", default="0"),
-    "replicationcontrollers": _paths("status.replicas", default="0"),
-}
-# The same fields under the names that events.k8s.io gives them.
-_EVENT_ALIASES = {
-    **{f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED},
-    "reportingController": "reportingComponent",
-}
-
-
-def selectable_paths(paths: tuple[str, ...]) -> Callable[[RawObject], Mapping[str, str]]:
-    """For custom resources: the fields their definition makes selectable."""
-    return _paths(*paths)
-
-
-def parse_fields(text: str, fields: Callable[[RawObject], Mapping[str, str]]) -> tuple[FieldTest, ...]:
-    """The tests in `text` on an object whose selectable fields `fields` reads.
+def parse_fields(
+    text: str, fields: Callable[[RawObject], Mapping[str, str]], aliases: Mapping[str, str]
+) -> tuple[FieldTest, ...]:
+    """The tests in `text` on an object whose selectable fields `fields` reads; `aliases` are other names.
 
     Raises:
         StatusError: this is not a selector, or names a field that cannot be selected by (400).
@@ -268,7 +223,7 @@ def parse_fields(text: str, fields: Callable[[RawObject], Mapping[str, str]]) ->
         if not term:
             continue
         name, equal, value = _parse_term(term, text)
-        name = _EVENT_ALIASES.get(name, name) if "reason" in known else name
+        name = aliases.get(name, name)
         if name not in METADATA_FIELDS and name not in known:
             raise errors.bad_request(f"field label not supported: {name}")
         tests.append((name, equal, value))

@@ -109,8 +109,10 @@ def _shown(value: Any, kind: str, now: float) -> Any:  # noqa: ANN401
     return None
 
 
-def columns(definitions: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+def columns(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ...]:
     """The columns for ``additionalPrinterColumns``; the age alone if there are none."""
+    if definitions is None:
+        return (NAME, AGE)
     if not definitions:
         return (NAME, AGE._replace(type="date"))
     return (

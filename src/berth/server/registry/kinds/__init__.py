@@ -1,0 +1,97 @@
+"""The kinds: every strategy there is, by where its kind is served.
+
+A new built-in kind is a new module with `STRATEGIES`, named here.
+"""
+
+from __future__ import annotations
+
+from berth.kube.objects import RawObject
+from berth.server.registry.kinds import (
+    bindings,
+    configuration,
+    crds,
+    events,
+    evictions,
+    jobs,
+    namespaces,
+    nodes,
+    plain,
+    pod_groups,
+    pod_specs,
+    pods,
+    priority_classes,
+    reviews,
+    services,
+    volumes,
+    workloads,
+)
+from berth.server.registry.kinds.custom import CustomStrategy
+from berth.server.registry.kinds.karmada import strategies as karmada
+from berth.server.registry.resources import ServedResource
+from berth.server.registry.strategy import Strategy
+from berth.server.schema import Schema
+
+# In the order in which discovery tells of them.
+_GROUPS = (
+    "",
+    "apps",
+    "batch",
+    "autoscaling",
+    "policy",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "events.k8s.io",
+    "discovery.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "storage.k8s.io",
+    "rbac.authorization.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+)
+_MODULES = (
+    bindings,
+    configuration,
+    crds,
+    events,
+    evictions,
+    jobs,
+    namespaces,
+    nodes,
+    plain,
+    pod_groups,
+    pod_specs,
+    pods,
+    priority_classes,
+    reviews,
+    services,
+    volumes,
+    workloads,
+)
+
+
+def _place(strategy: Strategy) -> tuple[int, str, str]:
+    resource = strategy.resource
+    known = _GROUPS.index(resource.group) if resource.group in _GROUPS else len(_GROUPS)
+    return known, resource.version, resource.plural
+
+
+STRATEGIES: tuple[Strategy, ...] = tuple(
+    sorted((strategy for module in _MODULES for strategy in module.STRATEGIES), key=_place)
+)
+BUILTIN: tuple[ServedResource, ...] = tuple(strategy.resource for strategy in STRATEGIES)
+_BY_KIND = {(each.resource.group, each.resource.kind): each for each in STRATEGIES}
+
+
+def default(group: str, kind: str, obj: RawObject) -> None:
+    """Fill in what an object of a built-in kind leaves out, in place; nothing for any other kind."""
+    strategy = _BY_KIND.get((group, kind))
+    if strategy is not None:
+        strategy.default(obj)
+
+
+def strategy_of_custom(resource: ServedResource, crd: RawObject, schema: Schema | None) -> Strategy:
+    """The strategy of a custom resource; Karmada's kinds have rules beside their schema."""
+    return karmada.STRATEGIES.get(resource.group, CustomStrategy).of(resource, crd, schema)

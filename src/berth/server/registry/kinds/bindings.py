@@ -1,32 +1,48 @@
-"""The binding subresource: a scheduler's decision, written down once.
+"""Bindings: a scheduler's decision about a pod, written down once.
 
 Upstream: pkg/registry/core/pod/storage/storage.go, BindingREST.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
-from berth.server.http.requests import ApiRequest
-from berth.server.registry import admission, writes
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
-from berth.server.registry.kinds import pods
+from berth.server.registry import writes
+from berth.server.registry.kinds.nodes import topology_labels
+from berth.server.registry.kinds.pods import upsert_condition
+from berth.server.registry.resources import CREATE_ONLY, served
+from berth.server.registry.strategy import Registry, Strategy
 from berth.server.registry.writes import Write
 from berth.server.storage.store import decode
 
 
-def bind(core: Core, request: ApiRequest, endpoint: Endpoint, binding: RawObject) -> Write:
-    """Assign a pod to the node a Binding names."""
+class BindingStrategy(Strategy):
+    """A Binding is not stored; the pod that it names is bound."""
+
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool
+    ) -> tuple[RawObject, asyncio.Future[None] | None]:
+        write = bind(registry, namespace, "", obj, dry_run=dry_run)
+        return errors.success(), write.done
+
+
+STRATEGIES = (BindingStrategy(resource=served("v1", "bindings", "Binding", verbs=CREATE_ONLY)),)
+
+
+def bind(registry: Registry, namespace: str, name: str, binding: RawObject, *, dry_run: bool) -> Write:
+    """Assign a pod to the node a Binding names; the pod's name may be left to the Binding."""
     metadata = binding.get("metadata") or {}
-    name = request.address.name or metadata.get("name") or ""
+    name = name or metadata.get("name") or ""
     if metadata.get("name", name) != name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target")
     target = target if isinstance(target, dict) else {}
     node = _node_of(target, name)
-    record = writes.current(endpoint, (request.address.namespace, name))
+    pods = registry.builtin("", "pods")
+    record = writes.current(pods, (namespace, name))
     pod = decode(record.data)
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != pod["metadata"]["uid"]:
@@ -41,17 +57,17 @@ def bind(core: Core, request: ApiRequest, endpoint: Endpoint, binding: RawObject
         raise _refused(name, f'pod {name} is already assigned to node "{assigned}"')
     if pod["spec"].get("schedulingGates"):
         raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-    if request.dry_run:
+    if dry_run:
         return Write(record, status=201)
     pod["spec"]["nodeName"] = node
     pod.setdefault("status", {}).pop("nominatedNodeName", None)
-    topology = admission.topology_labels(core, node) if target.get("kind") == "Node" else {}
+    topology = topology_labels(registry, node) if target.get("kind") == "Node" else {}
     labels = {**(metadata.get("labels") or {}), **topology}
     for field, given in (("labels", labels), ("annotations", metadata.get("annotations"))):
         if given:
             pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
-    pods.upsert_condition(pod, {"type": "PodScheduled", "status": "True"}, core.timestamp())
-    stored = writes.put_as_is(core, endpoint, record.key, pod)
+    upsert_condition(pod, {"type": "PodScheduled", "status": "True"}, registry.timestamp())
+    stored = writes.put_as_is(registry, pods, record.key, pod)
     return Write(stored.record, stored.done, 201)
 
 

@@ -1,4 +1,4 @@
-"""The eviction subresource: a delete that asks the pod's disruption budget first.
+"""Disruption budgets, and the eviction of pods: a delete that asks the pod's budget first.
 
 Upstream: pkg/registry/core/pod/storage/eviction.go.  Looking at the budget, taking from it and
 deleting the pod happen in one turn of the event loop, so concurrent evictions cannot overrun it.
@@ -9,15 +9,15 @@ from __future__ import annotations
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.server import errors
-from berth.server.http.requests import ApiRequest
 from berth.server.registry import deletion, writes
-from berth.server.registry.catalog import Endpoint
-from berth.server.registry.core import Core
 from berth.server.registry.decoding import decode_as
-from berth.server.registry.kinds import pods
+from berth.server.registry.kinds.pods import upsert_condition
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Endpoint, Registry, Strategy
 from berth.server.registry.writes import Write
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode
+from berth.server.tables import workloads as tables
 
 _CAUSE = "DisruptionBudget"
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -31,27 +31,40 @@ _CONDITION = {
 }
 
 
-def evict(core: Core, request: ApiRequest, endpoint: Endpoint, eviction: RawObject) -> Write | None:
+STRATEGIES = (
+    Strategy(
+        resource=served(
+            "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"
+        ),
+        columns=tables.POD_DISRUPTION_BUDGET,
+        counts=("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"),
+    ),
+)
+
+
+def evict(
+    registry: Registry, namespace: str, name: str, eviction: RawObject, *, dry_run: bool
+) -> Write | None:
     """Delete a pod if its budget allows it. None if there was nothing to write.
 
     Raises:
         StatusError: it does not (429), or a precondition fails (409).
     """
-    name = request.address.name
     if (eviction.get("metadata") or {}).get("name", name) != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     given = eviction.get("deleteOptions")
     options = deletion.options_of(given if isinstance(given, dict) else {}, {})
-    if request.dry_run:
+    if dry_run:
         options["dryRun"] = ["All"]
-    record = writes.current(endpoint, (request.address.namespace, name))
+    pods = registry.builtin("", "pods")
+    record = writes.current(pods, (namespace, name))
     pod = decode(record.data)
-    deletion.check_preconditions(endpoint, pod, record, options)
+    deletion.check_preconditions(pods, pod, record, options)
     if not _beyond_budget(pod):
-        budget = _budget_of(core, pod)
+        budget = _budget_of(registry, pod)
         if budget is not None and not _unhealthy_may_go(pod, budget[1]):
-            _take(core, budget, name, dry_run=bool(options.get("dryRun")))
-    return _delete(core, endpoint, record, pod, options)
+            _take(registry, budget, name, dry_run=bool(options.get("dryRun")))
+    return _delete(registry, pods, record, pod, options)
 
 
 def _beyond_budget(pod: RawObject) -> bool:
@@ -60,9 +73,9 @@ def _beyond_budget(pod: RawObject) -> bool:
     return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def _budget_of(core: Core, pod: RawObject) -> tuple[Record, RawObject] | None:
+def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] | None:
     labels = pod["metadata"].get("labels") or {}
-    bucket = core.catalog.builtin("policy", "poddisruptionbudgets").bucket
+    bucket = registry.builtin("policy", "poddisruptionbudgets").bucket
     found = []
     for record in bucket.newest_in(pod["metadata"]["namespace"]):
         budget = decode(record.data)
@@ -86,7 +99,7 @@ def _unhealthy_may_go(pod: RawObject, budget: RawObject) -> bool:
     return desired > 0 and desired <= int(status.get("currentHealthy", 0))
 
 
-def _take(core: Core, budget: tuple[Record, RawObject], pod_name: str, *, dry_run: bool) -> None:
+def _take(registry: Registry, budget: tuple[Record, RawObject], pod_name: str, *, dry_run: bool) -> None:
     """Count one disruption against the budget, or refuse."""
     record, pdb = budget
     name, status = pdb["metadata"]["name"], dict(pdb.get("status") or {})
@@ -105,14 +118,14 @@ def _take(core: Core, budget: tuple[Record, RawObject], pod_name: str, *, dry_ru
         raise errors.too_many_requests(_VIOLATES, 0, [cause])
     if dry_run:
         return
-    now = core.timestamp()
+    now = registry.timestamp()
     status["disruptionsAllowed"] = allowed - 1
     status["disruptedPods"] = {**disrupted, pod_name: now}
     if allowed == 1:
         status["conditions"] = _insufficient(status, pdb["metadata"].get("generation", 0), now)
     pdb["status"] = status
-    endpoint = core.catalog.builtin("policy", "poddisruptionbudgets")
-    writes.put_as_is(core, endpoint, record.key, pdb)
+    endpoint = registry.builtin("policy", "poddisruptionbudgets")
+    writes.put_as_is(registry, endpoint, record.key, pdb)
 
 
 def _explained(name: str, status: RawObject) -> str:
@@ -148,11 +161,11 @@ def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObjec
 
 
 def _delete(
-    core: Core, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
+    registry: Registry, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
 ) -> Write | None:
     if options.get("dryRun"):
         return None
-    pods.upsert_condition(pod, dict(_CONDITION), core.timestamp())
-    marked = writes.put_as_is(core, endpoint, record.key, pod).record
+    upsert_condition(pod, dict(_CONDITION), registry.timestamp())
+    marked = writes.put_as_is(registry, endpoint, record.key, pod).record
     unconditional = {name: value for name, value in options.items() if name != "preconditions"}
-    return deletion.delete(core, endpoint, marked, unconditional)
+    return deletion.delete(registry, endpoint, marked, unconditional)

@@ -1,4 +1,4 @@
-"""PodGroups and Workloads on their way into the store.
+"""PodGroups and Workloads.
 
 Upstream: pkg/registry/scheduling/{podgroup,workload} and the generated validation of
 scheduling.k8s.io/v1alpha2, with the gates GenericWorkload and GangScheduling on and the later ones
@@ -13,70 +13,91 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors, Path, render
-from berth.server.registry.metadata import IMMUTABLE
-from berth.server.registry.resources import ServedResource
+from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
 from berth.server.schema.constraints import TOO_MANY, SchemaError
+from berth.server.tables import cluster as tables
 
-GROUP = "scheduling.k8s.io"
-POD_GROUP, WORKLOAD = (GROUP, "PodGroup"), (GROUP, "Workload")
+_GROUP_VERSION = "scheduling.k8s.io/v1alpha2"
 MAX_TEMPLATES = 8
 _POLICIES = ("basic", "gang")
 _SWITCHED_OFF = ("schedulingConstraints", "resourceClaims", "disruptionMode", "priorityClassName", "priority")
-_FROZEN = {
-    POD_GROUP: ("podGroupTemplateRef", "schedulingPolicy"),
-    WORKLOAD: ("controllerRef", "podGroupTemplates"),
-}
 _CONDITION_STATUSES = ("False", "True", "Unknown")
 
 
-def prepare(resource: ServedResource, obj: RawObject) -> None:
-    """Drop the fields of features that are off, in place."""
-    group_kind = (resource.group, resource.kind)
-    spec = obj.get("spec")
-    if not isinstance(spec, dict):
-        return
-    if group_kind == POD_GROUP:
-        _without_switched_off(spec)
-        spec["disruptionMode"] = "Pod"
-    elif group_kind == WORKLOAD:
-        for template in _mappings(spec.get("podGroupTemplates")):
-            _without_switched_off(template)
+class PodGroupStrategy(Strategy):
+    """Pods that are scheduled together."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = obj.get("spec")
+        if isinstance(spec, dict):
+            _drop_switched_off(spec)
+            spec["disruptionMode"] = "Pod"
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        found, spec = Errors(), mapping(obj.get("spec"))
+        if spec.get("podGroupTemplateRef") is not None:
+            _check_template_ref(mapping(spec["podGroupTemplateRef"]), found, ("spec", "podGroupTemplateRef"))
+        _check_policy(mapping(spec.get("schedulingPolicy")), found, ("spec", "schedulingPolicy"))
+        return list(found)
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _frozen(obj, old, "podGroupTemplateRef", "schedulingPolicy")
+
+    def judge_subresource(
+        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
+    ) -> list[FieldError]:
+        status = mapping(obj.get("status"))
+        status.pop("resourceClaimStatuses", None)
+        return _check_conditions(mappings(status.get("conditions")))
 
 
-def prepare_status(resource: ServedResource, obj: RawObject) -> None:
-    if (resource.group, resource.kind) == POD_GROUP and isinstance(obj.get("status"), dict):
-        obj["status"].pop("resourceClaimStatuses", None)
+class WorkloadDefinitionStrategy(Strategy):
+    """A Workload: the templates of pod groups."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        for template in mappings(mapping(obj.get("spec")).get("podGroupTemplates")):
+            _drop_switched_off(template)
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        found, spec = Errors(), mapping(obj.get("spec"))
+        if spec.get("controllerRef") is not None:
+            _check_controller(mapping(spec["controllerRef"]), found, ("spec", "controllerRef"))
+        _check_templates(mappings(spec.get("podGroupTemplates")), found, ("spec", "podGroupTemplates"))
+        return list(found)
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _frozen(obj, old, "controllerRef", "podGroupTemplates")
 
 
-def _without_switched_off(holder: RawObject) -> None:
+STRATEGIES = (
+    PodGroupStrategy(
+        resource=served(_GROUP_VERSION, "podgroups", "PodGroup", subresources="status"),
+        columns=tables.POD_GROUP,
+        generation=False,
+    ),
+    WorkloadDefinitionStrategy(
+        resource=served(_GROUP_VERSION, "workloads", "Workload"),
+        columns=tables.PLAIN,
+        generation=False,
+    ),
+)
+
+
+def _drop_switched_off(holder: RawObject) -> None:
     for name in _SWITCHED_OFF:
         holder.pop(name, None)
 
 
-# --- checks ---------------------------------------------------------------------------------------
+# --- checks
 
 
-def problems(resource: ServedResource, obj: RawObject) -> list[FieldError]:
-    """What is wrong with a new object; what may change later was right when it was created."""
-    found = Errors()
-    spec = _mapping(obj.get("spec"))
-    group_kind = (resource.group, resource.kind)
-    if group_kind == POD_GROUP:
-        if spec.get("podGroupTemplateRef") is not None:
-            _check_template_ref(_mapping(spec["podGroupTemplateRef"]), found, ("spec", "podGroupTemplateRef"))
-        _check_policy(_mapping(spec.get("schedulingPolicy")), found, ("spec", "schedulingPolicy"))
-    elif group_kind == WORKLOAD:
-        if spec.get("controllerRef") is not None:
-            _check_controller(_mapping(spec["controllerRef"]), found, ("spec", "controllerRef"))
-        _check_templates(_mappings(spec.get("podGroupTemplates")), found, ("spec", "podGroupTemplates"))
-    return list(found)
-
-
-def update_problems(resource: ServedResource, obj: RawObject, old: RawObject) -> list[FieldError]:
-    new_spec, old_spec = _mapping(obj.get("spec")), _mapping(old.get("spec"))
+def _frozen(obj: RawObject, old: RawObject, *fields: str) -> list[FieldError]:
+    new_spec, old_spec = mapping(obj.get("spec")), mapping(old.get("spec"))
     return [
         FieldError(f"spec.{name}", "FieldValueInvalid", IMMUTABLE)
-        for name in _FROZEN.get((resource.group, resource.kind), ())
+        for name in fields
         if new_spec.get(name) != old_spec.get(name)
     ]
 
@@ -86,7 +107,7 @@ def _check_policy(policy: RawObject, found: Errors, path: Path) -> None:
     gang = policy.get("gang")
     if gang is None:
         return
-    count = _mapping(gang).get("minCount") or 0
+    count = mapping(gang).get("minCount") or 0
     if not count:
         found.required((*path, "gang", "minCount"))
     elif count < 1:
@@ -105,7 +126,7 @@ def _check_one_of(holder: RawObject, members: tuple[str, ...], found: Errors, pa
 def _check_template_ref(ref: RawObject, found: Errors, path: Path) -> None:
     _check_one_of(ref, ("workload",), found, path)
     if ref.get("workload") is not None:
-        workload, inner = _mapping(ref["workload"]), (*path, "workload")
+        workload, inner = mapping(ref["workload"]), (*path, "workload")
         _check_name(workload, "workloadName", names.dns_subdomain_errors, found, inner)
         _check_name(workload, "podGroupTemplateName", names.dns_label_errors, found, inner)
 
@@ -131,7 +152,7 @@ def _check_templates(templates: list[RawObject], found: Errors, path: Path) -> N
         seen.add(template.get("name"))
     for i, template in enumerate(templates):
         _check_name(template, "name", names.dns_label_errors, found, (*path, i))
-        _check_policy(_mapping(template.get("schedulingPolicy")), found, (*path, i, "schedulingPolicy"))
+        _check_policy(mapping(template.get("schedulingPolicy")), found, (*path, i, "schedulingPolicy"))
 
 
 def _check_name(
@@ -144,18 +165,10 @@ def _check_name(
         found.invalid_for_each((*path, field), name, check(str(name)))
 
 
-def path_segment_errors(name: str) -> list[str]:
-    if name in (".", ".."):
-        return [f"may not be '{name}'"]
-    return [f"may not contain '{mark}'" for mark in ("/", "%") if mark in name]
-
-
-def status_problems(resource: ServedResource, obj: RawObject) -> list[FieldError]:
-    if (resource.group, resource.kind) != POD_GROUP:
-        return []
+def _check_conditions(conditions: list[RawObject]) -> list[FieldError]:
     found = Errors()
     seen: set[object] = set()
-    for i, condition in enumerate(_mappings(_mapping(obj.get("status")).get("conditions"))):
+    for i, condition in enumerate(conditions):
         path: Path = ("status", "conditions", i)
         kind = condition.get("type") or ""
         if kind in seen:
@@ -168,11 +181,3 @@ def status_problems(resource: ServedResource, obj: RawObject) -> list[FieldError
             if not condition.get(name):
                 found.required((*path, name))
     return list(found)
-
-
-def _mapping(value: object) -> RawObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: object) -> list[RawObject]:
-    return [_mapping(item) for item in value] if isinstance(value, list) else []

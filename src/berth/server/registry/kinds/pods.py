@@ -1,21 +1,41 @@
-"""Pods on their way into the store: gates, label keys, quality of service, what may change later.
+"""Pods: gates, admission, label keys, quality of service, what may change later.
 
-Upstream: pkg/registry/core/pod/strategy.go and ValidatePodUpdate in pkg/apis/core/validation.
+Upstream: pkg/registry/core/pod/strategy.go, ValidatePodUpdate in pkg/apis/core/validation, and the admission
+plugins that are on by default. The anti-affinity limit is that of :mod:`berth.kube.anti_affinity`: a required
+rule against pods of all namespaces with a domain larger than a node would let one pod keep everyone else
+out of a zone.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from berth.kube.annotations import (
+    AFFINITY_ANNOTATION,
+    IN_ANNOTATION,
+    AnnotationError,
+    annotated_affinity,
+)
+from berth.kube.anti_affinity import excesses
 from berth.kube.defaults import default_pod, merge_label_keys
 from berth.kube.gates import FeatureGates, drop_disabled_fields
-from berth.kube.objects import Pod, RawObject
+from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.quantity import QuantityError, read
-from berth.kube.validation import FieldError
+from berth.kube.validation import FieldError, validate_pod
+from berth.server import errors
 from berth.server.registry.decoding import decode_as
+from berth.server.registry.fields import spec_of
+from berth.server.registry.kinds.nodes import topology_labels
+from berth.server.registry.kinds.pod_specs import default_pod_spec
+from berth.server.registry.kinds.priority_classes import resolve_priority
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.storage.selectors import text_of
+from berth.server.tables import pods as tables
 
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -24,9 +44,127 @@ _UPDATABLE = (
 )
 _IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
+_TOLERATION_SECONDS = 300
+_NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
-def gated(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
+class PodStrategy(Strategy):
+    """A pod is decoded once to be judged; everything is decided here rather than in the single steps."""
+
+    def default(self, obj: RawObject) -> None:
+        default_pod_spec(spec_of(obj), pod=True)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        self.default(obj)
+        _drop_disabled(obj, old, registry.gates)
+        if old is not None:
+            return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
+        _admit(obj["spec"])
+        resolve_priority(registry, obj)
+        _copy_topology(registry, obj)
+        pod = _with_label_keys(obj)
+        _begin_status(obj)
+        found = validate_pod(pod, registry.gates)
+        if not found:
+            _check_anti_affinity(pod)
+        return found
+
+    def grace(self, obj: RawObject, options: RawObject) -> int:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        given = options.get("gracePeriodSeconds")
+        grace = int(given) if given is not None else int(spec.get("terminationGracePeriodSeconds", 30))
+        if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+            return 0
+        return 1 if grace < 0 else grace
+
+
+def _selectable(obj: RawObject) -> Mapping[str, str]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return {
+        "spec.nodeName": text_of(spec.get("nodeName")),
+        "spec.restartPolicy": text_of(spec.get("restartPolicy")),
+        "spec.schedulerName": text_of(spec.get("schedulerName")),
+        "spec.serviceAccountName": text_of(spec.get("serviceAccountName")),
+        "spec.hostNetwork": text_of(bool(spec.get("hostNetwork"))),
+        "status.phase": text_of(status.get("phase")),
+        "status.podIP": text_of(status.get("podIP")),
+        "status.nominatedNodeName": text_of(status.get("nominatedNodeName")),
+    }
+
+
+STRATEGIES = (
+    PodStrategy(
+        resource=served(
+            "v1",
+            "pods",
+            "Pod",
+            short="po",
+            categories="all",
+            subresources="binding eviction log status",
+        ),
+        columns=tables.COLUMNS,
+        fields=_selectable,
+        status_takes_labels=True,
+        returns_deleted=True,
+    ),
+)
+
+
+# --- admission
+
+
+def _admit(spec: RawObject) -> None:
+    """What admission plugins that are on by default add to a new pod."""
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    tolerations = list(spec.get("tolerations") or ())
+    for key in (_NOT_READY, _UNREACHABLE):
+        if not any(_covers(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATION_SECONDS,
+                }
+            )
+    spec["tolerations"] = tolerations
+
+
+def _covers(toleration: RawObject, key: str) -> bool:
+    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+
+
+def _check_anti_affinity(pod: Pod) -> None:
+    """Refuse a required anti-affinity rule over all namespaces whose domain is not a single node.
+
+    Raises:
+        StatusError: there is such a rule (403).
+    """
+    for path, affinity in _affinities(pod):
+        for where, detail in excesses(affinity, path):
+            raise errors.forbidden("pods", "", pod.metadata.name or "", f"{where}: {detail}")
+
+
+def _affinities(pod: Pod) -> Iterator[tuple[str, Affinity | None]]:
+    yield "spec.affinity", pod.spec.affinity
+    if AFFINITY_ANNOTATION in (pod.metadata.annotations or ()):
+        try:
+            annotated = annotated_affinity(pod)
+        except AnnotationError:
+            return  # validation names what cannot be read
+        yield f"metadata.annotations[{AFFINITY_ANNOTATION}]", annotated
+
+
+def _copy_topology(registry: Registry, pod: RawObject) -> None:
+    """Tell a pod that is created on a node, in place."""
+    node = pod["spec"].get("nodeName")
+    labels = topology_labels(registry, node) if node else {}
+    if labels:
+        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
+def _drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
     """Drop the fields of disabled gates that the stored pod does not use, in place."""
     if gates.all_enabled:
         return
@@ -36,7 +174,7 @@ def gated(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
         _write_back(pod, view, kept)
 
 
-def with_label_keys(pod: RawObject) -> Pod:
+def _with_label_keys(pod: RawObject) -> Pod:
     """The pod's view after matchLabelKeys were merged and pod-level resources defaulted, in `pod` too."""
     view = decode_as(pod, Pod)
     merged = merge_label_keys(default_pod(view))
@@ -62,7 +200,7 @@ def _set(spec: RawObject, name: str, value: object) -> None:
         spec[name] = msgspec.to_builtins(value)
 
 
-def begin_status(pod: RawObject) -> None:
+def _begin_status(pod: RawObject) -> None:
     """A new pod is pending, whatever the client said."""
     status: RawObject = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
@@ -111,7 +249,19 @@ def _same(one: Any, other: Any) -> bool:  # noqa: ANN401
 # --- updates --------------------------------------------------------------------------------------
 
 
-def check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
+def _judge_update(obj: RawObject, old: RawObject, gates: FeatureGates) -> list[FieldError]:
+    pod = decode_as(obj, Pod)
+    annotated = (pod.metadata.annotations or {}).get(AFFINITY_ANNOTATION)
+    before = (old["metadata"].get("annotations") or {}).get(AFFINITY_ANNOTATION)
+    found = validate_pod(pod, gates)
+    if annotated == before:  # stored by a server that asked for less: it must be able to go
+        found = [error for error in found if not error.field.startswith(IN_ANNOTATION)]
+    if not found and (annotated != before or obj["spec"] != old["spec"]):
+        _check_anti_affinity(pod)
+    return found
+
+
+def _check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
     """What an update of a pod's spec may not change."""
     new_spec, old_spec = pod["spec"], old["spec"]
     if new_spec == old_spec:

@@ -5,13 +5,15 @@ Roles and bindings are stored but not evaluated: there is only one user who can 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
-from berth.server.registry.core import Core
-from berth.server.registry.resources import ServedResource
+from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
+from berth.server.registry.strategy import Registry, Strategy
 
 MASTERS = "system:masters"
 USER: RawObject = {"username": "berth-admin", "groups": [MASTERS, "system:authenticated"]}
@@ -30,51 +32,90 @@ _NOT_BOTH = "cannot be specified in combination with resourceAttributes"
 _NOBODY = "at least one of user or group must be specified"
 
 
-def answer(core: Core, resource: ServedResource, review: RawObject) -> RawObject:
-    """The review with its status.
+class ReviewStrategy(Strategy):
+    """A review is answered with itself and a status."""
 
-    Raises:
-        StatusError: the review does not say what it asks (400, 422).
-    """
-    metadata, spec = review.get("metadata") or {}, review.get("spec")
-    return {
-        **review,
-        "metadata": {"creationTimestamp": None, **metadata},
-        "status": _status(core, resource, spec if isinstance(spec, dict) else {}),
-    }
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool
+    ) -> tuple[RawObject, asyncio.Future[None] | None]:
+        metadata, spec = obj.get("metadata") or {}, obj.get("spec")
+        answered = {
+            **obj,
+            "metadata": {"creationTimestamp": None, **metadata},
+            "status": self.status(registry, spec if isinstance(spec, dict) else {}),
+        }
+        return answered, None
+
+    def status(self, registry: Registry, spec: RawObject) -> RawObject:
+        """The answer.
+
+        Raises:
+            StatusError: the review does not say what it asks (400, 422).
+        """
+        raise NotImplementedError
 
 
-def _status(core: Core, resource: ServedResource, spec: RawObject) -> RawObject:
-    kind = resource.kind
-    if kind == "SelfSubjectReview":
+class SelfSubjectReviewStrategy(ReviewStrategy):
+    """Who am I?"""
+
+    def status(self, registry: Registry, spec: RawObject) -> RawObject:
         return {"userInfo": USER}
-    if kind == "TokenReview":
-        return _authenticate(core, spec)
-    if kind == "SelfSubjectRulesReview":
+
+
+class SelfSubjectRulesReviewStrategy(ReviewStrategy):
+    """What may I do?"""
+
+    def status(self, registry: Registry, spec: RawObject) -> RawObject:
         return dict(_EVERYTHING)
-    _check_access(resource, spec)
-    mine = kind == "SelfSubjectAccessReview" or _is_bearer(spec)
-    return dict(_ALLOWED if mine else _DENIED)
 
 
-def _authenticate(core: Core, spec: RawObject) -> RawObject:
-    token = str(spec.get("token") or "")
-    if not token:
-        raise errors.bad_request("token is required for TokenReview in authentication")
-    known = hmac.compare_digest(token.encode(), core.token.encode())
-    if known and AUDIENCE in (spec.get("audiences") or [AUDIENCE]):
-        return {"authenticated": True, "user": USER, "audiences": [AUDIENCE]}
-    return {"user": {}} if known else {"user": {}, "error": "invalid bearer token"}
+class TokenReviewStrategy(ReviewStrategy):
+    """Whose token is this?"""
+
+    def status(self, registry: Registry, spec: RawObject) -> RawObject:
+        token = str(spec.get("token") or "")
+        if not token:
+            raise errors.bad_request("token is required for TokenReview in authentication")
+        known = hmac.compare_digest(token.encode(), registry.token.encode())
+        if known and AUDIENCE in (spec.get("audiences") or [AUDIENCE]):
+            return {"authenticated": True, "user": USER, "audiences": [AUDIENCE]}
+        return {"user": {}} if known else {"user": {}, "error": "invalid bearer token"}
 
 
-def _check_access(resource: ServedResource, spec: RawObject) -> None:
+@dataclass(kw_only=True, eq=False)
+class AccessReviewStrategy(ReviewStrategy):
+    """May somebody do this? `own`: may I?"""
+
+    own: bool = False
+
+    def status(self, registry: Registry, spec: RawObject) -> RawObject:
+        _check_access(self.resource, spec, own=self.own)
+        return dict(_ALLOWED if self.own or _is_bearer(spec) else _DENIED)
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResource:
+    return served(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=namespaced, verbs=CREATE_ONLY)
+
+
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+STRATEGIES = (
+    SelfSubjectReviewStrategy(resource=_review(_AUTHENTICATION, "SelfSubjectReview")),
+    TokenReviewStrategy(resource=_review(_AUTHENTICATION, "TokenReview")),
+    AccessReviewStrategy(resource=_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
+    AccessReviewStrategy(resource=_review(_AUTHORIZATION, "SelfSubjectAccessReview"), own=True),
+    SelfSubjectRulesReviewStrategy(resource=_review(_AUTHORIZATION, "SelfSubjectRulesReview")),
+    AccessReviewStrategy(resource=_review(_AUTHORIZATION, "SubjectAccessReview")),
+)
+
+
+def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> None:
     found = []
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
         found.append(FieldError("spec.nonResourceAttributes", _INVALID, _NOT_BOTH, outside))
     if in_api is None and outside is None:
         found.append(FieldError("spec.resourceAttributes", _INVALID, _ONE_OF))
-    if resource.kind != "SelfSubjectAccessReview" and not spec.get("user") and not spec.get("groups"):
+    if not own and not spec.get("user") and not spec.get("groups"):
         found.append(FieldError("spec.user", _INVALID, _NOBODY, ""))
     if found:
         raise errors.invalid(resource.kind, resource.group, "", found)

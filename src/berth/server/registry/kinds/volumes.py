@@ -1,4 +1,4 @@
-"""Claims, volumes and storage classes on their way into the store.
+"""Claims, volumes, storage classes and the other kinds of storage.k8s.io.
 
 Upstream: pkg/registry/core/{persistentvolume,persistentvolumeclaim}, the checks of
 pkg/apis/{core,storage}/validation that a scheduler's writes meet, and the admission plugin
@@ -15,13 +15,12 @@ from berth.kube.objects import RawObject
 from berth.kube.quantity import QuantityError, read
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
-from berth.server.registry.core import Core
-from berth.server.registry.metadata import IMMUTABLE
-from berth.server.registry.resources import ServedResource
+from berth.server.registry.fields import spec_of, spell_amounts, unchanged
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.store import decode
+from berth.server.tables import cluster as tables
 
-CLAIM, VOLUME = ("", "PersistentVolumeClaim"), ("", "PersistentVolume")
-STORAGE_CLASS = ("storage.k8s.io", "StorageClass")
 _DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -52,22 +51,145 @@ _NOT_A_SOURCE = frozenset(
 )
 
 
-def admit(core: Core, resource: ServedResource, obj: RawObject) -> None:
-    """What the server adds to a new object, in place."""
-    group_kind = (resource.group, resource.kind)
-    if group_kind == VOLUME:
-        obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
-    elif group_kind == CLAIM:
-        annotations = obj["metadata"].get("annotations") or {}
-        if obj["spec"].get("storageClassName") is None and _CLASS_ANNOTATION not in annotations:
-            chosen = _default_class(core)
+class ClaimStrategy(Strategy):
+    """A claim gets the default class, and changes hardly at all once it is made."""
+
+    def begin_status(self, obj: RawObject) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        spec.setdefault("volumeMode", "Filesystem")
+        resources = spec.get("resources")
+        if isinstance(resources, dict):
+            spell_amounts(resources.get("requests"))
+        obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is not None or obj["spec"].get("storageClassName") is not None:
+            return
+        if _CLASS_ANNOTATION not in (obj["metadata"].get("annotations") or {}):
+            chosen = _default_class(registry)
             if chosen is not None:
                 obj["spec"]["storageClassName"] = chosen
 
+    def check(self, obj: RawObject) -> list[FieldError]:
+        found = Errors()
+        _check_claim(obj["spec"], found)
+        return found
 
-def _default_class(core: Core) -> str | None:
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _check_claim_update(obj, old)
+
+
+class VolumeStrategy(Strategy):
+    """A volume keeps its source, and its status tells since when it is in its phase."""
+
+    def begin_status(self, obj: RawObject) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        spell_amounts(spec.get("capacity"))
+        obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is None:
+            obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        found = Errors()
+        _check_volume(obj["spec"], found)
+        return found
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _check_volume_update(obj["spec"], old["spec"])
+
+    def judge_subresource(
+        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
+    ) -> list[FieldError]:
+        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+        if status.get("phase") != before.get("phase"):
+            if since in (None, since_before):
+                status["lastPhaseTransitionTime"] = registry.timestamp()
+        elif since is None and since_before is not None:
+            status["lastPhaseTransitionTime"] = since_before
+        return []
+
+
+class StorageClassStrategy(Strategy):
+    """A class stays as it is."""
+
+    def default(self, obj: RawObject) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        found = Errors()
+        if not obj.get("provisioner"):
+            found.required(("provisioner",))
+        _check_supported(obj, "reclaimPolicy", ("Delete", "Retain"), found)
+        _check_supported(obj, "volumeBindingMode", _BINDING_MODES, found)
+        return found
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        frozen = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [found for name in frozen for found in unchanged(obj, old, name)]
+
+
+STRATEGIES = (
+    ClaimStrategy(
+        resource=served(
+            "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"
+        ),
+        columns=tables.PERSISTENT_VOLUME_CLAIM,
+        generation=False,
+        returns_deleted=True,
+    ),
+    VolumeStrategy(
+        resource=served(
+            "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short="pv", subresources="status"
+        ),
+        columns=tables.PERSISTENT_VOLUME,
+        generation=False,
+        returns_deleted=True,
+    ),
+    StorageClassStrategy(
+        resource=served("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
+        columns=tables.STORAGE_CLASS,
+        generation=False,
+    ),
+    Strategy(
+        resource=served("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False), generation=False
+    ),
+    Strategy(
+        resource=served("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False),
+        columns=tables.CSI_NODE,
+        generation=False,
+    ),
+    Strategy(
+        resource=served("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+        columns=tables.CSI_STORAGE_CAPACITY,
+    ),
+    Strategy(
+        resource=served(
+            "storage.k8s.io/v1",
+            "volumeattachments",
+            "VolumeAttachment",
+            namespaced=False,
+            subresources="status",
+        ),
+        columns=tables.VOLUME_ATTACHMENT,
+    ),
+)
+
+
+def _default_class(registry: Registry) -> str | None:
     """The newest of the classes marked as default, the first by name among those of one second."""
-    bucket = core.catalog.builtin("storage.k8s.io", "storageclasses").bucket
+    bucket = registry.builtin("storage.k8s.io", "storageclasses").bucket
     marked = [
         entry["metadata"]
         for entry in (decode(record.data) for record in bucket.newest_in(""))
@@ -78,44 +200,7 @@ def _default_class(core: Core) -> str | None:
     return str(marked[0]["name"]) if marked else None
 
 
-def prepare_status(resource: ServedResource, obj: RawObject, old: RawObject, now: str) -> None:
-    """A volume's status tells since when it is in its phase."""
-    if (resource.group, resource.kind) != VOLUME:
-        return
-    status, before = obj.setdefault("status", {}), old.get("status") or {}
-    since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
-    if status.get("phase") != before.get("phase"):
-        if since in (None, since_before):
-            status["lastPhaseTransitionTime"] = now
-    elif since is None and since_before is not None:
-        status["lastPhaseTransitionTime"] = since_before
-
-
-# --- checks ---------------------------------------------------------------------------------------
-
-
-def problems(resource: ServedResource, obj: RawObject) -> list[FieldError]:
-    found = Errors()
-    group_kind = (resource.group, resource.kind)
-    if group_kind == CLAIM:
-        _check_claim(obj["spec"], found)
-    elif group_kind == VOLUME:
-        _check_volume(obj["spec"], found)
-    elif group_kind == STORAGE_CLASS:
-        _check_class(obj, found)
-    return list(found)
-
-
-def update_problems(resource: ServedResource, obj: RawObject, old: RawObject) -> list[FieldError]:
-    group_kind = (resource.group, resource.kind)
-    if group_kind == CLAIM:
-        return _check_claim_update(obj, old)
-    if group_kind == VOLUME:
-        return _check_volume_update(obj["spec"], old["spec"])
-    if group_kind == STORAGE_CLASS:
-        names_of_frozen = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-        return [found for name in names_of_frozen for found in _unchanged(obj, old, name)]
-    return []
+# --- checks
 
 
 def _check_claim(spec: RawObject, found: Errors) -> None:
@@ -148,13 +233,6 @@ def _check_volume(spec: RawObject, found: Errors) -> None:
         found.required(("spec",), "must specify a volume type")
     for name in sources[1:]:
         found.forbidden(("spec", name), "may not specify more than 1 volume type")
-
-
-def _check_class(obj: RawObject, found: Errors) -> None:
-    if not obj.get("provisioner"):
-        found.required(("provisioner",))
-    _check_supported(obj, "reclaimPolicy", ("Delete", "Retain"), found)
-    _check_supported(obj, "volumeBindingMode", _BINDING_MODES, found)
 
 
 def _check_access_modes(spec: RawObject, found: Errors, missing: str) -> None:
@@ -194,7 +272,7 @@ def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
     if _amount(new_size) < _amount(old_size) and _amount(new_size) <= _amount(granted):
         path = "spec.resources.requests.storage"
         found.append(FieldError(path, "FieldValueForbidden", "field can not be less than status.capacity"))
-    return found + _unchanged(obj["spec"], old["spec"], "volumeMode")
+    return found + unchanged(obj["spec"], old["spec"], "volumeMode")
 
 
 def _take_over(name: str, new_spec: RawObject, old_spec: RawObject) -> None:
@@ -217,9 +295,9 @@ def _check_volume_update(spec: RawObject, old: RawObject) -> list[FieldError]:
     found: list[FieldError] = []
     if _source(spec, old) != _source(old, old):
         found.append(FieldError("spec.persistentvolumesource", "FieldValueForbidden", _FROZEN_SOURCE))
-    found += _unchanged(spec, old, "volumeMode")
+    found += unchanged(spec, old, "volumeMode")
     if old.get("nodeAffinity") is not None:
-        found += _unchanged(spec, old, "nodeAffinity")
+        found += unchanged(spec, old, "nodeAffinity")
     return found
 
 
@@ -230,12 +308,6 @@ def _source(spec: RawObject, old: RawObject) -> RawObject:
     if isinstance(source.get("csi"), dict) and late not in (old.get("csi") or {}):
         source["csi"] = {name: value for name, value in source["csi"].items() if name != late}
     return source
-
-
-def _unchanged(new: RawObject, old: RawObject, name: str) -> list[FieldError]:
-    if new.get(name) == old.get(name):
-        return []
-    return [FieldError(name, "FieldValueInvalid", IMMUTABLE, new.get(name))]
 
 
 def _amount(raw: Any) -> Any:  # noqa: ANN401 - a number that compares

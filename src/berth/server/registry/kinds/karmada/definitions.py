@@ -28,7 +28,6 @@ from berth.server.registry.kinds.karmada.parts import (
 from berth.server.registry.kinds.karmada.placements import placement
 
 CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
-GROUPS = frozenset((CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP))
 
 # A definition is brought up to date at the next start as long as it says so itself.
 AUTOUPDATE = "berth.dev/autoupdate"

@@ -10,36 +10,104 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
-from berth.server.registry.core import Core
+from berth.server.registry import deletion, writes
+from berth.server.registry.fields import spec_of, unchanged
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Endpoint, Registry, Strategy
 from berth.server.storage.store import decode
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-_GROUP, _KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
+_GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 _INVALID, _REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 
 
-def prepare(crd: RawObject) -> None:
-    spec = crd.get("spec")
-    if not isinstance(spec, dict):
-        spec = crd["spec"] = {}
-    named = spec.setdefault("names", {})
-    if named.get("kind"):
-        named.setdefault("singular", str(named["kind"]).lower())
-        named.setdefault("listKind", f"{named['kind']}List")
-    spec.setdefault("conversion", {"strategy": "None"})
+class DefinitionStrategy(Strategy):
+    """What a definition asks for is served as soon as it is accepted, and until its last object has gone."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = spec_of(obj)
+        named = spec.setdefault("names", {})
+        if named.get("kind"):
+            named.setdefault("singular", str(named["kind"]).lower())
+            named.setdefault("listKind", f"{named['kind']}List")
+        spec.setdefault("conversion", {"strategy": "None"})
+
+    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        found = [*_problems(obj), *_changes(obj, old)]
+        if found:
+            raise errors.invalid(
+                self.resource.kind, self.resource.group, obj["metadata"].get("name") or "", found
+            )
+        _establish(registry, obj, old)
+
+    def after_write(self, registry: Registry, obj: RawObject) -> None:
+        registry.serve_crd(obj)
+
+    def before_delete(self, registry: Registry, obj: RawObject) -> None:
+        """Delete the objects of the definition; it waits for those that have finalizers."""
+        endpoints = registry.endpoints_of_crd(obj["metadata"]["name"])
+        remaining = 0
+        for record in endpoints[0].bucket.newest_in("") if endpoints else ():
+            held = decode(record.data)
+            if held["metadata"].get("finalizers"):
+                remaining += 1
+                deletion.mark(endpoints[0], held, 0)
+                writes.put_as_is(registry, endpoints[0], record.key, held)
+            else:
+                registry.store.remove(endpoints[0].bucket, record.key, held)
+        if not remaining and not _without_cleanup(obj):
+            del obj["metadata"]["finalizers"]
+
+    def after_remove(self, registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:
+        registry.remove_crd(obj)
 
 
-def accept(core: Core, crd: RawObject, old: RawObject | None = None) -> None:
-    """Judge a definition and give it the status that says it is served.
+STRATEGIES = (
+    DefinitionStrategy(
+        resource=served(
+            f"{_GROUP}/v1",
+            _PLURAL,
+            "CustomResourceDefinition",
+            namespaced=False,
+            short="crd crds",
+            categories="api-extensions",
+            subresources="status",
+        ),
+        needs_version=True,
+    ),
+)
 
-    Raises:
-        StatusError: it cannot be served (422).
-    """
-    found = [*_problems(crd), *_changes(crd, old)]
-    if found:
-        raise errors.invalid(_KIND, _GROUP, crd["metadata"].get("name") or "", found)
-    spec, now = crd["spec"], core.timestamp()
-    clash = _clash(core, crd)
+
+def finish(registry: Registry, endpoint: Endpoint) -> None:
+    """Once the last object of a definition that is being deleted has gone, so does the definition."""
+    if endpoint.bucket.newest_in(""):
+        return
+    bucket = registry.builtin(_GROUP, _PLURAL).bucket
+    key = ("", endpoint.resource.name)
+    record = bucket.newest(key)
+    if record is None:
+        return
+    crd = decode(record.data)
+    if not crd["metadata"].get("deletionTimestamp"):
+        return
+    if _without_cleanup(crd):
+        registry.store.put(bucket, key, crd)
+    else:
+        registry.store.remove(bucket, key, crd)
+        registry.remove_crd(crd)
+
+
+def _without_cleanup(crd: RawObject) -> list[str]:
+    """Take the finalizer away that stands for the definition's objects; those that are left."""
+    kept = [item for item in crd["metadata"].get("finalizers") or () if item != CLEANUP]
+    crd["metadata"]["finalizers"] = kept
+    return kept
+
+
+def _establish(registry: Registry, crd: RawObject, old: RawObject | None) -> None:
+    """Give a definition the status that says it is served."""
+    spec, now = crd["spec"], registry.timestamp()
+    clash = _clash(registry, crd)
     status = dict((old or {}).get("status") or {})
     versions = list(status.get("storedVersions") or ())
     storage = next(entry["name"] for entry in spec["versions"] if entry.get("storage"))
@@ -72,10 +140,10 @@ def _condition(kind: str, clash: str, now: str, well: tuple[str, str], badly: st
     }
 
 
-def _clash(core: Core, crd: RawObject) -> str:
+def _clash(registry: Registry, crd: RawObject) -> str:
     """A sentence about another definition of the group that has the same kind."""
     spec = crd["spec"]
-    bucket = core.catalog.builtin(_GROUP, "customresourcedefinitions").bucket
+    bucket = registry.builtin(_GROUP, _PLURAL).bucket
     for record in bucket.newest_in(""):
         if record.key[1] == crd["metadata"]["name"]:
             continue
@@ -121,8 +189,4 @@ def _problems(crd: RawObject) -> list[FieldError]:
 def _changes(crd: RawObject, old: RawObject | None) -> list[FieldError]:
     if old is None:
         return []
-    return [
-        FieldError(f"spec.{name}", _INVALID, "field is immutable", crd["spec"].get(name))
-        for name in ("group", "scope")
-        if crd["spec"].get(name) != old["spec"].get(name)
-    ]
+    return [found for name in ("group", "scope") for found in unchanged(crd, old, "spec", name)]

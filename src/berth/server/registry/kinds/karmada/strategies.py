@@ -14,44 +14,96 @@ from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
-from berth.server.registry.core import Core
 from berth.server.registry.decoding import decode_as
+from berth.server.registry.kinds.custom import CustomStrategy
 from berth.server.registry.kinds.karmada.definitions import CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP
-from berth.server.registry.resources import ServedResource
+from berth.server.registry.strategy import Registry
 
 _GRACE = 600  # seconds an application that fails over is kept
 _CLUSTER_NAME_LENGTH = 48
 _BOUNDLESS = 2**63 - 1
 
 
-def permanent_id(resource: ServedResource) -> str:
-    """The label by which a policy or binding is known for good."""
-    return f"{resource.kind.lower()}.karmada.io/permanent-id"
+class KarmadaStrategy(CustomStrategy):
+    """Karmada's kinds say more than their schemas; what has another form than it should is left alone."""
+
+    def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
+        return []
 
 
-# --- filling in ---------------------------------------------------------------------------------------
+class KarmadaClusterStrategy(KarmadaStrategy):
+    """A member cluster. Nobody here finds out about it: whoever describes it gives its status, too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.status_apart = False
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        before = _mapping(_mapping(old).get("spec"))
+        prepare_cluster(_mapping(obj.get("spec")), before, registry.timestamp())
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        return cluster_problems(decode_as(obj, Cluster))
 
 
-def prepare(core: Core, resource: ServedResource, obj: RawObject, old: RawObject | None) -> None:
-    """Fill in what Karmada fills in, in place; what has another form than it should is left alone."""
-    if resource.group == CLUSTER_GROUP:
-        prepare_cluster(_mapping(obj.get("spec")), _mapping(_mapping(old).get("spec")), core.timestamp())
-    elif resource.group == POLICY_GROUP:
+class KarmadaBindingStrategy(KarmadaStrategy):
+    """A binding, which is known for good by a label."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        metadata = obj["metadata"]
+        labels = _mapping(metadata.get("labels"))
+        if not labels.get(self._permanent_id):
+            before = _mapping(_mapping(_mapping(old).get("metadata")).get("labels")).get(self._permanent_id)
+            metadata["labels"] = {**labels, self._permanent_id: before or registry.new_uid()}
+
+    @property
+    def _permanent_id(self) -> str:
+        return f"{self.resource.kind.lower()}.karmada.io/permanent-id"
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        binding = decode_as(obj, Binding)
+        placement = binding.spec.placement
+        found = validate_placement(placement) if placement is not None else []
+        return found or validate_annotated(binding.metadata.annotations, placement)
+
+
+class KarmadaPolicyStrategy(KarmadaBindingStrategy):
+    """A policy, whose label the server alone sets, when the policy is made."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         prepare_policy(obj, obj["metadata"].get("namespace") or "")
-    elif resource.group != WORK_GROUP:
-        return
-    if resource.group != CLUSTER_GROUP:
-        _keep_id(core, resource, obj["metadata"], old)
+        if old is None:
+            labels = _mapping(obj["metadata"].get("labels"))
+            obj["metadata"]["labels"] = {**labels, self._permanent_id: registry.new_uid()}
+        else:
+            super().prepare(registry, obj, old)
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        return [*validate_policy(decode_as(obj, PropagationPolicy)), *_behaviour_problems(obj["spec"])]
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        found = []
+        if obj["spec"].get("schedulerName") != old["spec"].get("schedulerName"):
+            found.append(
+                FieldError("spec.schedulerName", FORBIDDEN, "the schedulerName should not be updated")
+            )
+        label = self._permanent_id
+        before = (old["metadata"].get("labels") or {}).get(label)
+        if (obj["metadata"].get("labels") or {}).get(label) != before:
+            detail = f"label {label} is immutable, it can only be set by the system during creation"
+            found.append(FieldError("metadata.labels", FORBIDDEN, detail))
+        return found
 
 
-def _keep_id(core: Core, resource: ServedResource, metadata: RawObject, old: RawObject | None) -> None:
-    label = permanent_id(resource)
-    labels = _mapping(metadata.get("labels"))
-    before = _mapping(_mapping(_mapping(old).get("metadata")).get("labels")).get(label)
-    if old is None and resource.group == POLICY_GROUP:
-        metadata["labels"] = {**labels, label: core.new_uid()}
-    elif not labels.get(label):
-        metadata["labels"] = {**labels, label: before or core.new_uid()}
+# By API group.
+STRATEGIES: dict[str, type[KarmadaStrategy]] = {
+    CLUSTER_GROUP: KarmadaClusterStrategy,
+    POLICY_GROUP: KarmadaPolicyStrategy,
+    WORK_GROUP: KarmadaBindingStrategy,
+}
+
+
+# --- filling in
 
 
 def prepare_cluster(spec: RawObject, old: RawObject, now: str) -> None:
@@ -93,35 +145,6 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
 
 
 # --- checks -------------------------------------------------------------------------------------------
-
-
-def problems(resource: ServedResource, obj: RawObject) -> list[FieldError]:
-    """What is wrong with an object that its schema accepts."""
-    if resource.group == CLUSTER_GROUP:
-        return cluster_problems(decode_as(obj, Cluster))
-    if resource.group == POLICY_GROUP:
-        return [*validate_policy(decode_as(obj, PropagationPolicy)), *_behaviour_problems(obj["spec"])]
-    if resource.group == WORK_GROUP:
-        binding = decode_as(obj, Binding)
-        placement = binding.spec.placement
-        found = validate_placement(placement) if placement is not None else []
-        return found or validate_annotated(binding.metadata.annotations, placement)
-    return []
-
-
-def update_problems(resource: ServedResource, obj: RawObject, old: RawObject) -> list[FieldError]:
-    """What may not change."""
-    if resource.group != POLICY_GROUP:
-        return []
-    found = []
-    if obj["spec"].get("schedulerName") != old["spec"].get("schedulerName"):
-        found.append(FieldError("spec.schedulerName", FORBIDDEN, "the schedulerName should not be updated"))
-    label = permanent_id(resource)
-    before = (old["metadata"].get("labels") or {}).get(label)
-    if (obj["metadata"].get("labels") or {}).get(label) != before:
-        detail = f"label {label} is immutable, it can only be set by the system during creation"
-        found.append(FieldError("metadata.labels", FORBIDDEN, detail))
-    return found
 
 
 def _behaviour_problems(spec: RawObject) -> list[FieldError]:

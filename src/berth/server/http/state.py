@@ -1,0 +1,33 @@
+"""What every handler needs: the registry, the settings, the metrics, and whether the server is up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from berth.server.http.metrics import ServerMetrics
+from berth.server.registry.kinds import STRATEGIES, strategy_of_custom
+from berth.server.registry.strategy import Registry
+from berth.server.settings import ServerSettings
+from berth.server.storage.store import Store
+
+
+@dataclass(slots=True)
+class ServerState:
+    """One running server."""
+
+    settings: ServerSettings
+    registry: Registry
+    metrics: ServerMetrics
+    ready: bool = False
+    stopping: bool = False
+
+
+def open_store(settings: ServerSettings) -> Store:
+    """The data directory's store; from here on no other server can have it."""
+    fields = {each.resource.name: each.fields for each in STRATEGIES if each.stored_as is None}
+    return Store(settings.data_dir, event_limit=settings.event_limit, fields=fields)
+
+
+def make_state(settings: ServerSettings, store: Store, token: str) -> ServerState:
+    registry = Registry(store, STRATEGIES, strategy_of_custom, gates=settings.gates, token=token)
+    return ServerState(settings, registry, ServerMetrics(store))

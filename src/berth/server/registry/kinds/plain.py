@@ -1,0 +1,88 @@
+"""Kinds that are stored as they come: their schema says all there is to say about them."""
+
+from __future__ import annotations
+
+from berth.server.registry.fields import path_segment_errors
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Strategy
+from berth.server.tables import cluster as tables
+from berth.server.tables.cells import CREATED_AT, NAME
+
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_NETWORKING = "networking.k8s.io/v1"
+_RBAC = "rbac.authorization.k8s.io/v1"
+
+_CORE = (
+    Strategy(
+        resource=served("v1", "endpoints", "Endpoints", short="ep"),
+        columns=tables.ENDPOINTS,
+        generation=False,
+    ),
+    Strategy(resource=served("v1", "limitranges", "LimitRange", short="limits"), generation=False),
+    Strategy(
+        resource=served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
+        columns=tables.RESOURCE_QUOTA,
+        generation=False,
+    ),
+    Strategy(
+        resource=served("v1", "serviceaccounts", "ServiceAccount", short="sa"),
+        columns=tables.PLAIN,
+        generation=False,
+        returns_deleted=True,
+    ),
+)
+_CLUSTER = (
+    Strategy(
+        resource=served("coordination.k8s.io/v1", "leases", "Lease"),
+        columns=tables.LEASE,
+        generation=False,
+        needs_version=True,
+        create_on_update=True,
+    ),
+    Strategy(
+        resource=served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
+        columns=tables.ENDPOINT_SLICE,
+        needs_version=True,
+    ),
+    Strategy(
+        resource=served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
+        columns=tables.INGRESS_CLASS,
+    ),
+    Strategy(
+        resource=served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
+        columns=tables.INGRESS,
+    ),
+    Strategy(
+        resource=served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
+        columns=tables.NETWORK_POLICY,
+    ),
+    Strategy(
+        resource=served("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+        columns=tables.RUNTIME_CLASS,
+    ),
+)
+# Roles and bindings are stored but not evaluated: there is only one user who can authenticate.
+_ROLES = tuple(
+    Strategy(
+        resource=served(_RBAC, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
+        columns=columns,
+        name_errors=path_segment_errors,
+        generation=False,
+    )
+    for kind, columns in (
+        ("ClusterRoleBinding", tables.ROLE_BINDING),
+        ("ClusterRole", (NAME, CREATED_AT)),
+        ("RoleBinding", tables.ROLE_BINDING),
+        ("Role", (NAME, CREATED_AT)),
+    )
+)
+# Configurations of webhooks are stored but nobody is called.
+_WEBHOOKS = tuple(
+    Strategy(
+        resource=served(_ADMISSION, f"{kind.lower()}s", kind, namespaced=False, categories="api-extensions"),
+        columns=tables.WEBHOOKS,
+    )
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+)
+
+STRATEGIES = (*_CORE, *_CLUSTER, *_ROLES, *_WEBHOOKS)

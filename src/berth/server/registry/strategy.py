@@ -1,0 +1,287 @@
+"""A kind's rules (`Strategy`), a resource as it is served (`Endpoint`), and all that are (`Registry`).
+
+Upstream: apiserver/pkg/registry/rest. A kind overrides what it has rules of its own for; the generic code
+of :mod:`~berth.server.registry.writes` and :mod:`~berth.server.registry.deletion` asks the strategy and
+knows no kind by its name. The three classes are one module because each of them speaks of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from berth.kube import kinds, names
+from berth.kube.gates import FeatureGates
+from berth.kube.objects import ObjectMeta, RawObject
+from berth.kube.times import stamp
+from berth.kube.validation import FieldError, validate
+from berth.kube.validation.errors import Errors
+from berth.kube.validation.metadata import check_metadata
+from berth.kube.validation.propagation import validate_annotated
+from berth.server import errors
+from berth.server.registry.decoding import decode_as
+from berth.server.registry.resources import ServedResource, from_crd
+from berth.server.schema import Schema, SchemaRegistry
+from berth.server.storage.history import Record
+from berth.server.storage.store import Bucket, Fields, Store, decode, encode, no_fields
+from berth.server.tables.cells import CREATED_AT, NAME, Column
+
+Convert = Callable[[RawObject], RawObject]
+Address = tuple[str, str, str]  # group, version, plural
+# The replica paths of the scale subresource: in the spec, in the status, and the selector's.
+ScalePaths = tuple[str, str, str]
+_NO_ALIASES: Mapping[str, str] = {}
+
+
+@dataclass(kw_only=True, eq=False)
+class Strategy:
+    """What the server asks about one kind: facts as fields, rules as methods."""
+
+    custom: ClassVar[bool] = False  # defined by a CustomResourceDefinition
+
+    resource: ServedResource
+    columns: tuple[Column, ...] = (NAME, CREATED_AT)  # of its table
+    fields: Fields = no_fields  # what a field selector may name beside the metadata
+    field_aliases: Mapping[str, str] = field(default_factory=lambda: _NO_ALIASES)
+    name_errors: Callable[[str], list[str]] = names.dns_subdomain_errors
+    scale_paths: ScalePaths = (".spec.replicas", ".status.replicas", ".spec.selector")
+    counts: tuple[str, ...] = ()  # what a new object's status says is zero
+    generation: bool = True  # changes of the spec are counted
+    status_apart: bool = True  # where there is a status subresource, nothing else writes the status
+    status_on_create: bool = False  # a new object may bring its status along
+    status_takes_labels: bool = False  # a write to the status takes labels and annotations, too
+    needs_version: bool = False  # no update without a resourceVersion
+    create_on_update: bool = False  # an update of what is not there creates it
+    returns_deleted: bool = False  # deleting answers with the object instead of a Status
+    orphans_dependents: bool = False  # unless the client says otherwise
+    stored_as: Address | None = None  # another resource keeps the objects, see `to_stored`
+
+    def __post_init__(self) -> None:
+        self.status_apart = self.status_apart and "status" in self.resource.subresources
+        self._view = None if self.custom else kinds.view_of(self.resource.api_version, self.resource.kind)
+
+    # --- creating and updating, in this order
+
+    def begin_status(self, obj: RawObject) -> None:
+        """Set the status of a new object, whatever the client said."""
+        obj["status"] = dict.fromkeys(self.counts, 0)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        """Fill in, admit and validate an object in place; `old` is None if it is new."""
+        self.default(obj)
+        self.prepare(registry, obj, old)
+        found = self.validate(obj, registry.gates)
+        return found + (self.validate_create(obj) if old is None else self.validate_update(obj, old))
+
+    def default(self, obj: RawObject) -> None:
+        """Fill in what every version of the API server fills in; looks at nothing but the object."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        """Fill in what depends on other objects or on what the object was before."""
+
+    def validate(self, obj: RawObject, gates: FeatureGates) -> list[FieldError]:
+        """What is wrong with an object by itself."""
+        return [
+            *self._validate_form(obj, gates),
+            *self.check(obj),
+            *validate_annotated(obj["metadata"].get("annotations")),
+        ]
+
+    def _validate_form(self, obj: RawObject, gates: FeatureGates) -> Iterable[FieldError]:
+        if self._view is not None:
+            return validate(decode_as(obj, self._view), gates)
+        found = Errors()
+        metadata = decode_as(obj["metadata"], ObjectMeta)
+        check_metadata(metadata, found, namespaced=self.resource.namespaced, name_check=self.name_errors)
+        return found
+
+    def check(self, obj: RawObject) -> Iterable[FieldError]:
+        """The kind's own part of `validate`."""
+        return ()
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        """What only a new object is asked."""
+        return []
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        """What an update may not change beside metadata."""
+        return []
+
+    def judge_subresource(
+        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
+    ) -> list[FieldError]:
+        """Bring what was written to a subresource into shape; what is wrong with it."""
+        return []
+
+    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        """The last word before an object is stored: it is valid, and if new, there is none of its name.
+
+        Raises:
+            StatusError: it may not be stored all the same.
+        """
+
+    def after_write(self, registry: Registry, obj: RawObject) -> None:
+        """What follows once a new state is proposed."""
+
+    # --- deleting
+
+    def check_delete(self, obj: RawObject) -> None:
+        """
+        Raises:
+            StatusError: the object may not be deleted.
+        """
+
+    def before_delete(self, registry: Registry, obj: RawObject) -> None:
+        """What is done about what belongs to an object, which may change what it has to wait for."""
+
+    def grace(self, obj: RawObject, options: RawObject) -> int:
+        """Seconds an object has left once it is to be deleted."""
+        return 0
+
+    def has_content(self, obj: RawObject) -> bool:
+        """Whether an object that is being deleted waits for more than its finalizers."""
+        return False
+
+    def mark_deleted(self, obj: RawObject) -> None:
+        """What an object says of itself while it is being deleted, beside its metadata."""
+
+    def after_remove(self, registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:
+        """What follows once the removal is proposed: whatever waited for the object to go."""
+
+    # --- what some kinds have
+
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool
+    ) -> tuple[RawObject, asyncio.Future[None] | None]:
+        """The answer to an object that is created but not stored, and what to wait for before it is given."""
+        raise errors.method_not_allowed()
+
+    def to_stored(self, obj: RawObject) -> RawObject:
+        """The object as the resource that keeps it (`stored_as`) has it."""
+        return obj
+
+    def from_stored(self, obj: RawObject) -> RawObject:
+        return obj
+
+    def scale_selector(self, selector: RawObject) -> RawObject:
+        """The selector that a Scale tells of, as a LabelSelector."""
+        return selector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Endpoint:
+    """A resource as it is served under one version.
+
+    One bucket may be served by several: an Event is one object in two API groups, and a custom resource
+    has an endpoint for every version.
+    """
+
+    resource: ServedResource
+    strategy: Strategy
+    bucket: Bucket
+    schema: Schema | None
+    show: Convert | None = None  # from the stored to the served version; None if they are the same
+    keeper: Endpoint | None = None  # the one whose version is the stored one, unless it is this
+
+    def data(self, record: Record) -> bytes:
+        """The object of a record, encoded in this version."""
+        if self.show is None:
+            return record.data
+        return encode(self.show(decode(record.data)))
+
+    def object(self, record: Record) -> RawObject:
+        obj = decode(record.data)
+        return obj if self.show is None else self.show(obj)
+
+
+class Registry:
+    """Which resources are served now, where their objects are kept, and the clock they are stamped by."""
+
+    def __init__(
+        self,
+        store: Store,
+        strategies: Iterable[Strategy],
+        custom: Callable[[ServedResource, RawObject, Schema | None], Strategy],
+        *,
+        gates: FeatureGates,
+        token: str,
+    ) -> None:
+        self.store = store
+        self.schemas = SchemaRegistry()
+        self.gates = gates
+        self.token = token  # whoever bears it may do everything
+        self.version = 0  # grows whenever what is served changes
+        self._strategy_of_custom = custom
+        self._builtin: dict[Address, Endpoint] = {}
+        self._custom: dict[Address, Endpoint] = {}
+        self._by_crd: dict[str, list[Endpoint]] = {}
+        for strategy in strategies:
+            self._serve(strategy)
+
+    def _serve(self, strategy: Strategy) -> None:
+        resource = strategy.resource
+        schema = self.schemas.for_kind(*resource.gvk)
+        address = (resource.group, resource.version, resource.plural)
+        if strategy.stored_as is None:
+            endpoint = Endpoint(resource, strategy, self.store.bucket(resource.name), schema)
+        else:
+            keeper = self._builtin[strategy.stored_as]
+            endpoint = Endpoint(resource, strategy, keeper.bucket, schema, strategy.from_stored, keeper)
+        self._builtin[address] = endpoint
+
+    def lookup(self, group: str, version: str, plural: str) -> Endpoint | None:
+        key = (group, version, plural)
+        return self._builtin.get(key) or self._custom.get(key)
+
+    def builtin(self, group: str, plural: str, version: str = "v1") -> Endpoint:
+        return self._builtin[group, version, plural]
+
+    def resources(self) -> tuple[ServedResource, ...]:
+        return tuple(endpoint.resource for endpoint in (*self._builtin.values(), *self._custom.values()))
+
+    def kinds(self) -> set[tuple[str, str, str]]:
+        return {resource.gvk for resource in self.resources()}
+
+    def timestamp(self) -> str:
+        return stamp(time.time())
+
+    def new_uid(self) -> str:
+        return str(uuid.uuid4())
+
+    # --- custom resources
+
+    def serve_crd(self, crd: RawObject) -> None:
+        """Serve what a definition asks for, instead of what an earlier state of it asked for."""
+        self._drop(crd["metadata"]["name"])
+        self.schemas.add_crd(crd)
+        resources = from_crd(crd)
+        many = len(resources) > 1
+        endpoints = []
+        for resource in resources:
+            schema = self.schemas.for_kind(*resource.gvk)
+            strategy = self._strategy_of_custom(resource, crd, schema)
+            bucket = self.store.bucket(resource.name)
+            bucket.fields = strategy.fields
+            show = strategy.from_stored if many else None
+            endpoint = Endpoint(resource, strategy, bucket, schema, show)
+            self._custom[resource.group, resource.version, resource.plural] = endpoint
+            endpoints.append(endpoint)
+        self._by_crd[crd["metadata"]["name"]] = endpoints
+        self.version += 1
+
+    def remove_crd(self, crd: RawObject) -> None:
+        self.schemas.remove_crd(crd)
+        self._drop(crd["metadata"]["name"])
+        self.version += 1
+
+    def endpoints_of_crd(self, name: str) -> list[Endpoint]:
+        return self._by_crd.get(name, [])
+
+    def _drop(self, name: str) -> None:
+        for endpoint in self._by_crd.pop(name, ()):
+            resource = endpoint.resource
+            self._custom.pop((resource.group, resource.version, resource.plural), None)

@@ -1,0 +1,69 @@
+"""Every kind has one strategy, and nobody else knows it by its name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import berth.server
+from berth.server.registry.kinds import BUILTIN, STRATEGIES
+from berth.server.registry.kinds.karmada.definitions import definitions
+
+ROOT = Path(berth.server.__file__).parent
+KINDS = {resource.kind for resource in BUILTIN} | {crd["spec"]["names"]["kind"] for crd in definitions()}
+# Where a word that is also a kind's name means something else or only names a kind, without a choice.
+EXCEPTIONS = {
+    "http/discovery.py": {"Cluster"},  # the scope of a resource
+    "registry/resources.py": {"Binding"},  # what the binding subresource takes
+}
+
+
+def named(path: Path) -> Iterator[str]:
+    """The kinds whose names stand in a module as strings of their own."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in KINDS:
+            yield node.value
+
+
+def test_no_kind_is_named_outside_of_its_file() -> None:
+    """What the server does about a kind is its strategy's: nothing else compares with a kind's name.
+
+    Tables are columns by kind, whose headings are often kinds' names.
+    """
+    found = {
+        str(path.relative_to(ROOT)): kinds
+        for path in ROOT.rglob("*.py")
+        if path.relative_to(ROOT).parts[0] != "tables" and "kinds" not in path.relative_to(ROOT).parts
+        if (kinds := set(named(path)))
+    }
+    assert found == EXCEPTIONS
+
+
+def test_a_kind_is_named_in_one_file() -> None:
+    """Nobody looks for a kind's rules in two files: each module of strategies names its own kinds only."""
+    folder = ROOT / "registry" / "kinds"
+    own = {
+        path: {
+            ast.literal_eval(call.args[2])
+            for call in ast.walk(ast.parse(path.read_text()))
+            if isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "served"
+            and isinstance(call.args[2], ast.Constant)
+        }
+        for path in folder.glob("*.py")
+    }
+    foreign = {
+        path.name: kinds
+        for path, kept in own.items()
+        if (kinds := {kind for kind in named(path) if any(kind in held for held in own.values())} - kept)
+    }
+    # What a Binding points at, and how a group is disrupted.
+    assert foreign == {"bindings.py": {"Node"}, "pod_groups.py": {"Pod"}}
+
+
+def test_resources_are_served_once() -> None:
+    """Two strategies for one resource would hide one of them."""
+    served = [(each.resource.group, each.resource.version, each.resource.plural) for each in STRATEGIES]
+    assert len(set(served)) == len(served)
