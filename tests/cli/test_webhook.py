@@ -14,7 +14,7 @@ from cryptography import x509
 from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.webhook import certificate, command
-from berth.live.webhook.component import Metrics
+from berth.live.webhook.component import WebhookMetrics
 from tests.live.webhook.reviews import LASTING, ZONE, apart, pod, review, term
 from tests.support.cli.command import berth
 from tests.support.paths import ROOT
@@ -126,6 +126,6 @@ def test_every_flag_and_metric_is_documented() -> None:
         flags = {option.opts[0] for option in each.params if isinstance(option, click.Option)}
         assert flags <= rows | {"-v"}
     registry = CollectorRegistry()
-    Metrics(registry)
+    WebhookMetrics(registry)
     families = {f"{f.name}_total" if f.type == "counter" else f.name for f in registry.collect()}
     assert families <= rows

@@ -10,8 +10,8 @@ import yaml
 
 import berth
 from berth.cli.commands.webhook import command
+from berth.live.webhook.admission import PODS
 from berth.live.webhook.component import PATH
-from berth.live.webhook.judging import PODS
 from berth.server.registry.kinds import BUILTIN
 from tests.deploy import rendered
 from tests.deploy.rendered import (

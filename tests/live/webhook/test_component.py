@@ -148,7 +148,7 @@ def test_our_own_fault_is_an_error_and_no_answer(folder: Path, monkeypatch: pyte
     def broken(*_: object) -> None:
         raise LookupError("secret")
 
-    monkeypatch.setattr(component, "judge", broken)
+    monkeypatch.setattr(component, "admit", broken)
 
     async def story() -> None:
         async with running(folder) as asker:

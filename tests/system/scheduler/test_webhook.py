@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from berth.kube.anti_affinity import AntiAffinityLimit
-from berth.live.webhook import wire
-from berth.live.webhook.judging import Policy, judge
+from berth.live.webhook import admission_review
+from berth.live.webhook.admission import AdmissionPolicy, admit
 from tests.support.api.client import Answer, Json
 from tests.support.builders import HOSTNAME, ZONE
 from tests.support.paths import ROOT
@@ -325,14 +325,14 @@ def some_affinity(chance: random.Random) -> Json | None:
 
 def webhook_refuses(kind: str, new: Json, old: Json | None, *, every_rule: bool) -> bool:
     group = PLACES[kind][0].partition("/apis/")[2].partition("/")[0] if kind != "Pod" else ""
-    question = wire.Request(
+    question = admission_review.AdmissionRequest(
         uid="1",
-        kind=wire.GroupVersionKind(kind=kind, group=group),
+        kind=admission_review.GroupVersionKind(kind=kind, group=group),
         operation="UPDATE" if old else "CREATE",
         new=new,
         old=old,
     )
-    return bool(judge(question, Policy(limit=AntiAffinityLimit(every_rule=every_rule))).errors)
+    return bool(admit(question, AdmissionPolicy(limit=AntiAffinityLimit(every_rule=every_rule))).errors)
 
 
 @pytest.mark.parametrize("every_rule", [False, True])

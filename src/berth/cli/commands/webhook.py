@@ -17,8 +17,8 @@ from berth.kube import names
 from berth.kube.anti_affinity import HOSTNAME, AntiAffinityLimit
 from berth.live import logs
 from berth.live.serving import HEALTH_PATHS, ServingSettings
+from berth.live.webhook.admission import AdmissionPolicy
 from berth.live.webhook.component import WebhookSettings, run
-from berth.live.webhook.judging import Policy
 
 ALL_NAMESPACES, EVERY_RULE, NONE = "all-namespaces", "every-rule", "none"
 # Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.
@@ -95,12 +95,12 @@ def _serving(flags: Mapping[str, Any]) -> ServingSettings:
     )
 
 
-def _policy(flags: Mapping[str, Any]) -> Policy:
+def _policy(flags: Mapping[str, Any]) -> AdmissionPolicy:
     which, exempt = flags["anti_affinity_limit"], frozenset(flags["exempt"])
     if which == NONE:
-        return Policy(limit=None, exempt=exempt)
+        return AdmissionPolicy(limit=None, exempt=exempt)
     limit = AntiAffinityLimit(topology_keys=flags["topology_keys"], every_rule=which == EVERY_RULE)
-    return Policy(limit=limit, exempt=exempt)
+    return AdmissionPolicy(limit=limit, exempt=exempt)
 
 
 # --- certificates ---------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from starlette.routing import Route
 
 from berth.live.logs import say, v
 from berth.live.serving import ServingSettings, serve
-from berth.live.webhook import wire
-from berth.live.webhook.judging import PODS, Policy, judge
+from berth.live.webhook import admission_review
+from berth.live.webhook.admission import PODS, AdmissionPolicy, admit
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +36,15 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
+    """Where the webhook serves, and what it asks of objects."""
+
     serving: ServingSettings
-    policy: Policy = field(default_factory=Policy)
+    policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
 
 
-class Metrics:
+class WebhookMetrics:
+    """What is counted of requests and answers."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
         self.requests = Counter(
@@ -63,7 +67,9 @@ class Metrics:
         )
 
 
-class _Refusal(Exception):  # noqa: N818 - not an error of ours
+class _RequestError(Exception):
+    """A request that is answered with an HTTP error instead of a verdict."""
+
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
@@ -72,7 +78,7 @@ class _Refusal(Exception):  # noqa: N818 - not an error of ours
 class Webhook:
     """Answers reviews by a policy."""
 
-    def __init__(self, policy: Policy, metrics: Metrics) -> None:
+    def __init__(self, policy: AdmissionPolicy, metrics: WebhookMetrics) -> None:
         self._policy = policy
         self._metrics = metrics
 
@@ -80,10 +86,10 @@ class Webhook:
         start = time.perf_counter()
         try:
             content = await self._answer(request)
-        except _Refusal as refusal:
-            self._metrics.errors.labels(str(refusal.status)).inc()
-            say(_log, v(2), "Bad request", status=refusal.status, err=str(refusal))
-            return PlainTextResponse(f"{refusal}\n", refusal.status)
+        except _RequestError as error:
+            self._metrics.errors.labels(str(error.status)).inc()
+            say(_log, v(2), "Bad request", status=error.status, err=str(error))
+            return PlainTextResponse(f"{error}\n", error.status)
         except ClientDisconnect:
             self._metrics.errors.labels("499").inc()  # nobody will see it
             return PlainTextResponse("", 400)
@@ -97,19 +103,19 @@ class Webhook:
     async def _answer(self, request: Request) -> bytes:
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given != _JSON:
-            raise _Refusal(415, f"expected {_JSON}, got {given or 'no content type'}")
+            raise _RequestError(415, f"expected {_JSON}, got {given or 'no content type'}")
         body = await _body(request)
         try:
             if len(body) < _LARGE:
-                return self._judged(body)
-            return await asyncio.to_thread(self._judged, body)
-        except wire.Malformed as error:
-            raise _Refusal(400, str(error)) from None
+                return self._admitted(body)
+            return await asyncio.to_thread(self._admitted, body)
+        except admission_review.MalformedReviewError as error:
+            raise _RequestError(400, str(error)) from None
 
-    def _judged(self, body: bytes) -> bytes:
-        request = wire.read(body)
-        judgement = judge(request, self._policy)
-        allowed = not judgement.errors
+    def _admitted(self, body: bytes) -> bytes:
+        request = admission_review.read(body)
+        verdict = admit(request, self._policy)
+        allowed = not verdict.errors
         kind = request.kind.kind if (request.kind.group, request.kind.kind) in PODS else "other"
         self._metrics.requests.labels(str(allowed).lower(), kind).inc()
         say(
@@ -120,9 +126,9 @@ class Webhook:
             namespace=request.namespace,
             name=request.name,
             operation=request.operation,
-            errors=[error.field for error in judgement.errors],
+            errors=[error.field for error in verdict.errors],
         )
-        return wire.answer(request, judgement.errors, judgement.warnings)
+        return admission_review.answer(request, verdict.errors, verdict.warnings)
 
 
 async def _body(request: Request) -> bytes:
@@ -132,9 +138,9 @@ async def _body(request: Request) -> bytes:
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > _LARGEST:
-                    raise _Refusal(413, f"a review may have {_LARGEST} bytes at most")
+                    raise _RequestError(413, f"a review may have {_LARGEST} bytes at most")
     except TimeoutError:
-        raise _Refusal(408, f"the request did not arrive within {_PATIENCE:.0f} s") from None
+        raise _RequestError(408, f"the request did not arrive within {_PATIENCE:.0f} s") from None
     return bytes(body)
 
 
@@ -144,7 +150,7 @@ async def serving(settings: WebhookSettings) -> AsyncIterator[int]:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    webhook = Webhook(settings.policy, Metrics(registry))
+    webhook = Webhook(settings.policy, WebhookMetrics(registry))
     routes = [Route(PATH, webhook.validate, methods=["POST"])]
     async with serve(settings.serving, {}, registry, routes=routes) as port:
         say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port, path=PATH)

@@ -21,17 +21,21 @@ _LONGEST, _MOST = 1000, 20
 _CUT = " ..."
 
 
-class Malformed(ValueError):  # noqa: N818 - a word for it, not a name
+class MalformedReviewError(ValueError):
     """This is not a review; the message says why."""
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
+    """The kind of the object in a review."""
+
     kind: str
     group: str = ""
     version: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """The question of a review: what is to be created or changed, and what there was."""
+
     uid: str
     kind: GroupVersionKind
     operation: str
@@ -45,32 +49,34 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
-    request: Request
+    request: AdmissionRequest
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes) -> AdmissionRequest:
     """The question in the body of a request.
 
     Raises:
-        Malformed: there is none that we understand.
+        MalformedReviewError: there is none that we understand.
     """
     try:
         raw = msgspec.json.decode(body)
         review = msgspec.convert(raw, _Review)
     except msgspec.ValidationError as error:
-        raise Malformed(f"not an {KIND}: {explain(error, raw)}") from None
+        raise MalformedReviewError(f"not an {KIND}: {explain(error, raw)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"not JSON: {error}") from None
+        raise MalformedReviewError(f"not JSON: {error}") from None
     except RecursionError:
-        raise Malformed(TOO_DEEP) from None
+        raise MalformedReviewError(TOO_DEEP) from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
-        raise Malformed(f"expected {KIND} of {API_VERSION}, got {review.kind} of {review.api_version}")
+        raise MalformedReviewError(
+            f"expected {KIND} of {API_VERSION}, got {review.kind} of {review.api_version}"
+        )
     if not review.request.uid:
-        raise Malformed(f"not an {KIND}: request.uid is empty")
+        raise MalformedReviewError(f"not an {KIND}: request.uid is empty")
     return review.request
 
 
-def answer(request: Request, errors: Sequence[FieldError], warnings: Sequence[str]) -> bytes:
+def answer(request: AdmissionRequest, errors: Sequence[FieldError], warnings: Sequence[str]) -> bytes:
     """What the API server is told: refused if there are errors, with each of them as a cause."""
     response: dict[str, object] = {"uid": request.uid, "allowed": not errors}
     if errors:
@@ -80,7 +86,7 @@ def answer(request: Request, errors: Sequence[FieldError], warnings: Sequence[st
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _status(request: Request, errors: Sequence[FieldError]) -> dict[str, object]:
+def _status(request: AdmissionRequest, errors: Sequence[FieldError]) -> dict[str, object]:
     """As the API server words its own refusals of invalid objects."""
     kind, name = request.kind, request.name or _name_of(request.new)
     told = [_short(str(error)) for error in errors[:_MOST]]

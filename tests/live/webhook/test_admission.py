@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from berth.kube.anti_affinity import AntiAffinityLimit
-from berth.live.webhook import wire
-from berth.live.webhook.judging import PODS, Judgement, Policy, judge
+from berth.live.webhook import admission_review
+from berth.live.webhook.admission import PODS, AdmissionPolicy, AdmissionVerdict, admit
 from tests.live.webhook.reviews import (
     HOSTNAME,
     LASTING,
@@ -31,13 +31,13 @@ GOOD = apart(term(), rule=LASTING)
 BAD = apart(term(""), rule=LASTING)
 
 
-def judged(question: Json, policy: Policy | None = None) -> Judgement:
-    return judge(wire.read(json.dumps(question).encode()), policy or Policy())
+def verdict_on(question: Json, policy: AdmissionPolicy | None = None) -> AdmissionVerdict:
+    return admit(admission_review.read(json.dumps(question).encode()), policy or AdmissionPolicy())
 
 
-def refused(question: Json, policy: Policy | None = None) -> list[str]:
+def refused(question: Json, policy: AdmissionPolicy | None = None) -> list[str]:
     """The fields that are refused, each once."""
-    return list(dict.fromkeys(error.field for error in judged(question, policy).errors))
+    return list(dict.fromkeys(error.field for error in verdict_on(question, policy).errors))
 
 
 def within(kind: str, group: str, template: Json) -> Json:
@@ -81,7 +81,7 @@ def within(kind: str, group: str, template: Json) -> Json:
 )
 def test_an_annotation_must_be_an_affinity(text: str, field: str, told: str) -> None:
     """The same conditions as those of spec.affinity; the error names the place inside the annotation."""
-    errors = judged(review(pod(text))).errors
+    errors = verdict_on(review(pod(text))).errors
     assert {error.field for error in errors} == {f"{ANNOTATION}{field}"}
     assert told in "\n".join(map(str, errors))
 
@@ -91,7 +91,7 @@ def test_a_good_annotation_passes() -> None:
     yaml = f"podAntiAffinity:\n  {LASTING}:\n  - topologyKey: {ZONE}\n    labelSelector: {{}}\n"
     fine: list[Json] = [pod(GOOD), pod(yaml), pod(), {"metadata": {}, "spec": {}}, {"metadata": None}]
     for each in fine:
-        assert judged(review(each)) == Judgement()
+        assert verdict_on(review(each)) == AdmissionVerdict()
 
 
 def test_label_keys_are_checked_as_they_will_be_merged() -> None:
@@ -114,7 +114,7 @@ def test_both_together_can_be_too_much() -> None:
 def test_the_reason_comes_through_however_long_the_annotation_is() -> None:
     """What is wrong follows the value, which is shortened."""
     long = f"podAffinity: {{}}\npodAffinity: {{}}\n# {'x' * 5000}"
-    (error,) = judged(review(pod(long))).errors
+    (error,) = verdict_on(review(pod(long))).errors
     assert str(error).endswith('line 2: key "podAffinity" is set twice in the same mapping')
     assert len(str(error)) < 500
 
@@ -125,7 +125,7 @@ def test_aliases_cannot_make_a_short_annotation_long() -> None:
     again = ", ".join(["{key: a, operator: In, values: *v}"] * 200)
     text = f"{{key: a, operator: In, values: {values}}}, {again}"
     text = f"nodeAffinity: {{{LASTING}: {{nodeSelectorTerms: [{{matchExpressions: [{text}]}}]}}}}"
-    (error,) = judged(review(pod(text))).errors
+    (error,) = verdict_on(review(pod(text))).errors
     assert "excessive aliasing" in error.detail
 
 
@@ -142,13 +142,13 @@ def test_every_kind_with_pods_is_looked_at(group: str, kind: str) -> None:
     ]
     unreadable = within(kind, group, pod("{"))
     assert refused(review(unreadable, **named)) == [f"{prefix}{ANNOTATION}"]
-    assert judged(review(within(kind, group, pod(GOOD)), **named)) == Judgement()
+    assert verdict_on(review(within(kind, group, pod(GOOD)), **named)) == AdmissionVerdict()
 
 
 def test_a_workload_may_have_no_template() -> None:
     """A workload without a template is allowed."""
     question = review({"metadata": {}, "spec": {"template": None}}, kind="ReplicationController")
-    assert judged(question) == Judgement()
+    assert verdict_on(question) == AdmissionVerdict()
 
 
 # --- the limit ------------------------------------------------------------------------------------
@@ -170,11 +170,17 @@ def test_the_limit_can_be_set() -> None:
     wide = AntiAffinityLimit(topology_keys=(ZONE,))
     assert refused(review(beyond)) == [f"{ANNOTATION}.podAntiAffinity.{REQUIRED}[0]"]
     assert not refused(review(usual))
-    assert refused(review(usual), Policy(limit=strict)) == [f"spec.affinity.podAntiAffinity.{REQUIRED}[0]"]
-    for policy in (Policy(limit=None), Policy(limit=wide), Policy(limit=strict, exempt=frozenset({"shop"}))):
+    assert refused(review(usual), AdmissionPolicy(limit=strict)) == [
+        f"spec.affinity.podAntiAffinity.{REQUIRED}[0]"
+    ]
+    for policy in (
+        AdmissionPolicy(limit=None),
+        AdmissionPolicy(limit=wide),
+        AdmissionPolicy(limit=strict, exempt=frozenset({"shop"})),
+    ):
         assert not refused(review(beyond), policy)
-    assert refused(review(beyond), Policy(exempt=frozenset({"other"})))
-    assert refused(review(pod(BAD)), Policy(limit=None, exempt=frozenset({"shop"})))
+    assert refused(review(beyond), AdmissionPolicy(exempt=frozenset({"other"})))
+    assert refused(review(pod(BAD)), AdmissionPolicy(limit=None, exempt=frozenset({"shop"})))
 
 
 # --- what changes ---------------------------------------------------------------------------------
@@ -217,13 +223,13 @@ def test_an_invalid_annotation_that_stays_does_not_keep_the_spec_from_changing()
 
 def test_other_requests_are_let_through() -> None:
     """Deletion, subresources; and kinds that we know nothing of, with a warning."""
-    assert judged(review(None, pod(BAD), operation="DELETE")) == Judgement()
-    assert judged(review(None, operation="CONNECT")) == Judgement()
-    assert judged(review(pod(BAD), pod(), subResource="status")) == Judgement()
-    unknown = judged(review(pod(BAD), kind="Rollout", group="argoproj.io"))
+    assert verdict_on(review(None, pod(BAD), operation="DELETE")) == AdmissionVerdict()
+    assert verdict_on(review(None, operation="CONNECT")) == AdmissionVerdict()
+    assert verdict_on(review(pod(BAD), pod(), subResource="status")) == AdmissionVerdict()
+    unknown = verdict_on(review(pod(BAD), kind="Rollout", group="argoproj.io"))
     assert unknown.errors == []
     assert unknown.warnings == ["berth knows no pods in a Rollout: nothing was checked"]
-    assert judged(review(pod(BAD), kind="Pod", group="metrics.k8s.io")).warnings
+    assert verdict_on(review(pod(BAD), kind="Pod", group="metrics.k8s.io")).warnings
 
 
 # --- warnings -------------------------------------------------------------------------------------
@@ -250,17 +256,17 @@ def test_other_requests_are_let_through() -> None:
 )
 def test_rules_that_never_mean_anything_are_remarked_upon(rules: Json, warning: str) -> None:
     """They are stored: the API has nothing against them."""
-    assert judged(review(pod(rules))) == Judgement(warnings=[f"{ANNOTATION}{warning}"])
+    assert verdict_on(review(pod(rules))) == AdmissionVerdict(warnings=[f"{ANNOTATION}{warning}"])
 
 
 def test_an_annotation_in_the_wrong_place_is_remarked_upon() -> None:
     """On the workload instead of its pods; once, not at every update."""
     named: Json = {"kind": "Deployment", "group": "apps"}
     wrong = {**within("Deployment", "apps", pod()), "metadata": pod(GOOD)["metadata"]}
-    found = judged(review(wrong, **named))
+    found = verdict_on(review(wrong, **named))
     assert (found.errors, len(found.warnings)) == ([], 1)
     assert found.warnings[0].endswith("put it into spec.template.metadata.annotations")
-    assert judged(review(wrong, wrong, **named)) == Judgement()
+    assert verdict_on(review(wrong, wrong, **named)) == AdmissionVerdict()
 
 
 # --- what is no object ----------------------------------------------------------------------------
@@ -279,5 +285,5 @@ def test_an_annotation_in_the_wrong_place_is_remarked_upon() -> None:
 )
 def test_what_is_not_of_its_kind_is_malformed(new: Json | None) -> None:
     """An object that is not of its kind is malformed, not refused."""
-    with pytest.raises(wire.Malformed):
-        judged(review(new))
+    with pytest.raises(admission_review.MalformedReviewError):
+        verdict_on(review(new))

@@ -24,7 +24,7 @@ from berth.kube.objects import (
 )
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
-from berth.live.webhook.wire import Malformed, Request
+from berth.live.webhook.admission_review import AdmissionRequest, MalformedReviewError
 
 _TEMPLATE: Path = ("spec", "template")
 # Where the pod is, in the kinds that have one.
@@ -39,7 +39,7 @@ PODS: Mapping[tuple[str, str], Path] = {
     ("batch", "CronJob"): ("spec", "jobTemplate", *_TEMPLATE),
 }
 _ANNOTATION: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
-_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+_EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NO_PODS = "without a labelSelector it matches no pod"
@@ -47,7 +47,7 @@ _NO_NODES = "an empty term matches no node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class AdmissionPolicy:
     """What is asked of objects beside a valid annotation.
 
     Attributes:
@@ -60,38 +60,38 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class AdmissionVerdict:
     """No errors: it may be stored.  Warnings are for things that are legal and likely wrong."""
 
     errors: Errors = field(default_factory=Errors)
     warnings: list[str] = field(default_factory=list)
 
 
-def judge(request: Request, policy: Policy) -> Judgement:
+def admit(request: AdmissionRequest, policy: AdmissionPolicy) -> AdmissionVerdict:
     """Look at what a request creates or changes.
 
     Raises:
-        Malformed: there is no object, or it is not of its kind.
+        MalformedReviewError: there is no object, or it is not of its kind.
     """
-    judgement = Judgement()
+    verdict = AdmissionVerdict()
     if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
-        return judgement
+        return verdict
     path = PODS.get((request.kind.group, request.kind.kind))
     if path is None:
-        judgement.warnings.append(f"berth knows no pods in a {request.kind.kind}: nothing was checked")
-        return judgement
+        verdict.warnings.append(f"berth knows no pods in a {request.kind.kind}: nothing was checked")
+        return verdict
     if request.new is None:
-        raise Malformed(f"{request.operation} without an object")
+        raise MalformedReviewError(f"{request.operation} without an object")
     new, old = _pod(request.new, path), _pod(request.old or {}, path)
     if (_annotation(new), new.spec.affinity) != (_annotation(old), old.spec.affinity):
         limit = None if request.namespace in policy.exempt else policy.limit
-        _check_rules(new, old, path, limit, judgement)
+        _check_rules(new, old, path, limit, verdict)
     if path and _misplaced(request.new) and not _misplaced(request.old or {}):
-        judgement.warnings.append(
+        verdict.warnings.append(
             f"{render(_ANNOTATION)}: has no effect on the {request.kind.kind} itself, only on its pods: "
             f"put it into {render((*path, 'metadata', 'annotations'))}"
         )
-    return judgement
+    return verdict
 
 
 def _pod(raw: RawObject, path: Path) -> Pod:
@@ -105,7 +105,7 @@ def _pod(raw: RawObject, path: Path) -> Pod:
     try:
         return convert(without_nulls(parts), Pod)
     except DecodeError as error:
-        raise Malformed(f"the object's {render(path) or 'pod'}: {error}") from None
+        raise MalformedReviewError(f"the object's {render(path) or 'pod'}: {error}") from None
 
 
 def _inside(raw: RawObject, *path: str | int) -> RawObject:
@@ -114,7 +114,7 @@ def _inside(raw: RawObject, *path: str | int) -> RawObject:
         if found is None:
             return {}
         if not isinstance(found, dict):
-            raise Malformed(f"the object's {name}: expected a mapping")
+            raise MalformedReviewError(f"the object's {name}: expected a mapping")
         raw = found
     return raw
 
@@ -131,21 +131,21 @@ def _misplaced(raw: RawObject) -> bool:
 
 
 def _check_rules(
-    new: Pod, old: Pod, path: Path, limit: AntiAffinityLimit | None, judgement: Judgement
+    new: Pod, old: Pod, path: Path, limit: AntiAffinityLimit | None, verdict: AdmissionVerdict
 ) -> None:
     where, in_spec = (*path, *_ANNOTATION), (*path, "spec", "affinity")
     found, before = Errors(), Errors()
     annotated, known = check_annotation(new, found, path), check_annotation(old, before, path)
     # One that stayed is as good as it was, except that together with a new spec it can be too much.
     changed = _annotation(new) != _annotation(old)
-    judgement.errors.extend(error for error in found if changed or error not in before)
+    verdict.errors.extend(error for error in found if changed or error not in before)
     if changed and annotated is not None and not found:
-        judgement.warnings.extend(_remarks(annotated, render(where)))
+        verdict.warnings.extend(_remarks(annotated, render(where)))
     if limit is not None:
         terms = rules_of(old.spec.affinity) | rules_of(known)
         for place, affinity in ((where, annotated), (in_spec, new.spec.affinity)):
             beyond = excesses(affinity, render(place), limit, terms)
-            judgement.errors.extend(FieldError(field, FORBIDDEN, detail) for field, detail in beyond)
+            verdict.errors.extend(FieldError(field, FORBIDDEN, detail) for field, detail in beyond)
 
 
 # --- what is remarked -----------------------------------------------------------------------------
@@ -157,9 +157,9 @@ def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
     if not any(map(_has_rules, (node, together, apart))):
         yield f"{path}: has no rules"
     if node is not None:
-        lasting = node.required_during_scheduling_required_during_execution
+        execution = node.required_during_scheduling_required_during_execution
         required = node.required_during_scheduling_ignored_during_execution
-        yield from _empty_terms(lasting, f"{path}.nodeAffinity.{_LASTING}")
+        yield from _empty_terms(execution, f"{path}.nodeAffinity.{_EXECUTION}")
         yield from _empty_terms(required, f"{path}.nodeAffinity.{_REQUIRED}")
     yield from _unselective(together, f"{path}.podAffinity")
     yield from _unselective(apart, f"{path}.podAntiAffinity")
@@ -186,7 +186,7 @@ def _unselective(rules: PodAffinity | None, path: str) -> Iterator[str]:
         return
     weighted = rules.preferred_during_scheduling_ignored_during_execution or ()
     for name, terms in (
-        (_LASTING, rules.required_during_scheduling_required_during_execution or ()),
+        (_EXECUTION, rules.required_during_scheduling_required_during_execution or ()),
         (_REQUIRED, rules.required_during_scheduling_ignored_during_execution or ()),
         (_PREFERRED, [each.pod_affinity_term or PodAffinityTerm() for each in weighted]),
     ):
