@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+LOCK   := requirements-dev.lock
 # An installation that works says nothing; errors are still shown.
 PIP_OPTIONS := --quiet --quiet --disable-pip-version-check --no-warn-script-location --root-user-action=ignore
 # Tests are processes of their own: one a core keeps a small machine busy and responsive.
@@ -22,11 +23,11 @@ help:
 	@echo "make format        let ruff rewrite the sources"
 	@echo "make clean         remove everything make created"
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Berth needs Python 3.11 or newer; try make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install $(PIP_OPTIONS) --editable '.[dev]'
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) --constraint $(LOCK) --editable '.[dev]'
 	@touch $@
 
 up: $(STAMP)
