@@ -29,7 +29,31 @@ WIDE_FOLDERS: dict[str, str] = {
     "tests/reference": "one module a rule, none of which imports Berth's",
 }
 # Public class names that still exist more than once.
-DOUBLED: frozenset[str] = frozenset(("Backoff", "Bucket", "Claim", "ClientConnection", "Cluster", "ComponentSettings", "Desk", "Entry", "LeaderElection", "Limits", "NodeAffinity", "Phase", "Placement", "Profile", "Reading", "RuleVerdict", "StartError", "Status", "StorageClass", "Verdict", "Violation", "Volume"))
+DOUBLED: frozenset[str] = frozenset(
+    (
+        "Backoff",
+        "Bucket",
+        "Claim",
+        "ClientConnection",
+        "Cluster",
+        "Desk",
+        "Entry",
+        "LeaderElection",
+        "Limits",
+        "NodeAffinity",
+        "Phase",
+        "Placement",
+        "Profile",
+        "Reading",
+        "RuleVerdict",
+        "StartError",
+        "Status",
+        "StorageClass",
+        "Verdict",
+        "Violation",
+        "Volume",
+    )
+)
 
 
 def modules(folder: Path) -> Iterator[Path]:
