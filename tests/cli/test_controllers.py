@@ -20,7 +20,7 @@ from berth.eviction import (
     EvictionSettings,
 )
 from berth.eviction.decisions import EVICTED, HALTED
-from berth.eviction.signals import EVENTS, FAILURES
+from berth.eviction.reports import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import load, problems
 from berth.live.component import ComponentSettings

@@ -476,19 +476,33 @@ def test_in_a_dry_run_nothing_is_written() -> None:
     assert made.metric("affinity_violations", kind="node") == 1
 
 
+def test_a_dry_run_rests_where_another_process_has_left_its_mark() -> None:
+    """It takes no condition back, and so has nothing to wake up for."""
+    made = world()
+    refused(made)
+    made.settings = EvictionSettings(dry_run=True)
+    made.done.clear()
+    made.restart()
+    made.advance(60)
+    assert made.done == []
+    due = made.due_later()
+    assert due is not None
+    assert due > made.now
+
+
 def test_a_dry_run_looks_for_places_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else happens in the cluster meanwhile."""
     made = world(EvictionSettings(dry_run=True))
     asked: list[str] = []
-    landing = made.machine.planning.replacement_nodes
+    find = made.machine.plan.replacement_nodes
 
-    def counted(going: Sequence[PodToEvict]) -> dict[str, str | None]:
-        asked.extend(departure.pod for departure in going)
-        return landing(going)
+    def counted(targets: Sequence[PodToEvict]) -> dict[str, str | None]:
+        asked.extend(target.pod for target in targets)
+        return find(targets)
 
     made.relabel("n1", userB=None)
     made.settle()
-    monkeypatch.setattr(made.machine.planning, "replacement_nodes", counted)
+    monkeypatch.setattr(made.machine.plan, "replacement_nodes", counted)
     for number in range(5):
         made.relabel("n2", other=str(number))
         made.settle()

@@ -162,8 +162,8 @@ def test_another_domain_goes_on() -> None:
     world.relabel("there", user=None)
     world.settle()
     assert world.going() == {"d"}
-    assert set(world.machine.brake.halts) == {"a"}
-    assert CLUSTER not in world.machine.brake.halts
+    assert set(world.machine.halts.halts) == {"a"}
+    assert CLUSTER not in world.machine.halts.halts
 
 
 def test_a_halt_survives_a_restart() -> None:
@@ -214,4 +214,4 @@ def test_a_node_that_loses_its_zone_as_well_still_counts_there() -> None:
         world.relabel(node, user=None, **{ZONE: None})
     world.advance(600)
     assert world.attempts() == []
-    assert set(world.machine.brake.halts) == {"a"}
+    assert set(world.machine.halts.halts) == {"a"}

@@ -22,10 +22,11 @@ from berth.kube.api_resources import (
 from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, ReplicationController
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
+from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
 
-# How long an owner is waited for that comes back, and how that grows.
-FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0
+# How long an owner is waited for that comes back.
+_RETURNS = Backoff(first=30.0, longest=3600.0)
 # An eviction is remembered for so long after the pause that followed it.
 MEMORY = 3600.0
 _MOST_OWNERS = 4096
@@ -57,7 +58,9 @@ class _Step:
     deadline: float | None = None  # None while it has not gone yet
 
 
-class Pacing:
+class OwnerPacing:
+    """Which owners wait for a replacement."""
+
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self._cache = cache
         self._enabled = settings.pace_by_owner
@@ -92,7 +95,8 @@ class Pacing:
         uid = pod.metadata.uid or ""
         self._steps[owner.uid] = _Step(uid, self._ready(owner), pod.metadata.namespace or "", owner)
 
-    def went(self, pod: LivePod, now: float) -> None:
+    def evicted(self, pod: LivePod, now: float) -> None:
+        """The pod is gone, or may be: its replacement is waited for."""
         step = self._steps.get(owner_id(pod))
         if step is not None and step.uid == pod.metadata.uid:
             step.deadline = now + self._timeout if self._timeout else float("inf")
@@ -154,6 +158,10 @@ class Pacing:
             return 0
         return 1 if found.spec.replicas is None else found.spec.replicas
 
+    def begun(self) -> set[str]:
+        """The uids of the pods that began to go and have not gone yet."""
+        return {step.uid for step in self._steps.values() if step.deadline is None}
+
 
 @dataclass(slots=True)
 class _Memory:
@@ -162,13 +170,14 @@ class _Memory:
     until: float = 0.0
 
 
-class Returns:
+class OwnerReturns:
     """Who was evicted and came back, of the last few thousand owners."""
 
     def __init__(self) -> None:
         self._owners: OrderedDict[str, _Memory] = OrderedDict()
 
-    def went(self, owner: str, now: float) -> None:
+    def evicted(self, owner: str, now: float) -> None:
+        """A pod of an owner was evicted."""
         memory = self._owners.get(owner)
         if memory is None or now > max(memory.until, memory.evicted) + MEMORY:
             self._owners[owner] = _Memory(now)
@@ -184,7 +193,7 @@ class Returns:
         if memory is None or now > max(memory.until, memory.evicted) + MEMORY:
             return None
         memory.returns += 1
-        memory.until = now + min(FIRST_PAUSE * 2.0 ** min(memory.returns - 1, 20), LONGEST_PAUSE)
+        memory.until = now + _RETURNS.after(memory.returns)
         return memory.until
 
     def until(self, owner: str) -> float:
@@ -195,6 +204,3 @@ class Returns:
     def times(self, owner: str) -> int:
         memory = self._owners.get(owner)
         return memory.returns if memory is not None else 0
-
-    def backed_off(self, now: float) -> int:
-        return sum(memory.until > now for memory in self._owners.values())

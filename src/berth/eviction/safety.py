@@ -11,54 +11,43 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.engine.execution.eviction_ceiling import Halt, measured, stopping
+from berth.engine.execution.eviction_ceiling import Halt, measured, name_of, stopping
+from berth.eviction.pacing import OwnerPacing, OwnerReturns, owner_id
+from berth.eviction.records import EvictionAttempt, PlannedEviction
 from berth.eviction.settings import EvictionRate, EvictionSettings
+from berth.kube.objects import LivePod
+from berth.machines.cache import Cache
+from berth.machines.token_bucket import TokenBucket
 
+# What a pod may have to wait for, as logs and metrics have it.
+REFUSED, CHANGED, HALTED, PACED, BACKED_OFF, RATE = (
+    "refused",
+    "changed",
+    "halted",
+    "paced",
+    "owner-backed-off",
+    "rate",
+)
 # Evictions are of one wave if no more than this is between them.
 WAVE = 60.0
 _MOST_BUCKETS = 4096
 
 
-class Bucket:
-    def __init__(self, rate: EvictionRate) -> None:
-        self._rate = rate
-        self._tokens = float(rate.burst)
-        self._at = 0.0
-
-    def available(self, now: float) -> float:
-        """When the next token is there; not later than `now` if there is one."""
-        self._fill(now)
-        missing = 1.0 - self._tokens
-        return now if missing <= 1e-9 else now + missing / self._rate.qps
-
-    def take(self, now: float) -> None:
-        self._fill(now)
-        self._tokens -= 1.0
-
-    def give_back(self) -> None:
-        self._tokens = min(self._tokens + 1.0, float(self._rate.burst))
-
-    def _fill(self, now: float) -> None:
-        if self._at and now > self._at:
-            self._tokens = min(self._tokens + (now - self._at) * self._rate.qps, float(self._rate.burst))
-        self._at = max(now, self._at)
+def _bucket(rate: EvictionRate) -> TokenBucket:
+    return TokenBucket(rate.qps, rate.burst)
 
 
-class Limits:
+class EvictionRateLimits:
     """The rates of the cluster and of each domain together."""
 
     def __init__(self, settings: EvictionSettings) -> None:
-        self._all = Bucket(settings.rate)
+        self._all = _bucket(settings.rate)
         self._rate = settings.domain_rate
-        self._domains: dict[str, Bucket] = {}
+        self._domains: dict[str, TokenBucket] = {}
 
-    def available(self, domain: str, now: float) -> float:
+    def available_at(self, domain: str, now: float) -> float:
         """When a pod of the domain may go; not later than `now` if at once."""
-        return max(bucket.available(now) for bucket in self._of(domain))
-
-    def open(self, now: float) -> float:
-        """When any pod may go."""
-        return self._all.available(now)
+        return max(bucket.available_at(now) for bucket in self._of(domain))
 
     def take(self, domain: str, now: float) -> None:
         for bucket in self._of(domain):
@@ -69,19 +58,19 @@ class Limits:
         for bucket in self._of(domain):
             bucket.give_back()
 
-    def _of(self, domain: str) -> tuple[Bucket, ...]:
+    def _of(self, domain: str) -> tuple[TokenBucket, ...]:
         if not domain:
             return (self._all,)  # a node that is in no domain counts for the cluster only
         bucket = self._domains.get(domain)
         if bucket is None:
             if len(self._domains) >= _MOST_BUCKETS:
                 del self._domains[next(iter(self._domains))]
-            bucket = self._domains[domain] = Bucket(self._rate)
+            bucket = self._domains[domain] = _bucket(self._rate)
         return self._all, bucket
 
 
-class Brake:
-    """Which domains are halted.
+class EvictionHalts:
+    """Which domains are above the ceiling, so that nobody is evicted there.
 
     Attributes:
         halts: By domain.
@@ -90,15 +79,16 @@ class Brake:
 
     def __init__(self, settings: EvictionSettings) -> None:
         self._ceiling = settings.ceiling
-        self._gone: deque[tuple[float, str]] = deque()
+        self._evicted: deque[tuple[float, str]] = deque()
         self._running: dict[str, int] = {}  # halted domain -> the pods there when it was halted
         self.halts: dict[str, Halt] = {}
         self.released: frozenset[str] = frozenset()
 
-    def went(self, domain: str, now: float) -> None:
-        self._gone.append((now, domain))
+    def evicted(self, domain: str, now: float) -> None:
+        """A pod of a domain was evicted: it counts there for a while."""
+        self._evicted.append((now, domain))
 
-    def judge(
+    def update(
         self, going: Mapping[str, int], running: Mapping[str, int], now: float
     ) -> tuple[list[Halt], list[str]]:
         """Which domains are halted now that were not, and the other way round.
@@ -108,10 +98,10 @@ class Brake:
             running: All pods that run there.
             now: The time.
         """
-        while self._gone and self._gone[0][0] < now - WAVE:
-            self._gone.popleft()
-        gone = Counter(domain for _, domain in self._gone)
-        found = (self._remembering(halt) for halt in measured(going, running, gone))
+        while self._evicted and self._evicted[0][0] < now - WAVE:
+            self._evicted.popleft()
+        gone = Counter(domain for _, domain in self._evicted)
+        found = (self._as_when_halted(halt) for halt in measured(going, running, gone))
         before, self.halts = self.halts, self._ceiling.exceeded(found, self.released)
         self._running = {
             domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
@@ -119,10 +109,58 @@ class Brake:
         new = [halt for domain, halt in self.halts.items() if domain not in before]
         return new, [domain for domain in before if domain not in self.halts]
 
-    def _remembering(self, halt: Halt) -> Halt:
+    def _as_when_halted(self, halt: Halt) -> Halt:
         """Pods that come to a halted domain do not end the halt: that is for labels and people."""
         running = min(halt.running, self._running.get(halt.domain, halt.running))
         return replace(halt, running=running)
 
-    def stops(self, domain: str) -> Halt | None:
+    def of(self, domain: str) -> Halt | None:
+        """What keeps the pods of a domain from being evicted."""
         return stopping(self.halts, domain)
+
+
+class EvictionGates:
+    """Everything that may keep a pod from going, asked in one order."""
+
+    def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
+        self.halts = EvictionHalts(settings)
+        self.pacing = OwnerPacing(cache, settings)
+        self.returns = OwnerReturns()
+        self._limits = EvictionRateLimits(settings)
+        self._paced: set[str] = set()
+
+    def new_round(self) -> None:
+        """An owner that is waited for once in a round is waited for throughout it."""
+        self._paced.clear()
+
+    def obstacle(self, attempt: EvictionAttempt, now: float) -> tuple[str, float | None]:
+        """What a pod has to wait for, empty for nothing; and until when at the longest."""
+        if (halt := self.halts.of(attempt.planned.domain)) is not None:
+            return f"{HALTED} in {name_of(halt.domain)}", None
+        if attempt.not_before > now:
+            return REFUSED if attempt.refused else attempt.obstacle or RATE, attempt.not_before
+        owner = owner_id(attempt.pod)
+        if (until := self.returns.until(owner)) > now:
+            return BACKED_OFF, until
+        if owner in self._paced or self.pacing.waits(attempt.pod, now):
+            self._paced.add(owner)
+            return PACED, self.pacing.due(attempt.pod, now)
+        if (when := self._limits.available_at(attempt.planned.domain, now)) > now:
+            return RATE, when
+        return "", None
+
+    def enter(self, planned: PlannedEviction, pod: LivePod, now: float) -> None:
+        """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
+        self._limits.take(planned.domain, now)
+        self.pacing.begin(pod)
+
+    def turn_back(self, planned: PlannedEviction, pod: LivePod) -> None:
+        """A pod that began to go did not."""
+        self._limits.give_back(planned.domain)
+        self.pacing.cancel(pod)
+
+    def evicted(self, planned: PlannedEviction, pod: LivePod, at: float) -> None:
+        """A pod is gone, and counts for its owner and its domain."""
+        self.pacing.evicted(pod, at)
+        self.returns.evicted(owner_id(pod), at)
+        self.halts.evicted(planned.domain, at)

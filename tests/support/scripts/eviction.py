@@ -12,7 +12,7 @@ from berth.kube.api_resources import BUDGETS, EVENTS, NAMESPACES, NODES, PODS, R
 from berth.kube.objects import PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
-from berth.machines.contract import ADDED, MODIFIED, Action, Create, Event, Evict, Outcome, Patch
+from berth.machines.contract import ADDED, MODIFIED, Action, Create, Event, Evict, Machine, Outcome, Patch
 from tests.support.scripts.script import Raw, Script
 
 ZONE = "topology.kubernetes.io/zone"
@@ -42,8 +42,10 @@ def apart_from(app: str, topology: str = HOSTNAME) -> Raw:
 
 
 class EvictionScript(Script):
-    """Attributes:
-    decisions: What the controller said it decided.
+    """A world with the eviction controller in it, whose invariants are checked after every step.
+
+    Attributes:
+        decisions: What the controller said it decided.
     """
 
     def __init__(self, settings: EvictionSettings | None = None) -> None:
@@ -68,6 +70,26 @@ class EvictionScript(Script):
         self.machines = [self._machine(self.cache)]
         for (resource, _, _), item in list(self.objects.items()):
             self._tell(Event(resource, ADDED, self.view(resource, item)))
+
+    # --- every step ---------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        super()._tell(event)
+        self._validate()
+
+    def _round(self) -> bool:
+        busy = super()._round()
+        self._validate()
+        return busy
+
+    def perform(self, machine: Machine, action: Action) -> None:
+        self._validate()
+        super().perform(machine, action)
+        self._validate()
+
+    def _validate(self) -> None:
+        for machine in self.machines:
+            machine.validate()
 
     # --- what there is ------------------------------------------------------------------------------
 

@@ -1,0 +1,294 @@
+"""Evictions, one pod at a time through its steps.
+
+A pod is marked (its `DisruptionTarget` condition, written only if the pod is as it was seen), its node is
+read once more from the server, and then it is evicted on condition that it is still the pod, in the version,
+that was marked.  Before each step its rules are judged again.  So whatever changes meanwhile, the pod
+is looked at anew instead of evicted.
+
+A rule about other pods is judged by the watch alone.  There the mark has to come back through the watch
+first: then whatever happened to any pod before it was written is known, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from berth.eviction.detection import ViolationDetector
+from berth.eviction.disruption_target import is_marked
+from berth.eviction.lifecycle import EvictionLifecycle
+from berth.eviction.metrics import NODE_KIND
+from berth.eviction.pacing import owner_id
+from berth.eviction.planning import EvictionPlan
+from berth.eviction.records import (
+    ANSWERED,
+    REQUESTED,
+    EvictionAttempt,
+    EvictionPhase,
+    EvictionPurpose,
+    PlannedEviction,
+    PodRecord,
+)
+from berth.eviction.reports import EvictionReports
+from berth.eviction.safety import RATE, EvictionGates
+from berth.eviction.state import EvictionState
+from berth.kube.api_resources import PODS
+from berth.kube.objects import LivePod, Node, PartialObjectMetadata, PodDisruptionBudget
+from berth.kube.selectors import parse_label_selector
+from berth.machines.contract import Action, Evict, Outcome
+
+# A rule that is broken so soon after a pod came was broken when it came.
+_AT_ONCE = 1.0
+# A condition that could not be taken back, or may have to be, is looked at again after so long.
+_RECHECK = 5.0
+
+
+class Evictor:
+    """Takes the pods of the plan through their phases, as far as rules, gates and answers let them.
+
+    Attributes:
+        wake: When to look again though nothing happens.
+    """
+
+    def __init__(
+        self,
+        state: EvictionState,
+        detector: ViolationDetector,
+        plan: EvictionPlan,
+        gates: EvictionGates,
+        reports: EvictionReports,
+    ) -> None:
+        self._state = state
+        self._detector = detector
+        self._plan = plan
+        self._gates = gates
+        self._reports = reports
+        self._lifecycle = EvictionLifecycle(state, gates, reports)
+        self.take = self._lifecycle.take
+        self.wake: float | None = None
+
+    # --- one round ----------------------------------------------------------------------------------
+
+    def round(self, now: float) -> list[Action]:
+        """Take every pod a step further that can be."""
+        self.wake = None
+        order = self._plan.prune()
+        self._follow_plan(order, now)
+        self._recheck_conditions(now)
+        self._gates.new_round()
+        begun: list[tuple[PodRecord, EvictionAttempt]] = []
+        for record, attempt in self._going(order):
+            if record.phase in ANSWERED:
+                if self._gates.halts.of(attempt.planned.domain) is None:
+                    self._advance(record, attempt, now)
+                    continue
+                self._lifecycle.hold(record)
+            if record.phase is EvictionPhase.WAITING and self._may_begin(record, attempt, now):
+                begun.append((record, attempt))
+        replacements = self._plan.replacement_nodes([attempt.planned.target for _, attempt in begun])
+        for record, attempt in begun:
+            self._lifecycle.begin(record, replacements.get(record.name), now)
+            if record.phase is EvictionPhase.MARKED:
+                self._advance(record, attempt, now)
+        return self.take()
+
+    def _going(self, order: Sequence[PlannedEviction]) -> list[tuple[PodRecord, EvictionAttempt]]:
+        records = (self._state.records[planned.pod] for planned in order)
+        return [(record, record.attempt) for record in records if record.attempt is not None]
+
+    def _follow_plan(self, order: Sequence[PlannedEviction], now: float) -> None:
+        """Have an attempt for everyone who has to go, and for nobody else."""
+        wanted = {planned.pod for planned in order}
+        left = [
+            record for name, record in self._state.active.items() if record.attempt and name not in wanted
+        ]
+        for record in (*left, *self._state.ended.values()):
+            if record.phase not in REQUESTED:
+                self._lifecycle.cancel(record, now)
+        for planned in order:
+            pod = self._state.pod(planned.pod)
+            if pod is not None:
+                self._follow(self._state.records[planned.pod], planned, pod, now)
+
+    def _follow(self, record: PodRecord, planned: PlannedEviction, pod: LivePod, now: float) -> None:
+        attempt = record.attempt
+        if attempt is None:
+            self._lifecycle.plan(record, planned, pod)
+            self._notice_return(record, planned, pod, now)
+            return
+        attempt.planned, attempt.pod = planned, pod
+        if record.phase is EvictionPhase.EVICTED:
+            if attempt.not_before <= now:
+                self._lifecycle.still_there(record)
+            else:
+                self._wake_at(attempt.not_before)
+
+    def _notice_return(self, record: PodRecord, planned: PlannedEviction, pod: LivePod, now: float) -> None:
+        """A pod that has to go as soon as it is there, in the place of one that we evicted."""
+        if record.arrived is None or planned.since > record.arrived + _AT_ONCE:
+            return
+        owner, returns = owner_id(pod), self._gates.returns
+        until = returns.came_back(owner, now)
+        if until is not None:
+            self._reports.came_back(planned, pod, owner, times=returns.times(owner), until=until, now=now)
+
+    def _may_begin(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> bool:
+        """Whether a pod can go now; if so it has its place in the rates and the pace of its owner."""
+        if attempt.planned.kind != NODE_KIND and self._plan.stale:
+            return False  # it may be another pod that has to go by now
+        obstacle, when = self._gates.obstacle(attempt, now)
+        if obstacle:
+            self._wake_at(when)
+            told, attempt.obstacle = attempt.obstacle, obstacle
+            if obstacle not in (told, RATE):
+                self._reports.waiting(attempt, now)
+            return False
+        if not self._detector.rejudge(record, now):
+            return False
+        attempt.obstacle = ""
+        self._gates.enter(attempt.planned, attempt.pod, now)
+        return True
+
+    def _advance(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> None:
+        if not self._detector.rejudge(record, now):
+            self._lifecycle.cancel(record, now)
+        elif record.phase is EvictionPhase.CHECKED:
+            self._lifecycle.evict(record)
+        elif not attempt.seen_version == attempt.pod.metadata.resource_version != attempt.marked_version:
+            self._lifecycle.check_node(record)  # otherwise the watch has not shown the mark yet
+
+    def _wake_at(self, when: float | None) -> None:
+        if when is not None and (self.wake is None or when < self.wake):
+            self.wake = when
+
+    # --- conditions ---------------------------------------------------------------------------------
+
+    def take_up(self, record: PodRecord, pod: LivePod, now: float, *, is_going: bool) -> None:
+        """A process before us may have marked a pod, or evicted another one of its owner."""
+        if record.violations:
+            self._gates.pacing.resume(pod, now)
+            if is_marked(pod):
+                self._recheck(record, now)
+        elif not is_going and is_marked(pod):
+            self._lifecycle.clear_condition(record, pod, now)
+
+    def _recheck(self, record: PodRecord, now: float) -> None:
+        self._state.recheck(record, now + _RECHECK)
+        self._wake_at(record.recheck_at)
+
+    def _recheck_conditions(self, now: float) -> None:
+        """Take the conditions back that could not be, or that another process has left."""
+        for record in [record for record in self._state.active.values() if record.recheck_at is not None]:
+            if record.recheck_at is not None and record.recheck_at > now:
+                self._wake_at(record.recheck_at)
+                continue
+            self._state.recheck(record, None)
+            pod = self._state.pod(record.name)
+            if pod is None or record.attempt is not None or not is_marked(pod):
+                continue
+            if record.violations:
+                self._recheck(record, now)
+            else:
+                self._lifecycle.clear_condition(record, pod, now)
+
+    # --- what became of them ------------------------------------------------------------------------
+
+    def confirms(self, action: Action) -> bool:
+        """Asked when a request is about to be sent, which may be some time after it was decided."""
+        if not isinstance(action, Evict):
+            return True
+        record = self._state.find(action)
+        if record is None or record.attempt is None or record.phase is not EvictionPhase.EVICTING:
+            return False
+        return self._gates.halts.of(record.attempt.planned.domain) is None and self._detector.has_to_go(
+            record
+        )
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        record = self._state.find(action)
+        if record is None:
+            return
+        if action.purpose is EvictionPurpose.CLEAR:
+            if not outcome.ok and not outcome.missing and self._state.is_current(record):
+                self._recheck(record, outcome.at)
+        elif action.purpose is EvictionPurpose.STEP:
+            self._answered(record, action, outcome)
+            if not self._state.is_current(record):
+                self._lifecycle.cancel(record, outcome.at)
+
+    def _answered(self, record: PodRecord, action: Action, outcome: Outcome) -> None:
+        if outcome.missing and action.resource == PODS:
+            self._lifecycle.missing(record, outcome.at)
+        elif record.phase is EvictionPhase.CHECKING:
+            self._node_read(record, outcome)
+        elif outcome.conflict:
+            self._lifecycle.changed(record, outcome.at)
+        elif not outcome.ok:
+            self._lifecycle.refused(record, outcome)
+        elif record.phase is EvictionPhase.MARKING:
+            version = outcome.decode(PartialObjectMetadata).metadata.resource_version
+            self._lifecycle.marked(record, version or "")
+        else:
+            self._lifecycle.evicted(record, outcome.at)
+
+    def _node_read(self, record: PodRecord, outcome: Outcome) -> None:
+        """The node as the server has it: where it differs from what is known, the watch is behind."""
+        nodes = self._state.mirror.cluster.nodes
+        slot = nodes.slot_of.get(record.node)
+        if not outcome.ok and not outcome.missing:
+            self._lifecycle.refused(record, outcome)
+        elif (
+            outcome.ok
+            and slot is not None
+            and (outcome.decode(Node).metadata.labels or {}) == (nodes.labels[slot] or {})
+        ):
+            self._lifecycle.node_confirmed(record)
+        else:
+            self._lifecycle.changed(record, outcome.at)
+
+    # --- news ---------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to do at once."""
+        return self._lifecycle.pending
+
+    def awaits(self, pod: str) -> bool:
+        """Whether a change of a pod is waited for, or ended what was begun for one."""
+        record = self._state.records.get(pod)
+        return bool(self._state.ended) or (record is not None and record.phase is EvictionPhase.MARKED)
+
+    def nodes_changed(self, nodes: set[str]) -> bool:
+        """The labels of nodes changed: those that were refused there are tried again. Whether some were."""
+        return bool(nodes) and self._try_again(lambda attempt: attempt.planned.node in nodes)
+
+    def budget_changed(self, *states: PodDisruptionBudget | None) -> bool:
+        """A budget changed: those that it may have protected are tried again. Whether some were."""
+        return self._try_again(lambda attempt: attempt.refused and _is_protected(attempt.pod, states))
+
+    def _try_again(self, which: Callable[[EvictionAttempt], bool]) -> bool:
+        found = [attempt for attempt in self._waiting() if which(attempt)]
+        for attempt in found:
+            attempt.not_before = 0.0
+        return bool(found)
+
+    def _waiting(self) -> list[EvictionAttempt]:
+        return [
+            record.attempt
+            for record in self._state.active.values()
+            if record.attempt is not None and record.phase is EvictionPhase.WAITING
+        ]
+
+    def obstacles(self) -> Counter[str]:
+        """How many wait, by what for."""
+        return Counter(attempt.obstacle.partition(" ")[0] for attempt in self._waiting() if attempt.obstacle)
+
+
+def _is_protected(pod: LivePod, budgets: Sequence[PodDisruptionBudget | None]) -> bool:
+    metadata = pod.metadata
+    return any(
+        budget is not None
+        and budget.metadata.namespace == metadata.namespace
+        and parse_label_selector(budget.spec.selector).matches(metadata.labels or {})
+        for budget in budgets
+    )

@@ -1,0 +1,232 @@
+"""The life of an eviction: every transition from phase to phase of a record, with what it asks for.
+
+| phase      | transition        | next       | when                                                         |
+|------------|-------------------|------------|--------------------------------------------------------------|
+| `STAYING`  | `plan`            | `WAITING`  | the plan says that the pod has to go                         |
+| `WAITING`  | `begin`           | `MARKING`  | nothing keeps it from going: its condition is written        |
+| `WAITING`  | `begin`           | `MARKED`   | the same, and the condition is there already                 |
+| `MARKING`  | `marked`          | `MARKED`   | the condition was written to the pod as it had been seen     |
+| `MARKED`   | `check_node`      | `CHECKING` | the watch shows the mark: its node is read from the server   |
+| `CHECKING` | `node_confirmed`  | `CHECKED`  | the node has the labels by which the pod was judged          |
+| `CHECKED`  | `evict`           | `EVICTING` | the pod still has to go: its eviction is asked for           |
+| `EVICTING` | `evicted`         | `EVICTED`  | the server took the eviction                                 |
+| requested  | `missing`         | `EVICTED`  | the server no longer has the pod                             |
+| requested  | `changed`         | `WAITING`  | pod or node are not as they were seen: look again            |
+| requested  | `refused`         | `WAITING`  | the server said no, or nothing                               |
+| answered   | `hold`            | `WAITING`  | its domain was halted meanwhile                              |
+| `EVICTED`  | `still_there`     | `WAITING`  | the pod did not go for all that                              |
+| any but requested | `cancel`   | `STAYING`  | nobody asks for it any more, or the pod is gone              |
+
+Requested are `MARKING`, `CHECKING` and `EVICTING`, answered `MARKED` and `CHECKED`.  From `begin` on a pod
+holds its place in the rates and in the pace of its owner; who does not go gives that back.
+"""
+
+from __future__ import annotations
+
+from berth.eviction.disruption_target import REASONS, RULES_HOLD, is_marked, mark
+from berth.eviction.metrics import NODE_KIND
+from berth.eviction.records import (
+    ANSWERED,
+    BEGUN,
+    REQUESTED,
+    EvictionAttempt,
+    EvictionPhase,
+    EvictionPurpose,
+    PlannedEviction,
+    PodRecord,
+)
+from berth.eviction.reports import EvictionReports
+from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
+from berth.eviction.state import EvictionState, key_of
+from berth.kube.api_resources import NODES, PODS
+from berth.kube.objects import LivePod
+from berth.machines.backoff import Backoff
+from berth.machines.contract import Action, Evict, Get, Outcome
+
+STAYING, WAITING, MARKING, MARKED, CHECKING, CHECKED, EVICTING, EVICTED = EvictionPhase
+
+_REFUSALS = Backoff(first=1.0, longest=60.0)
+# After a conflict the watch has the newer version in a moment.
+_CONFLICTS = Backoff(first=0.1, longest=5.0)
+# A pod that was evicted is seen to go by then.
+_SEEN = 30.0
+# Answers after which the eviction may have happened all the same; 0 is none at all, and 500 is what a server
+# says whose storage did not answer.
+_UNSURE = frozenset({0, 500, 502, 503, 504})
+_HOLD_AGAIN = "The affinity rules of the pod hold again"
+
+
+class EvictionLifecycle:
+    """Changes the phase of records, which nobody else does."""
+
+    def __init__(self, state: EvictionState, gates: EvictionGates, reports: EvictionReports) -> None:
+        self._state = state
+        self._gates = gates
+        self._reports = reports
+        self._requests: list[Action] = []
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are requests to be taken."""
+        return bool(self._requests)
+
+    def take(self) -> list[Action]:
+        """What was decided and is not asked of the server yet."""
+        requests, self._requests = self._requests, []
+        return requests
+
+    # --- towards the eviction -----------------------------------------------------------------------
+
+    def plan(self, record: PodRecord, planned: PlannedEviction, pod: LivePod) -> None:
+        """The pod has to go."""
+        record.attempt = EvictionAttempt(planned, pod)
+        self._to(record, WAITING, {STAYING})
+
+    def begin(self, record: PodRecord, replacement: str | None, now: float) -> None:
+        """Nothing keeps the pod from going; `replacement` is the node that would take its successor."""
+        attempt = _attempt_of(record)
+        planned, pod = attempt.planned, attempt.pod
+        attempt.replacement = replacement
+        attempt.seen_version = pod.metadata.resource_version or ""
+        self._reports.evicting(attempt, now)
+        if planned.kind == NODE_KIND and is_marked(pod, NODE_KIND):
+            attempt.marked_version = attempt.seen_version
+            self._to(record, MARKED, {WAITING})
+            return
+        self._to(record, MARKING, {WAITING})
+        self._mark(record, pod, EvictionPurpose.STEP, REASONS[planned.kind], planned.reasons, now)
+
+    def marked(self, record: PodRecord, version: str) -> None:
+        """The condition was written, and made this version of the pod."""
+        _attempt_of(record).marked_version = version
+        self._to(record, MARKED, {MARKING})
+
+    def check_node(self, record: PodRecord) -> None:
+        """Read the pod's node once more, from the server."""
+        self._to(record, CHECKING, {MARKED})
+        self._requests.append(
+            Get(
+                resource=NODES,
+                key=key_of(record.name),
+                name=record.node,
+                purpose=EvictionPurpose.STEP,
+                attempt=record.number,
+            )
+        )
+
+    def node_confirmed(self, record: PodRecord) -> None:
+        """The node is as the watch has shown it."""
+        self._to(record, CHECKED, {CHECKING})
+
+    def evict(self, record: PodRecord) -> None:
+        """Ask for the eviction of the pod in the version that was marked."""
+        attempt = _attempt_of(record)
+        self._to(record, EVICTING, {CHECKED})
+        namespace, name = key_of(record.name)
+        self._requests.append(
+            Evict(
+                resource=PODS,
+                key=(namespace, name),
+                namespace=namespace,
+                name=name,
+                uid=record.uid,
+                resource_version=attempt.marked_version or None,
+                purpose=EvictionPurpose.STEP,
+                attempt=record.number,
+                why=attempt.planned.reasons,
+            )
+        )
+
+    def evicted(self, record: PodRecord, at: float) -> None:
+        """The server took the eviction."""
+        attempt = _attempt_of(record)
+        planned, pod = attempt.planned, attempt.pod
+        attempt.not_before, attempt.failures = at + _SEEN, 0
+        self._gates.evicted(planned, pod, at)
+        self._reports.evicted(attempt, at)
+        # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
+        self._mark(record, pod, EvictionPurpose.EXPLAIN, REASONS[planned.kind], planned.reasons, at)
+        self._to(record, EVICTED, {EVICTING})
+
+    # --- back ---------------------------------------------------------------------------------------
+
+    def missing(self, record: PodRecord, at: float) -> None:
+        """The server does not have the pod any more; the watch will say so."""
+        self._turn_back(record)
+        _attempt_of(record).not_before = at + _SEEN
+        self._to(record, EVICTED, REQUESTED)
+
+    def changed(self, record: PodRecord, at: float) -> None:
+        """Something is different from what was seen: look again in a moment."""
+        self._turn_back(record)
+        attempt = _attempt_of(record)
+        attempt.conflicts += 1
+        attempt.not_before = at + _CONFLICTS.after(attempt.conflicts)
+        attempt.refused, attempt.obstacle = False, CHANGED
+        self._to(record, WAITING, REQUESTED)
+
+    def refused(self, record: PodRecord, outcome: Outcome) -> None:
+        """The server said no, or nothing: try again later, later each time."""
+        attempt = _attempt_of(record)
+        if record.phase is EVICTING and outcome.code in _UNSURE:
+            self._gates.pacing.evicted(attempt.pod, outcome.at)  # perhaps it did
+        else:
+            self._turn_back(record)
+        attempt.failures += 1
+        asked = min(outcome.retry_after or 0.0, _REFUSALS.longest)
+        attempt.not_before = outcome.at + max(_REFUSALS.after(attempt.failures), asked)
+        attempt.refused, attempt.obstacle = True, REFUSED
+        self._to(record, WAITING, REQUESTED)
+        self._reports.refused(attempt, outcome)
+
+    def hold(self, record: PodRecord) -> None:
+        """The pod's domain was halted on its way."""
+        self._turn_back(record)
+        self._to(record, WAITING, ANSWERED)
+
+    def still_there(self, record: PodRecord) -> None:
+        """The pod was said to go, and did not."""
+        self._to(record, WAITING, {EVICTED})
+
+    def cancel(self, record: PodRecord, now: float) -> None:
+        """Nobody asks for it any more, or there is no such pod."""
+        before, attempt = record.phase, _attempt_of(record)
+        if before in BEGUN:
+            self._turn_back(record)
+        record.attempt = None
+        self._to(record, STAYING, frozenset(EvictionPhase) - REQUESTED)
+        pod = self._state.pod(record.name)
+        if pod is None or not self._state.is_current(record) or before is EVICTED:
+            return
+        self._gates.pacing.cancel(pod)  # that nobody answered does not matter any more: it is there
+        if attempt.marked_version or is_marked(pod):
+            self.clear_condition(record, pod, now)
+
+    def clear_condition(self, record: PodRecord, pod: LivePod, now: float) -> None:
+        """Take the condition back: the rules hold."""
+        self._mark(record, pod, EvictionPurpose.CLEAR, RULES_HOLD, _HOLD_AGAIN, now)
+
+    # --- parts of them ------------------------------------------------------------------------------
+
+    def _to(
+        self, record: PodRecord, phase: EvictionPhase, allowed: frozenset[EvictionPhase] | set[EvictionPhase]
+    ) -> None:
+        if record.phase not in allowed:
+            raise ValueError(f"{record.name} is {record.phase.value} and cannot be {phase.value} next")
+        record.phase = phase
+        self._state.index(record)
+
+    def _mark(
+        self, record: PodRecord, pod: LivePod, purpose: EvictionPurpose, reason: str, message: str, now: float
+    ) -> None:
+        self._requests.append(mark(record, pod, purpose=purpose, reason=reason, message=message, now=now))
+
+    def _turn_back(self, record: PodRecord) -> None:
+        attempt = _attempt_of(record)
+        self._gates.turn_back(attempt.planned, attempt.pod)
+
+
+def _attempt_of(record: PodRecord) -> EvictionAttempt:
+    if record.attempt is None:
+        raise ValueError(f"{record.name} is not to be evicted")
+    return record.attempt

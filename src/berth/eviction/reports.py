@@ -1,0 +1,156 @@
+"""What people, dashboards and logs are told: events, metrics and decisions, each thing in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from berth.engine.execution.eviction_ceiling import HOME_NAMESPACE, RELEASE_ANNOTATION, Halt, name_of
+from berth.engine.execution.violations import Violation
+from berth.engine.state.cluster import pod_name
+from berth.eviction import decisions
+from berth.eviction.decisions import EvictionDecision, Tell
+from berth.eviction.metrics import NODE_KIND, POD_KIND, EvictionMetrics
+from berth.eviction.records import EvictionAttempt, PlannedEviction
+from berth.kube.api_resources import NAMESPACES, NODES, PODS
+from berth.kube.objects import LivePod, Namespace, Node
+from berth.kube.times import stamp
+from berth.machines.contract import Outcome
+from berth.machines.recorder import NORMAL, WARNING, Recorder
+from berth.machines.story import Story
+
+COMPONENT = "affinity-eviction"
+EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction"}
+FAILURES = {NODE_KIND: "FailedNodeAffinityEviction", POD_KIND: "FailedPodAffinityEviction"}
+_MOST_NODES = 20
+
+
+class EvictionReports:
+    """Says what is decided and done, to everyone who is to hear of it.
+
+    Attributes:
+        story: What was decided, kept for a while.
+        recorder: The events that are to be written.
+    """
+
+    def __init__(self, metrics: EvictionMetrics, tell: Tell) -> None:
+        self.story = Story()
+        self.recorder = Recorder(COMPONENT)
+        self._metrics = metrics
+        self._shell = tell
+
+    def _tell(self, at: float, what: str, subject: str, **details: object) -> None:
+        why = ", ".join(f"{name}={value}" for name, value in details.items())
+        self.story.tell(at, subject, what, why)
+        self._shell(EvictionDecision(at, what, subject, details))
+
+    # --- rules --------------------------------------------------------------------------------------
+
+    def broken(self, violation: Violation, now: float) -> None:
+        self._tell(now, decisions.BROKEN, violation.pod, **_details_of(violation))
+
+    def healed(self, violation: Violation, now: float) -> None:
+        self._tell(now, decisions.HEALED, violation.pod, **_details_of(violation))
+
+    def invalid_annotation(self, pod: LivePod, why: str, now: float) -> None:
+        message = f"The rules of the annotation are not enforced: {why}"
+        self.recorder.record(now, PODS, pod, WARNING, "InvalidAffinityAnnotation", message)
+        self._tell(now, decisions.INVALID, pod_name(pod), err=why)
+
+    # --- one pod ------------------------------------------------------------------------------------
+
+    def waiting(self, attempt: EvictionAttempt, now: float) -> None:
+        self._tell_eviction(decisions.WAITING, attempt.planned, now, reason=attempt.obstacle)
+
+    def evicting(self, attempt: EvictionAttempt, now: float) -> None:
+        replacement = attempt.replacement or "nowhere"
+        self._tell_eviction(decisions.EVICTING, attempt.planned, now, replacement=replacement)
+
+    def evicted(self, attempt: EvictionAttempt, now: float) -> None:
+        planned, node = attempt.planned, attempt.replacement
+        target = (
+            f"Its replacement would go to node {node}." if node else "No node could take its replacement."
+        )
+        message = f"Evicted: {planned.reasons}. {target}"
+        self._metrics.evictions[planned.kind].inc()
+        self._metrics.seconds.labels(planned.kind).observe(max(now - planned.since, 0.0))
+        self.recorder.record(now, PODS, attempt.pod, NORMAL, EVENTS[planned.kind], message)
+        self._tell_eviction(decisions.EVICTED, planned, now, replacement=node or "nowhere")
+
+    def refused(self, attempt: EvictionAttempt, outcome: Outcome) -> None:
+        planned, metadata, why = attempt.planned, attempt.pod.metadata, _refusal(outcome)
+        message = f"Could not evict: {why} ({planned.reasons})"
+        self._metrics.failures[planned.kind].inc(metadata.name or "", metadata.namespace or "")
+        self.recorder.record(outcome.at, PODS, attempt.pod, WARNING, FAILURES[planned.kind], message)
+        self._tell_eviction(decisions.REFUSED, planned, outcome.at, code=outcome.code, err=why)
+
+    def came_back(
+        self, planned: PlannedEviction, pod: LivePod, owner: str, *, times: int, until: float, now: float
+    ) -> None:
+        """A replacement is where its rules are broken again."""
+        message = (
+            f"The replacement of an evicted pod was placed where its rules are broken ({times} in a row): "
+            f"no pod of this owner is evicted before {stamp(until)}. "
+            "Is it placed by a scheduler that knows its rules?"
+        )
+        self._metrics.returns.inc()
+        self.recorder.record(now, PODS, pod, WARNING, "EvictionBackOff", message)
+        details = {"owner": owner, "node": planned.node, "seconds": round(until - now)}
+        self._tell(now, decisions.BACKED_OFF, planned.pod, **details)
+
+    def would_evict(
+        self, planned: PlannedEviction, replacement: str | None, halt: Halt | None, now: float
+    ) -> None:
+        """In a dry run."""
+        details: dict[str, object] = _details_of(planned.violations[0]) if planned.violations else {}
+        details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
+        if halt is not None:
+            details["halted"] = name_of(halt.domain)
+        self._metrics.would.labels(planned.kind).inc()
+        self._tell(now, decisions.WOULD_EVICT, planned.pod, **details)
+
+    def _tell_eviction(self, what: str, planned: PlannedEviction, at: float, **details: object) -> None:
+        violations = planned.violations
+        broken = _details_of(violations[0]) if violations else {}
+        if violations and violations[0].pod != planned.pod:
+            broken["of"] = violations[0].pod
+        self._tell(at, what, planned.pod, **broken, **details)
+
+    # --- domains ------------------------------------------------------------------------------------
+
+    def halted(
+        self, halt: Halt, home: Namespace | None, nodes: Sequence[Node], max_share: float, now: float
+    ) -> None:
+        message = (
+            f"Affinity evictions are halted in {name_of(halt.domain)}: {halt}, more than {max_share:.0%}. "
+            f"They go on when the labels are back, or with the annotation {RELEASE_ANNOTATION}={halt.domain} "
+            f"on namespace {HOME_NAMESPACE}"
+        )
+        if home is not None:
+            self.recorder.record(now, NAMESPACES, home, WARNING, "EvictionsHalted", message)
+        for node in nodes[:_MOST_NODES]:
+            self.recorder.record(now, NODES, node, WARNING, "EvictionsHalted", message)
+        details = {"share": round(halt.share, 3), "going": halt.going, "running": halt.running}
+        self._tell(now, decisions.HALTED, name_of(halt.domain), **details)
+
+    def resumed(self, domain: str, home: Namespace | None, now: float) -> None:
+        if home is not None:
+            message = f"Affinity evictions go on in {name_of(domain)}"
+            self.recorder.record(now, NAMESPACES, home, NORMAL, "EvictionsResumed", message)
+        self._tell(now, decisions.RESUMED, name_of(domain))
+
+
+def _details_of(violation: Violation) -> dict[str, object]:
+    """A broken rule as a log has it: the rule, the node, the label and the value."""
+    found: dict[str, object] = {"rule": violation.path, "node": violation.node, "cause": violation.cause}
+    if violation.topology is not None:
+        found["topology"] = "=".join(violation.topology)
+    if violation.peers:
+        found["peers"] = list(violation.peers)
+    return found
+
+
+def _refusal(outcome: Outcome) -> str:
+    """Why the server said no, with the budget it names."""
+    causes = [str(cause.get("message", "")) for cause in outcome.details.get("causes") or ()]
+    message = outcome.message or outcome.reason or "no answer"
+    return " ".join([message, *filter(None, causes)])
