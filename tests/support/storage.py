@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from berth.engine.placement.evaluation import Evaluation, evaluate
+from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
-from berth.engine.placement.summary import summarise
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
@@ -165,7 +165,7 @@ def feasible(cluster: Cluster, pod: PodBuilder) -> list[str]:
 
 def message(cluster: Cluster, pod: PodBuilder) -> str:
     """kube-scheduler's sentence without the count of nodes."""
-    return summarise(cluster, verdict(cluster, pod)).partition(": ")[2]
+    return fit_error(plan_for(cluster, class_of(cluster, pod)))[0].partition(": ")[2]
 
 
 def causes(cluster: Cluster, pod: PodBuilder, node: str) -> dict[str, tuple[str, ...]]:

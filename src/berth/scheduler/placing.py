@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from berth.engine.placement.fit_error import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
-from berth.engine.placement.summary import NO_NODES, refusal
-from berth.engine.rules.pod_topology_spread.constraints import HARD
-from berth.engine.rules.volume_binding import VolumeBinding
+from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, Int32Array
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.pod_class import PodClass
@@ -48,12 +48,6 @@ class Refusal:
     rules: frozenset[str] = frozenset()
     failed: bool = False
     settled: bool = False
-
-
-def binds_volumes(pod_class: PodClass) -> bool:
-    """Whether the pod's claims are this scheduler's business."""
-    options = pod_class.options
-    return bool(pod_class.claims) and not options.disabled.union(options.not_filtering) & {VolumeBinding.name}
 
 
 class Placer:
@@ -102,8 +96,7 @@ class Placer:
     def _unreserved(self, plan: Plan) -> Int32Array | None:
         """What is blocked while no reservation counts: a pod must not rely on a peer still to come."""
         pod_class = plan.pod_class
-        hard = any(c.when_unsatisfiable == HARD for c in pod_class.spread_constraints)
-        if not (pod_class.required_affinity or hard):
+        if not any(rule.relies_on_peers(pod_class) for rule in TOPOLOGY_RULES):
             return None
         with self._nominations.without_any():
             return plan.blocked().copy()
@@ -112,7 +105,7 @@ class Placer:
         if not self._cluster.nodes.live:
             return Refusal(pod_class, NO_NODES)
         with self._nominations.as_seen_by(waiting.key, waiting.priority):
-            return Refusal(pod_class, *refusal(plan_for(self._cluster, pod_class)))
+            return Refusal(pod_class, *fit_error(plan_for(self._cluster, pod_class)))
 
     # --- a group ------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ import pytest
 from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import GATED, SnapshotError
 from berth.engine.offline.topology import domains, spreads
-from berth.engine.placement.evaluation import Evaluation, evaluate
+from berth.engine.placement.fit_error import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan
-from berth.engine.placement.summary import NO_NODES
 from berth.engine.state.options import Options
 from berth.kube.objects import (
     Container,
@@ -189,14 +188,14 @@ def test_spread_daemons_are_judged_with_their_pin() -> None:
 
 
 def test_identical_unplaced_replicas_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand replicas that do not fit cost one evaluation, not a thousand."""
+    """A thousand replicas that do not fit cost one verdict, not a thousand."""
     calls: list[Plan] = []
 
-    def counted(plan: Plan) -> Evaluation:
+    def counted(plan: Plan) -> tuple[str, frozenset[str]]:
         calls.append(plan)
-        return evaluate(plan)
+        return fit_error(plan)
 
-    monkeypatch.setattr("berth.engine.offline.simulation.evaluate", counted)
+    monkeypatch.setattr("berth.engine.offline.simulation.fit_error", counted)
     huge = workload("Deployment", "huge", 1000, make_pod("huge").requests(cpu="9999"))
     simulation = simulated(make_node("n1").build(), huge)
     assert (len(simulation.unplaced), len(calls)) == (1000, 1)

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.placement.evaluation import evaluate
+from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
-from berth.engine.placement.queueing_hints import can_help, refused_by
+from berth.engine.placement.queueing_hints import can_help
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.cluster_events import (
     ClusterEvent,
@@ -43,9 +44,9 @@ class Waiting:
 
     def try_again(self) -> bool:
         self.pod_class: PodClass = self.engine.class_of(self.pod, pinned=True)
-        verdict = evaluate(plan_for(self.engine, self.pod_class))
-        self.rules = refused_by(verdict)
-        self.fits = len(verdict.feasible) > 0
+        plan = plan_for(self.engine, self.pod_class)
+        _, self.rules = fit_error(plan)
+        self.fits = not plan.blocked().all()
         return self.fits
 
     def is_helped_by(self, *changes: ClusterEvent) -> bool:

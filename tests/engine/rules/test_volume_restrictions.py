@@ -1,7 +1,7 @@
 import numpy as np
 
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.base import UNSCHEDULABLE
+from berth.engine.rules.verdicts import UNSCHEDULABLE
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import PodDeleted, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods

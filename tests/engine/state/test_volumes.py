@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from berth.engine.placement.plan import plan_for
+from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
 from berth.engine.state.volumes.needs import VolumeDecisions
@@ -87,11 +88,11 @@ def test_a_node_that_the_volumes_do_not_allow_has_no_decisions() -> None:
 
 
 def test_a_profile_without_volume_binding_decides_nothing() -> None:
-    """With VolumeBinding off nothing is decided about volumes."""
+    """Whoever places the pod leaves its claims alone."""
     options = Options(disabled=frozenset({"VolumeBinding"}))
     cluster = cluster_with(A, CSI, make_claim("data", "csi"), options=options)
 
-    assert decided(cluster, POD, "a").empty
+    assert not binds_volumes(class_of(cluster, POD))
 
 
 # --- promises ----------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from berth.cli.output.audit_report import report
 from berth.cli.output.documents import audit_document, show
 from berth.cli.output.tables import terminal
 from berth.engine.execution.eviction_ceiling import Ceiling
-from berth.engine.offline.audit import AUDITED_RULES, audit
+from berth.engine.offline.audit import audit
+from berth.engine.rules import AUDITED_RULES
 from berth.kube import names
 
 _CEILING = Ceiling()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from berth.cli.output.simulation_report import spread_table
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
-from berth.engine.rules.pod_topology_spread.constraints import HARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -168,7 +167,7 @@ def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
         yield indented(f"{_pods(soft)} a rule for newcomers only ({_tally(soft)}).", "", term)
     uneven = [spread for spread in audit.spreads if not spread.ok]
     if uneven:
-        number = sum(spread.when_unsatisfiable == HARD for spread in uneven)
+        number = sum(spread.hard for spread in uneven)
         which = f"{number} hard, {len(uneven) - number} soft"
         verb = "is" if len(uneven) == 1 else "are"
         yield f"{count(len(uneven), 'spread constraint')} {verb} not kept ({which})."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from berth.engine.offline.relaxations import Relaxation
     from berth.engine.offline.simulation import Simulation
     from berth.engine.offline.topology import Spread, ZoneDomain
-    from berth.engine.rules.base import RuleVerdict
+    from berth.engine.rules.verdicts import RuleVerdict
 
 API_VERSION = "berth.dev/v1alpha1"
 

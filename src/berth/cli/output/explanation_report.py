@@ -12,7 +12,7 @@ from berth.engine.offline.explanation import FITS, RUNS, Explanation, NodeVerdic
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.engine.rules.base import RuleVerdict
+    from berth.engine.rules.verdicts import RuleVerdict
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.
 _NODES_LISTED = 40

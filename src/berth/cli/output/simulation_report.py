@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
-from berth.engine.offline.changes import short
 from berth.engine.offline.simulation import Placement, Simulation, Unplaced
-from berth.engine.rules.pod_topology_spread.constraints import HARD
+from berth.engine.rules.relaxing import short
 from berth.engine.state.options import ZONE
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def spread_table(spreads: list[Spread], term: Terminal, *, wide: bool) -> str:
             spread.namespace,
             spread.owner,
             short(spread.topology_key) if not wide else spread.topology_key,
-            "hard" if spread.when_unsatisfiable == HARD else "soft",
+            "hard" if spread.hard else "soft",
             spread.skew,
             spread.max_skew,
             spread.ok,

@@ -28,9 +28,9 @@ from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.execution.violations import NODE, Violation, all_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
 from berth.engine.offline.topology import Spread, spreads_of
-from berth.engine.rules import RULE_ORDER, filtering_rules
-from berth.engine.rules.base import NodeRule, Rule, RuleViolation, TopologyRule
-from berth.engine.rules.pod_topology_spread.constraints import HARD
+from berth.engine.rules import AUDITED_RULES, RULES, filtering_rules
+from berth.engine.rules.base import NodeRule, Rule, TopologyRule
+from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.objects import Namespace
 from berth.kube.pods import is_terminating
@@ -46,15 +46,8 @@ if TYPE_CHECKING:
     from berth.engine.state.pod_class import PodClass
 
 # These keep newcomers away and say nothing about the pods that were there before.
-_FOR_NEWCOMERS = frozenset({"NodeUnschedulable", "TaintToleration"})
-_SPREAD_RULE = "PodTopologySpread"
-_EVICTING_RULES = ("NodeAffinity", "InterPodAffinity")
-# A running pod is where it is, whatever node it asked for by name, and the last two refuse none.
-AUDITED_RULES = tuple(
-    name
-    for name in RULE_ORDER
-    if name not in ("NodeName", "NodeResourcesBalancedAllocation", "ImageLocality")
-)
+_FOR_NEWCOMERS = frozenset(rule.name for rule in RULES if rule.for_newcomers)
+_EVICTING_RULES = tuple(rule.name for rule in RULES if rule.evicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ class Audit:
     @property
     def clean(self) -> bool:
         """Whether every hard rule holds."""
-        uneven = any(spread.when_unsatisfiable == HARD and not spread.ok for spread in self.spreads)
+        uneven = any(spread.hard and not spread.ok for spread in self.spreads)
         return not uneven and not any(violation.hard for violation in self.violations)
 
     def only(self, namespace: str | None = None, rules: Iterable[str] = ()) -> Audit:
@@ -136,7 +129,7 @@ class Audit:
         return Audit(
             self.snapshot,
             [v for v in self.violations if wanted(v.entry.namespace) and v.finding.rule in rules],
-            [s for s in self.spreads if wanted(s.namespace)] if _SPREAD_RULE in rules else [],
+            [s for s in self.spreads if wanted(s.namespace) and s.rule in rules],
             evictions,
             [b for b in self.budgets if wanted(b.namespace)],
             [halt for halt in self.halts if halt in halting],

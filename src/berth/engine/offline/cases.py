@@ -14,7 +14,7 @@ import msgspec
 
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.base import Status
+from berth.engine.rules.verdicts import Status
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options

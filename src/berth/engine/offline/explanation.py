@@ -9,15 +9,15 @@ from berth.engine.offline.relaxations import Relaxation, relaxations
 from berth.engine.offline.snapshot import GATED, Entry, Snapshot
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
+from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
-from berth.engine.placement.summary import summarise
 from berth.engine.state.options import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from berth.engine.offline.simulation import Simulation
-    from berth.engine.rules.base import RuleVerdict
+    from berth.engine.rules.verdicts import RuleVerdict
     from berth.kube.objects import Pod
 
 RUNS, FITS, STUCK, BLOCKED, ERROR = "Running", "Fits", "DoesNotFit", "SchedulingGated", "SchedulerError"
@@ -135,9 +135,9 @@ def _explain_pending(
         return Explanation(entry, ERROR, None, evaluation.error, nodes)
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
+        state, message = (BLOCKED, GATED) if entry.gates else (STUCK, fit_error(plan)[0])
         what_if = WhatIf(cluster, snapshot.nodes)
         found = relaxations(what_if, entry.pod, evaluation, others, pinned=entry.daemon_of is not None)
-        state, message = (BLOCKED, GATED) if entry.gates else (STUCK, summarise(cluster, evaluation))
         return Explanation(entry, state, None, message, nodes, relaxations=found)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals

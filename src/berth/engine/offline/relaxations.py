@@ -10,28 +10,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from berth.engine.offline.cluster_changes import (
-    cordon_changes,
-    label_changes,
-    peer_changes,
-    pod_limit_changes,
-)
-from berth.engine.offline.pod_changes import (
-    node_affinity_changes,
-    node_selector_changes,
-    port_changes,
-    spread_changes,
-    term_changes,
-    toleration_changes,
-)
-from berth.engine.offline.resource_changes import resource_changes
-from berth.engine.offline.variants import Variant, WhatIf, with_effective_affinity
-from berth.kube.annotations import stated_affinity
+from berth.engine.offline.variants import WhatIf
+from berth.engine.rules import RULES
+from berth.engine.rules.relaxing import Change, Question, Variant, label_changes, with_effective_affinity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from berth.engine.offline.changes import Change
     from berth.engine.placement.evaluation import Evaluation
     from berth.kube.objects import Pod
 
@@ -65,8 +50,17 @@ def relaxations(
     # Nothing is placed any more, and every compiled plan makes changing a node slower.
     what_if.cluster.plans.drop_all()
     start = Variant(with_effective_affinity(pod, what_if.cluster.options.gates))
-    changes = _candidates(what_if, start.pod, pod, evaluation, pods)
-    changes = [change for change in changes if not (pinned and _unpins(change))][:_MOST_CHANGES]
+    question = Question(
+        cluster=what_if.cluster,
+        pod_class=what_if.cluster.class_of(start.pod),
+        pod=start.pod,
+        written=pod,
+        nodes=what_if.nodes,
+        running=pods,
+        verdicts=evaluation.verdicts,
+        fitting=what_if.fitting,
+    )
+    changes = [change for change in _candidates(question) if not (pinned and change.unpins)][:_MOST_CHANGES]
     search = _Search(what_if, start)
     found = [relaxation for change in changes if (relaxation := search.attempt((change,)))]
     if found:
@@ -79,37 +73,16 @@ def relaxations(
     return [smallest] if smallest else []
 
 
-def _candidates(
-    what_if: WhatIf, pod: Pod, written: Pod, evaluation: Evaluation, pods: Mapping[str, Pod]
-) -> list[Change]:
-    """The changes that concern a rule which refuses the pod some node; small ones first."""
-    rules = {verdict.rule for verdicts in evaluation.verdicts.values() for verdict in verdicts}
-    pod_class = what_if.cluster.class_of(pod)
-    found: list[Change] = []
-    if "PodTopologySpread" in rules:
-        found += spread_changes(what_if, pod)
-    if "NodeResourcesFit" in rules:
-        found += resource_changes(what_if, pod_class, evaluation)
-        found += pod_limit_changes(what_if, evaluation)
-    if "NodePorts" in rules:
-        found += port_changes(pod)
-    if "TaintToleration" in rules:
-        found += toleration_changes(what_if, pod)
-    if "NodeUnschedulable" in rules:
-        found += cordon_changes(what_if, evaluation)
-    if "NodeAffinity" in rules:
-        found += [
-            *node_selector_changes(pod),
-            *node_affinity_changes(stated_affinity(written, what_if.cluster.options.gates)),
-        ]
-    if "InterPodAffinity" in rules:
-        found += [*term_changes(pod, written), *peer_changes(what_if, pod_class, pods)]
-    found += label_changes(what_if, pod, evaluation)
-    return found
-
-
-def _unpins(change: Change) -> bool:
-    return change.kind == "node-affinity" or ".matchFields[" in change.path
+def _candidates(question: Question) -> list[Change]:
+    """The changes that the rules know which refuse the pod some node; small ones first."""
+    refusing = {verdict.rule for verdicts in question.verdicts.values() for verdict in verdicts}
+    rules = [rule for rule in RULES if rule.name in refusing]
+    ranked = sorted(rules, key=lambda rule: rule.relax_rank)
+    labels = dict.fromkeys(label for rule in rules for label in rule.wanted_labels(question))
+    return [
+        *(change for rule in ranked for change in rule.relaxations(question)),
+        *label_changes(question, labels),
+    ]
 
 
 class _Search:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from berth.engine.offline.snapshot import GATED, Entry, Progress, Snapshot, unpinned
-from berth.engine.placement.evaluation import evaluate
+from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
-from berth.engine.placement.summary import NO_NODES, summarise, summarise_one
+from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.identity import has_own_claims
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from berth.engine.rules.base import RuleVerdict
+    from berth.engine.rules.verdicts import RuleVerdict
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
     from berth.kube.objects import Pod
@@ -124,7 +124,7 @@ class _Placer:
             return False
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
-        if pod_class.claims:
+        if binds_volumes(pod_class):
             volumes = self._cluster.volumes
             volumes.assume(entry.key, volumes.decisions(pod_class, node), node)
         self._cluster.assume(entry.key, pod_class, node, identity=self._cluster.identity_of(entry.pod))
@@ -176,10 +176,10 @@ class _Messages:
         return Unplaced(entry, *known)
 
     def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
-        evaluation = evaluate(plan_for(self._cluster, pod_class))
-        if evaluation.error is not None:
-            return FAILED, evaluation.error
-        return UNSCHEDULABLE, summarise(self._cluster, evaluation)
+        plan = plan_for(self._cluster, pod_class)
+        if plan.error is not None and not plan.blocked().all():
+            return FAILED, plan.error
+        return UNSCHEDULABLE, fit_error(plan)[0]
 
     def _of_daemon(self, pod_class: PodClass, node: str) -> str:
         slot = self._cluster.nodes.slot_of[node]
@@ -188,4 +188,4 @@ class _Messages:
             for rule in plan_for(self._cluster, pod_class).rules
             if rule.filters and (verdict := rule.verdict(slot)) is not None
         ]
-        return summarise_one(self._cluster.nodes.live, verdicts[0])
+        return fit_error_on(self._cluster.nodes.live, verdicts[0])

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.pod_topology_spread import PodTopologySpread
-from berth.engine.rules.pod_topology_spread.constraints import HARD, SOFT, Constraint
+from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.options import ZONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable
 
     from berth.engine.offline.simulation import Simulation
     from berth.engine.offline.snapshot import Entry
@@ -49,32 +46,12 @@ class ZoneDomain:
         return sum(pod.placed for node in self.nodes for pod in node.pods)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How even the pods of one constraint are.
-
-    Attributes:
-        counts: Domain -> matching pods, over the domains the constraint counts.
-        minimum: What the skew is measured from; 0 while there are fewer domains than `minDomains`.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread(ConstraintCounts):
+    """How even the pods are that one constraint of a workload is about."""
 
     namespace: str
     owner: str
-    path: str
-    topology_key: str
-    selector: str
-    when_unsatisfiable: str
-    max_skew: int
-    counts: dict[str, int]
-    minimum: int
-
-    @property
-    def skew(self) -> int:
-        return max(self.counts.values(), default=0) - self.minimum
-
-    @property
-    def ok(self) -> bool:
-        return self.skew <= self.max_skew
 
 
 def domains(simulation: Simulation, namespace: str | None = None) -> list[ZoneDomain]:
@@ -106,9 +83,9 @@ def spreads(simulation: Simulation) -> list[Spread]:
 
 def spreads_of(cluster: Cluster, entries: Iterable[Entry]) -> list[Spread]:
     """The same for some pods."""
-    found: dict[tuple[str, str, str, Constraint], Spread] = {}
+    found: dict[tuple[str, str, str, Hashable], Spread] = {}
     seen: set[tuple[PodClass, str]] = set()
-    counts: dict[PodClass, list[_Counted]] = {}
+    counts: dict[PodClass, list[ConstraintCounts]] = {}
     for entry in entries:
         if not entry.pod.spec.topology_spread_constraints or entry.gates:
             continue
@@ -117,64 +94,14 @@ def spreads_of(cluster: Cluster, entries: Iterable[Entry]) -> list[Spread]:
             continue
         seen.add((pod_class, owner))
         if pod_class not in counts:
-            counts[pod_class] = list(_counted(cluster, pod_class))
+            rules = plan_for(cluster, pod_class).topology_rules
+            counts[pod_class] = [counted for rule in rules for counted in rule.constraint_counts()]
         for counted in counts[pod_class]:
-            key = (entry.namespace, owner, counted.when, counted.constraint)
+            key = (entry.namespace, owner, counted.when_unsatisfiable, counted.constraint)
             if key not in found:
-                found[key] = _spread(entry.namespace, owner, counted)
+                found[key] = Spread(
+                    namespace=entry.namespace,
+                    owner=owner,
+                    **{f.name: getattr(counted, f.name) for f in fields(counted)},
+                )
     return list(found.values())
-
-
-class _Counted(NamedTuple):
-    when: str
-    constraint: Constraint
-    counts: dict[str, int]
-    minimum: int
-
-
-def _spread(namespace: str, owner: str, counted: _Counted) -> Spread:
-    constraint = counted.constraint
-    return Spread(
-        namespace=namespace,
-        owner=owner,
-        path=constraint.path,
-        topology_key=constraint.topology_key,
-        selector=str(constraint.selector),
-        when_unsatisfiable=counted.when,
-        max_skew=constraint.max_skew,
-        counts=counted.counts,
-        minimum=counted.minimum,
-    )
-
-
-def _counted(cluster: Cluster, pod_class: PodClass) -> Iterator[_Counted]:
-    for rule in plan_for(cluster, pod_class).topology_rules:
-        if not isinstance(rule, PodTopologySpread):
-            continue
-        for hard in rule.hard:
-            counts = _by_domain(cluster, hard.constraint.topology_key, hard.eligible, hard.counter.counts)
-            yield _Counted(HARD, hard.constraint, counts, hard.minimum)
-        for soft in rule.soft:
-            per_node = soft.counter.counts[1:] if soft.per_node else None
-            counts = _by_domain(
-                cluster, soft.constraint.topology_key, soft.eligible, soft.counter.counts, per_node
-            )
-            minimum = min(counts.values(), default=0) if len(counts) >= soft.constraint.min_domains else 0
-            yield _Counted(SOFT, soft.constraint, counts, minimum)
-
-
-def _by_domain(
-    cluster: Cluster,
-    key: str,
-    eligible: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    counts: np.ndarray[tuple[int], np.dtype[np.int32]],
-    per_node: np.ndarray[tuple[int], np.dtype[np.int32]] | None = None,
-) -> dict[str, int]:
-    """Domain -> count, for domains with an eligible node, in order of their names."""
-    column = cluster.nodes.column(key)
-    slots = np.flatnonzero(eligible)
-    found = column.ids[slots]
-    by_domain = counts if per_node is None else np.bincount(found, weights=per_node[slots])
-    names = {domain: column.values[domain] for domain in np.unique(found).tolist()}
-    totals = {name: int(by_domain[domain]) for domain, name in names.items() if name is not None}
-    return dict(sorted(totals.items()))

@@ -8,7 +8,7 @@ the pod is put back.
 from __future__ import annotations
 
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.base import RuleVerdict
+from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.cluster import Cluster
 
 

@@ -11,16 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.placement.plan import Plan
-from berth.engine.rules.base import (
-    ERROR,
-    SKIP,
-    SUCCESS,
-    NodeRule,
-    Rule,
-    RuleVerdict,
-    Status,
-    TopologyRule,
-)
+from berth.engine.rules.base import NodeRule, Rule, TopologyRule
+from berth.engine.rules.verdicts import ERROR, SKIP, SUCCESS, RuleVerdict, Status
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 
 

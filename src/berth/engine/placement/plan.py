@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.placement.usage import Reader, Usage, usage_key
-from berth.engine.rules import NODE_RULES, RULE_ORDER, TOPOLOGY_RULES
-from berth.engine.rules.base import ERROR, NodeRule, Rule, TopologyRule, scale_table
+from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES, in_order
+from berth.engine.rules.base import NodeRule, Rule, TopologyRule, scale_table
+from berth.engine.rules.verdicts import ERROR
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
@@ -88,7 +89,7 @@ class Plan:
             if r.scores and r.static and not r.scaling and r.name in weights
         ]
         self._scaled = [
-            _Scaled(r, weights[r.name], r.name == "TaintToleration", np.zeros(capacity, dtype=np.int32))
+            _Scaled(r, weights[r.name], r.less_is_better, np.zeros(capacity, dtype=np.int32))
             for r in self.node_rules
             if r.scores and r.scaling and r.name in weights
         ]
@@ -110,7 +111,7 @@ class Plan:
     @property
     def rules(self) -> list[Rule]:
         """All rules in upstream's order."""
-        return sorted((*self.node_rules, *self.topology_rules), key=lambda rule: RULE_ORDER.index(rule.name))
+        return in_order((*self.node_rules, *self.topology_rules))
 
     def _prescore_error(self) -> str | None:
         weights = self.pod_class.options.weights

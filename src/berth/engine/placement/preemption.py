@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.engine.placement.fit_error import sentence
 from berth.engine.placement.plan import Plan, plan_for
-from berth.engine.placement.summary import sentence
-from berth.engine.rules.base import SKIP, SUCCESS, UNSCHEDULABLE, NodeRule, SharedVerdict
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.verdicts import SKIP, SUCCESS, UNSCHEDULABLE, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody

@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
-from berth.engine.rules.base import SKIP, SUCCESS, NodeRule
-from berth.engine.rules.node_ports import NodePorts
-from berth.engine.rules.node_resources_fit import NodeResourcesFit
+from berth.engine.rules.base import NodeRule
 from berth.engine.state.cluster_events import (
     OF_NODES,
     OF_PODS,
@@ -34,19 +32,8 @@ from berth.engine.state.cluster_events import (
 )
 
 if TYPE_CHECKING:
-    from berth.engine.placement.evaluation import Evaluation
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
-
-# Their verdict on a node depends on that node and its own pods only.
-_BY_NODE = (NodeResourcesFit, NodePorts)
-
-
-def refused_by(evaluation: Evaluation) -> frozenset[str]:
-    """The names of the rules that refused some node, or the pod as a whole."""
-    names = {verdict.rule for found in evaluation.verdicts.values() for verdict in found}
-    names.update(n for n, status in evaluation.prefilter.items() if status.code not in (SUCCESS, SKIP))
-    return frozenset(names)
 
 
 def can_help(
@@ -96,7 +83,7 @@ def _node_rule_helped(
     helped = [rule for rule in rules if rule.helped_by(change)]
     if not helped:
         return False
-    if isinstance(change, PodDeleted) and all(isinstance(rule, _BY_NODE) for rule in helped):
+    if isinstance(change, PodDeleted) and not any(rule.static for rule in helped):
         return _is_open(cluster, pod_class, refused_by, change.slot)
     return True
 

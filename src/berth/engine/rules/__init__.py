@@ -1,4 +1,7 @@
-"""The rules, one folder each, in the order kube-scheduler runs them."""
+"""The rules, one folder each, and the one list of them.
+
+To add a rule is to add its folder and to name its class here.
+"""
 
 from __future__ import annotations
 
@@ -20,38 +23,35 @@ from berth.engine.rules.volume_restrictions import VolumeRestrictions
 from berth.engine.rules.volume_zone import VolumeZone
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
 
-NODE_RULES: tuple[type[NodeRule], ...] = (
+# In the order in which kube-scheduler runs them. Whatever is about several rules is derived from this list.
+RULES: tuple[type[Rule], ...] = (
     NodeUnschedulable,
     NodeName,
     TaintToleration,
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
     VolumeBinding,
     VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
     NodeResourcesBalancedAllocation,
     ImageLocality,
 )
-TOPOLOGY_RULES: tuple[type[TopologyRule], ...] = (VolumeRestrictions, PodTopologySpread, InterPodAffinity)
-# Rule names in the order in which kube-scheduler runs them, whatever their kind here.
-RULE_ORDER = (
-    "NodeUnschedulable",
-    "NodeName",
-    "TaintToleration",
-    "NodeAffinity",
-    "NodePorts",
-    "NodeResourcesFit",
-    "VolumeRestrictions",
-    "VolumeBinding",
-    "VolumeZone",
-    "PodTopologySpread",
-    "InterPodAffinity",
-    "NodeResourcesBalancedAllocation",
-    "ImageLocality",
-)
+NODE_RULES = tuple(rule for rule in RULES if issubclass(rule, NodeRule))
+TOPOLOGY_RULES = tuple(rule for rule in RULES if issubclass(rule, TopologyRule))
+AUDITED_RULES = tuple(rule.name for rule in RULES if rule.audited)
+
+
+def in_order(rules: Iterable[Rule]) -> list[Rule]:
+    """Compiled rules in upstream's order."""
+    return sorted(rules, key=lambda rule: RULES.index(type(rule)))
 
 
 def filtering_rules(cluster: Cluster, pod_class: PodClass) -> list[Rule]:
@@ -61,10 +61,8 @@ def filtering_rules(cluster: Cluster, pod_class: PodClass) -> list[Rule]:
     """
     options = pod_class.options
     idle = options.disabled | options.not_filtering
-    rules: list[Rule] = [
+    return [
         rule(cluster, pod_class)
-        for rule in (*NODE_RULES, *TOPOLOGY_RULES)
+        for rule in RULES
         if rule.name not in idle and rule.concerns(cluster, pod_class) and rule.may_refuse(cluster, pod_class)
     ]
-    rules.sort(key=lambda rule: RULE_ORDER.index(rule.name))
-    return rules

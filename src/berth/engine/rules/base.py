@@ -1,9 +1,10 @@
 """What every rule answers.
 
-A rule compiled for a pod class is asked four questions: which nodes are feasible (a vector),
-how good each one is (a vector), why a node is refused (in words), and whether a running pod is
-in violation: that is the third one, asked about the pod's own node with the pod itself taken out
-of the counts (`berth.engine.offline.violations`).
+A rule compiled for a pod class is asked which nodes are feasible (a vector), how good each one is (a
+vector), why a node is refused (in words), and which cluster event can turn a no into a yes.  Whether a
+running pod breaks it is the third question, asked about the pod's own node with the pod itself taken
+out of the counts.  The class is asked what would relax the rule (`berth.engine.rules.relaxing`), and
+says in its attributes what kind of rule it is.  Nothing outside a rule's folder knows it by its name.
 
 There are two kinds.  A `NodeRule` looks at one node at a time, so its answers are cached and
 only asked again for nodes that changed.  A `TopologyRule` depends on counts over domains that
@@ -12,94 +13,53 @@ any placement may change; it keeps those counts and turns them into vectors on d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
+from berth.engine.rules.verdicts import (
+    ConstraintCounts,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
+    Status,
+)
 from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from berth.engine.rules.relaxing import Change, Question
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.hypothetical_removal import HypotheticalRemoval
     from berth.engine.state.pod_class import PodClass
 
-UNSCHEDULABLE = "Unschedulable"
-UNRESOLVABLE = "UnschedulableAndUnresolvable"
-SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
 MAX_SCORE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class RuleVerdict:
-    """Why a rule refuses a node.
-
-    Attributes:
-        code: UNRESOLVABLE if evicting other pods could not help.
-        reasons: kube-scheduler's sentences.
-        causes: What exactly stands in the way, in our words: the label, the taint, the peer pod.
-    """
-
-    rule: str
-    code: str
-    reasons: tuple[str, ...]
-    causes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RuleViolation:
-    """One thing that is wrong with a pod on a node: what a `RuleVerdict` sums up, in full.
-
-    Attributes:
-        path: Where the rule stands in the pod, None if it does not.
-        execution: The rule must hold while the pod runs, not only when it is placed.
-        of_peer: It is the rule of another pod, which does not want this one near; `path` is there.
-    """
-
-    rule: str
-    reason: str
-    cause: str
-    path: str | None = None
-    execution: bool = False
-    of_peer: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SharedVerdict:
-    """The nodes, possibly none, that a rule refuses for the same reasons: a `RuleVerdict` for all."""
-
-    slots: IndexArray
-    code: str
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The outcome of a step that concerns the pod as a whole."""
-
-    code: str = SUCCESS
-    reasons: tuple[str, ...] = ()
-    node_names: tuple[str, ...] | None = None
-
-
-PROCEED = Status()
-SKIPPED = Status(SKIP)
 
 
 class Rule:
     """A rule compiled for one pod class on one cluster.
 
     Attributes:
+        name: The name of upstream's plugin.
+        path: Where what the rule judges by stands in a pod.
+        audited: Whether a running pod can break it.
+        for_newcomers: Whether running pods need not mind it, but for violations that say so.
+        evicts: Whether running pods that break it are evicted, if it is required during execution.
+        names_nodes: Whether it looks only at the nodes that a pod names.
+        relax_rank: Its relaxations are tried after those of rules with a lower rank: small changes first.
         prefilter: Whether the rule filters this pod at all; None if it has no such step.
         prescore: Whether it scores this pod; None if it has no such step.
-        path: Where what the rule judges by stands in a pod.
     """
 
     name: ClassVar[str]
     path: ClassVar[str | None] = None
+    audited: ClassVar[bool] = True
+    for_newcomers: ClassVar[bool] = False
+    evicts: ClassVar[bool] = False
+    names_nodes: ClassVar[bool] = False
+    relax_rank: ClassVar[int] = 0
     filters: bool = True
     scores: bool = False
     prefilter: Status | None = None
@@ -121,6 +81,18 @@ class Rule:
         """False if it can be told without compiling the rule that it refuses such pods no node."""
         del cluster, pod_class
         return cls.filters is not False
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        """Changes that may make the rule refuse fewer nodes; small ones first."""
+        del question
+        return ()
+
+    @classmethod
+    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
+        """Labels that might make the rule accept a node that has none with their key."""
+        del question
+        return ()
 
     def stop_filtering(self) -> None:
         """Only score from now on."""
@@ -164,10 +136,12 @@ class NodeRule(Rule):
     Attributes:
         static: The answers depend on the node object only, not on the pods that run there.
         scaling: Scores are relative to the feasible nodes and need `normalized`.
+        less_is_better: The node with the lowest score is the best.
     """
 
     static: bool = True
-    scaling: bool = False
+    scaling: ClassVar[bool] = False
+    less_is_better: ClassVar[bool] = False
 
     def feasible(self, slots: Slots) -> BoolArray:
         raise NotImplementedError
@@ -180,7 +154,7 @@ class NodeRule(Rule):
 
     def normalized(self, raw: IntArray) -> IntArray:
         """Raw scores of the feasible nodes on the common scale 0 to 100."""
-        return raw
+        return scale_to_max(raw, reverse=self.less_is_better) if self.scaling else raw
 
     def admits(self, slot: int) -> bool:
         """False if the node is refused whatever pods come and go, until the node itself changes."""
@@ -214,6 +188,16 @@ class TopologyRule(Rule):
         """True only if the node at `slot` is refused now; a quick look for `placement.queueing_hints`."""
         del slot
         return False
+
+    @classmethod
+    def relies_on_peers(cls, pod_class: PodClass) -> bool:
+        """Whether it may accept a node only because of some other pod."""
+        del pod_class
+        return False
+
+    def constraint_counts(self) -> Iterable[ConstraintCounts]:
+        """How even pods are, constraint by constraint, for a rule that spreads them."""
+        return ()
 
     def raw_scores(self, blocked: Int32Array) -> IntArray:
         """Scores before normalization; only feasible nodes' (`blocked` 0) are meaningful."""

@@ -9,20 +9,13 @@ from typing import Literal
 
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
+from berth.kube.scheduler_configuration.plugins import DEFAULTS, WITHOUT_EFFECT
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
 DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
-    {
-        "TaintToleration": 3,
-        "NodeAffinity": 2,
-        "NodeResourcesFit": 1,
-        "PodTopologySpread": 2,
-        "InterPodAffinity": 2,
-        "NodeResourcesBalancedAllocation": 1,
-        "ImageLocality": 1,
-    }
+    {name: weight for name, weight in DEFAULTS.items() if weight and name not in WITHOUT_EFFECT}
 )
 
 ScoringStrategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.rules.base import MAX_SCORE, NodeRule, RuleVerdict
+from berth.engine.rules.base import MAX_SCORE, NodeRule
+from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.arrays import IntArray, Slots
 
 _MIN_BYTES = 23 * 1024 * 1024
@@ -13,6 +14,7 @@ _MAX_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
 
 class ImageLocality(NodeRule):
     name = "ImageLocality"
+    audited = False
     filters = False
     scores = True
 

@@ -13,18 +13,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    MAX_SCORE,
-    PROCEED,
-    SKIPPED,
-    UNRESOLVABLE,
-    UNSCHEDULABLE,
-    RuleVerdict,
-    RuleViolation,
-    SharedVerdict,
-    Status,
-    TopologyRule,
-)
+from berth.engine.rules.base import MAX_SCORE, TopologyRule
+from berth.engine.rules.inter_pod_affinity import relax
 from berth.engine.rules.inter_pod_affinity.terms import (
     PEERS_SHOWN,
     as_incoming,
@@ -33,12 +23,23 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     no_peer,
     wanted_by,
 )
+from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.vectors import (
     FeasibleDomains,
     Projection,
     blocked_where,
     spread_over_nodes,
     summed,
+)
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
+    Status,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array
 from berth.engine.state.cluster import Cluster
@@ -69,6 +70,8 @@ _Counters = dict[str, Counter]
 
 class InterPodAffinity(TopologyRule):
     name = "InterPodAffinity"
+    evicts = True
+    relax_rank = 7
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, NamespaceUpdated)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -99,8 +102,20 @@ class InterPodAffinity(TopologyRule):
             owner.required_anti_affinity for term in pod_class.label_set.terms for owner in term.owners
         )
 
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return relax.relaxations(question)
+
+    @classmethod
+    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
+        return relax.wanted_labels(question)
+
     def _incoming(self, owned: Iterable[OwnedTerm]) -> list[tuple[Term, OwnedTerm]]:
         return [(as_incoming(self.cluster.index, o, self.pod_class.options), o) for o in owned]
+
+    @classmethod
+    def relies_on_peers(cls, pod_class: PodClass) -> bool:
+        return bool(pod_class.required_affinity)
 
     # --- counting ---------------------------------------------------------------
 

@@ -11,17 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    ERROR,
-    PROCEED,
-    SKIPPED,
-    UNRESOLVABLE,
-    NodeRule,
-    RuleVerdict,
-    RuleViolation,
-    Status,
-    scale_to_max,
-)
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.node_affinity import relax
 from berth.engine.rules.node_affinity.matching import (
     found_label,
     has_required,
@@ -29,7 +20,17 @@ from berth.engine.rules.node_affinity.matching import (
     match_term,
     match_terms,
 )
-from berth.engine.state.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.verdicts import (
+    ERROR,
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    RuleVerdict,
+    RuleViolation,
+    Status,
+)
+from berth.engine.state.arrays import BoolArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.engine.state.pod_class import PodClass
@@ -50,6 +51,9 @@ NAME_FIELD = "metadata.name"
 
 class NodeAffinity(NodeRule):
     name = "NodeAffinity"
+    evicts = True
+    names_nodes = True
+    relax_rank = 6
     scaling = True
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -77,6 +81,14 @@ class NodeAffinity(NodeRule):
             self.prescore = Status(ERROR, (aggregate(errors),))
         else:
             self.prescore = PROCEED if self.scores else SKIPPED
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return relax.relaxations(question)
+
+    @classmethod
+    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
+        return relax.wanted_labels(question)
 
     def _prefilter(self) -> Status:
         """Narrow to named nodes where every alternative names its node."""
@@ -116,9 +128,6 @@ class NodeAffinity(NodeRule):
         for weighted in (*self._added_preferences, *self.pod_class.preferred_nodes):
             total += weighted.weight * match_term(self.nodes, weighted.term, slots)
         return total
-
-    def normalized(self, raw: IntArray) -> Int64Array:
-        return scale_to_max(raw)
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         found = list(self.violations(slot))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.rules.base import UNRESOLVABLE, NodeRule, RuleVerdict
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
@@ -15,6 +16,7 @@ REASON = "node(s) didn't match the requested node name"
 
 class NodeName(NodeRule):
     name = "NodeName"
+    audited = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)

@@ -6,14 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    PROCEED,
-    SKIPPED,
-    UNSCHEDULABLE,
-    NodeRule,
-    RuleVerdict,
-    SharedVerdict,
-)
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.node_ports import relax
+from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, UNSCHEDULABLE, RuleVerdict, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, PodDeleted
@@ -26,6 +22,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 class NodePorts(NodeRule):
     name = "NodePorts"
+    relax_rank = 3
     path = "spec.containers[*].ports[*].hostPort"
     static = False
 
@@ -33,6 +30,10 @@ class NodePorts(NodeRule):
         super().__init__(cluster, pod_class)
         self.filters = bool(pod_class.host_ports)
         self.prefilter = PROCEED if self.filters else SKIPPED
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return relax.relaxations(question)
 
     def feasible(self, slots: Slots) -> BoolArray:
         free = np.ones_like(self.nodes.alive[slots])

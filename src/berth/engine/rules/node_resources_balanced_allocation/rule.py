@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.engine.rules.base import MAX_SCORE, PROCEED, SKIPPED, NodeRule, RuleVerdict
+from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.node_resources_balanced_allocation.score import BalanceScore
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, RuleVerdict
 from berth.engine.state.arrays import FloatArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW
@@ -17,6 +18,7 @@ class NodeResourcesBalancedAllocation(NodeRule):
     """Prefers nodes on which the pod evens out the shares of cpu and memory in use."""
 
     name = "NodeResourcesBalancedAllocation"
+    audited = False
     static = False
     filters = False
 

@@ -6,17 +6,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    MAX_SCORE,
+from berth.engine.rules.base import MAX_SCORE, NodeRule
+from berth.engine.rules.node_resources_fit import relax
+from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
+from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
+from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    NodeRule,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
 )
-from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.state.amounts import spelled
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
@@ -26,18 +28,14 @@ from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.requests import units_of
 
-TOO_MANY_PODS = "Too many pods"
 _REQUESTS = "spec.containers[*].resources.requests"
-
-
-def insufficient(resource: str) -> str:
-    return f"Insufficient {resource}"
 
 
 class NodeResourcesFit(NodeRule):
     """The pod's requests must fit beside those already on the node; emptier nodes score higher."""
 
     name = "NodeResourcesFit"
+    relax_rank = 2
     static = False
     scores = True
     prefilter = PROCEED
@@ -62,6 +60,10 @@ class NodeResourcesFit(NodeRule):
         self._load = np.array(self._loads, dtype=np.int64)[:, None]
         # The default has a way of its own below, which is several times faster.
         self._score = None if options.scores_fit_by_default else FitScore(self.nodes, pod_class)
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return relax.relaxations(question, cls.name)
 
     def feasible(self, slots: Slots) -> BoolArray:
         enough: BoolArray = np.logical_and.reduce(self._enough(slots))

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 
-from berth.engine.rules.base import UNRESOLVABLE, NodeRule, RuleVerdict
-from berth.engine.rules.taint_toleration.taints import tolerates
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.node_unschedulable import relax
+from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.taint_toleration.taints import CORDON, tolerates
+from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
-from berth.kube.objects import Taint
 
 REASON = "node(s) were unschedulable"
-_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(NodeRule):
     name = "NodeUnschedulable"
+    for_newcomers = True
+    relax_rank = 5
     path = "spec.tolerations"
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return (relax.uncordoned(question, question.refused_by(cls.name)),)
 
     @cached_property
     def _tolerated(self) -> bool:
-        return tolerates(self.pod_class.spec.tolerations, _CORDON)
+        return tolerates(self.pod_class.spec.tolerations, CORDON)
 
     def feasible(self, slots: Slots) -> BoolArray:
         cordoned = self.nodes.unschedulable[slots]

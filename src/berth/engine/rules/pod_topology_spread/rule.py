@@ -11,17 +11,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    MAX_SCORE,
-    PROCEED,
-    SKIPPED,
-    UNRESOLVABLE,
-    UNSCHEDULABLE,
-    RuleVerdict,
-    RuleViolation,
-    SharedVerdict,
-    TopologyRule,
-)
+from berth.engine.rules.base import MAX_SCORE, TopologyRule
+from berth.engine.rules.pod_topology_spread import relax
 from berth.engine.rules.pod_topology_spread.constraints import (
     HARD,
     SOFT,
@@ -31,7 +22,19 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     SoftConstraint,
     read_constraints,
 )
+from berth.engine.rules.pod_topology_spread.skew import constraint_counts
+from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    ConstraintCounts,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
+)
 from berth.engine.state.arrays import (
     BoolArray,
     FloatArray,
@@ -61,6 +64,7 @@ REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing
 
 class PodTopologySpread(TopologyRule):
     name = "PodTopologySpread"
+    relax_rank = 1
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, OwnersChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -91,6 +95,14 @@ class PodTopologySpread(TopologyRule):
         del cluster
         constraints = pod_class.spread_constraints or pod_class.options.spread_defaults
         return any(constraint.when_unsatisfiable == HARD for constraint in constraints)
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return relax.relaxations(question)
+
+    @classmethod
+    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
+        return relax.wanted_labels(question)
 
     def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
         defaults = self.pod_class.options.spread_defaults
@@ -169,6 +181,13 @@ class PodTopologySpread(TopologyRule):
         if isinstance(change, NodeUpdated):
             return any(spread.moved_by(change) for spread in self.hard)
         return any(spread.freed_by_node(change.old) for spread in self.hard)
+
+    @classmethod
+    def relies_on_peers(cls, pod_class: PodClass) -> bool:
+        return any(c.when_unsatisfiable == HARD for c in pod_class.spread_constraints)
+
+    def constraint_counts(self) -> Iterable[ConstraintCounts]:
+        return constraint_counts(self.name, self.hard, self.soft)
 
     # --- score ------------------------------------------------------------------
 

@@ -6,14 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    PROCEED,
-    UNRESOLVABLE,
-    NodeRule,
-    RuleVerdict,
-    RuleViolation,
-    scale_to_max,
-)
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.taint_toleration import relax
 from berth.engine.rules.taint_toleration.taints import (
     NO_EXECUTE,
     SOFT_EFFECT,
@@ -22,7 +17,8 @@ from berth.engine.rules.taint_toleration.taints import (
     tolerates,
     untolerated,
 )
-from berth.engine.state.arrays import BoolArray, Int64Array, IntArray, Slots
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation
+from berth.engine.state.arrays import BoolArray, IntArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.kube.objects import Taint
 
@@ -31,10 +27,17 @@ REASON = "node(s) had untolerated taint(s)"
 
 class TaintToleration(NodeRule):
     name = "TaintToleration"
+    for_newcomers = True
+    relax_rank = 4
     path = "spec.tolerations"
     scores = True
     scaling = True
+    less_is_better = True
     prescore = PROCEED
+
+    @classmethod
+    def relaxations(cls, question: Question) -> Iterable[Change]:
+        return relax.relaxations(question)
 
     def feasible(self, slots: Slots) -> BoolArray:
         tolerations = self.pod_class.spec.tolerations
@@ -50,9 +53,6 @@ class TaintToleration(NodeRule):
             for taint_set in taints.values
         ]
         return np.array(counts, dtype=np.int64)[taints.ids[slots]]
-
-    def normalized(self, raw: IntArray) -> Int64Array:
-        return scale_to_max(raw, reverse=True)
 
     def admits(self, slot: int) -> bool:
         taints = self.nodes.taints

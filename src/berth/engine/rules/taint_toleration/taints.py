@@ -15,6 +15,10 @@ HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
 SOFT_EFFECT = "PreferNoSchedule"
 
 
+# What upstream adds to a node that is cordoned.
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
 def tolerates(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:
     return any(_tolerates_one(t, taint) for t in tolerations or ())
 

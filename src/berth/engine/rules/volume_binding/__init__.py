@@ -1,3 +1,3 @@
-from berth.engine.rules.volume_binding.rule import VolumeBinding
+from berth.engine.rules.volume_binding.rule import VolumeBinding, binds_volumes
 
-__all__ = ["VolumeBinding"]
+__all__ = ["VolumeBinding", "binds_volumes"]

@@ -12,20 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    PROCEED,
-    UNRESOLVABLE,
-    NodeRule,
-    RuleVerdict,
-    SharedVerdict,
-    Status,
-)
+from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, SharedVerdict, Status
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.index import BINDING_RULE
 from berth.engine.state.volumes.needs import Needs, Offer
 from berth.engine.state.volumes.objects import Claim, Volume
 from berth.kube.selectors import NodeTerms
@@ -46,7 +39,7 @@ _FEW = 4
 
 
 class VolumeBinding(NodeRule):
-    name = BINDING_RULE
+    name = "VolumeBinding"
     path = "spec.volumes"
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -191,6 +184,12 @@ class VolumeBinding(NodeRule):
                     f"class {offer.claim.storage_class} makes them for {self._needs.terms[offer.provision]}"
                 )
                 yield f"claim {offer.claim.name} finds no volume here, and {where}"
+
+
+def binds_volumes(pod_class: PodClass) -> bool:
+    """Whether the pod has claims, and its profile leaves them to this rule."""
+    options = pod_class.options
+    return bool(pod_class.claims) and VolumeBinding.name not in options.disabled | options.not_filtering
 
 
 def _rows(offer: Offer) -> list[int]:

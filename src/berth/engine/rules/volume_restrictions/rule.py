@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import (
+from berth.engine.rules.base import TopologyRule
+from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
@@ -15,13 +16,13 @@ from berth.engine.rules.base import (
     RuleVerdict,
     SharedVerdict,
     Status,
-    TopologyRule,
 )
+from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.index import binds, not_found
+from berth.engine.state.volumes.index import not_found
 
 if TYPE_CHECKING:
     from berth.engine.state.hypothetical_removal import HypotheticalRemoval
@@ -45,7 +46,7 @@ class VolumeRestrictions(TopologyRule):
         if missing is not None:
             self.prefilter = Status(UNRESOLVABLE, (not_found(missing),))
         # Nodes are refused once for a claim that is not there.
-        self._refusal = None if missing is None or binds(pod_class) else not_found(missing)
+        self._refusal = None if missing is None or binds_volumes(pod_class) else not_found(missing)
         self.filters = bool(self._claims) or self._refusal is not None
 
     @classmethod

@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import (
-    PROCEED,
-    SKIPPED,
-    UNRESOLVABLE,
-    NodeRule,
-    RuleVerdict,
-    SharedVerdict,
-    Status,
-)
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, UNRESOLVABLE, RuleVerdict, SharedVerdict, Status
+from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.index import binds
 from berth.engine.state.volumes.objects import ZONE_KEYS
 from berth.kube.selectors import EXISTS, IN, Requirement
 
@@ -50,7 +43,7 @@ class VolumeZone(NodeRule):
         if lost:
             self.prefilter = Status(UNRESOLVABLE, (lost[0],))
         # Nodes are refused once for a volume that is not there.
-        self._refusal = None if not lost or binds(pod_class) else lost[0]
+        self._refusal = None if not lost or binds_volumes(pod_class) else lost[0]
         self.filters = bool(self._zones) or self._refusal is not None
 
     @classmethod

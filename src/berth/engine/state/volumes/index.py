@@ -41,15 +41,8 @@ from berth.kube import objects
 from berth.kube.selectors import NodeTerms
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
-# The rule that binds volumes; a profile without it leaves them to others.
-BINDING_RULE = "VolumeBinding"
 # Terms that may be remembered although no volume has them any more.
 _SPARE_TERMS = 1000
-
-
-def binds(pod_class: PodClass) -> bool:
-    """Whether the profile of the pod binds volumes; VolumeBinding then refuses whatever is not there."""
-    return BINDING_RULE not in pod_class.options.disabled | pod_class.options.not_filtering
 
 
 def not_found(claim: str) -> str:
@@ -325,7 +318,7 @@ class VolumeIndex:
         Raises:
             ValueError: its volumes do not allow that node.
         """
-        if not self.concerns(pod_class) or not binds(pod_class):
+        if not self.concerns(pod_class):
             return NOTHING_TO_DO
         needs = self.needs_of(pod_class)
         if not needs.offers and needs.refusal is None:

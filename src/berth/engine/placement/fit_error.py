@@ -11,47 +11,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from berth.engine.rules.base import SKIP, SUCCESS, NodeRule, RuleVerdict, Status
+from berth.engine.rules import RULES
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.verdicts import SKIP, SUCCESS, RuleVerdict, Status
 from berth.engine.state.hypothetical_removal import nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from berth.engine.placement.evaluation import Evaluation
     from berth.engine.placement.plan import Plan
     from berth.engine.state.cluster import Cluster
 
 NO_NODES = "no nodes available to schedule pods"
 
 
-def unsatisfied(rules: Iterable[str]) -> str:
+def _unsatisfied(rules: Iterable[str]) -> str:
     """The reason of nodes that a PreFilter step already left out."""
     return f"node(s) didn't satisfy plugin(s) [{' '.join(rules)}]"
 
 
-def summarise(cluster: Cluster, evaluation: Evaluation) -> str:
-    """The sentence for a pod without a feasible node."""
-    count = len(evaluation.nodes)
-    if not count:
-        return NO_NODES
-    refused = [s for s in evaluation.prefilter.values() if s.code not in (SUCCESS, SKIP)]
-    if refused:
-        return f"0/{count} nodes are available: {', '.join(refused[0].reasons)}."
-    left_out = left_out_nodes(cluster, evaluation.prefilter)
-    reasons: Counter[str] = Counter()
-    for slot in evaluation.nodes.tolist():
-        if left_out is not None and slot not in left_out[1]:
-            reasons[unsatisfied(left_out[0])] += 1
-        elif slot in evaluation.verdicts:
-            reasons.update(evaluation.verdicts[slot][0].reasons)
-    return sentence(count, reasons)
-
-
-def refusal(plan: Plan) -> tuple[str, frozenset[str]]:
-    """The sentence for a pod without a feasible node, and the rules that were the first to refuse some.
-
-    The same sentence as `summarise` makes of an evaluation, but for whole groups of nodes at a time.
-    """
+def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
+    """The sentence for a pod without a feasible node, and the rules that were the first to refuse some."""
     cluster, nodes = plan.cluster, plan.cluster.nodes
     count = nodes.live
     if not count:
@@ -63,10 +43,10 @@ def refusal(plan: Plan) -> tuple[str, frozenset[str]]:
     slots = np.flatnonzero(nodes.alive[: nodes.count])
     reasons: Counter[str] = Counter()
     rules: set[str] = set()
-    left_out = left_out_nodes(cluster, prefilter)
+    left_out = _left_out_nodes(cluster, prefilter)
     if left_out is not None:
         slots = slots[np.isin(slots, list(left_out[1]))]
-        reasons[unsatisfied(left_out[0])] += count - len(slots)
+        reasons[_unsatisfied(left_out[0])] += count - len(slots)
         rules.update(left_out[0])
     for rule in plan.rules:
         if not rule.filters or not len(slots):
@@ -80,7 +60,7 @@ def refusal(plan: Plan) -> tuple[str, frozenset[str]]:
     return sentence(count, +reasons), frozenset(rules)
 
 
-def left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[list[str], set[int]] | None:
+def _left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[list[str], set[int]] | None:
     """The rules that name the nodes to look at, and the slots of these nodes; None if none does."""
     naming = {rule: status.node_names for rule, status in prefilter.items() if status.node_names is not None}
     if not naming:
@@ -89,11 +69,11 @@ def left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[l
     return list(naming), {cluster.nodes.slot_of[name] for name in kept if name in cluster.nodes.slot_of}
 
 
-def summarise_one(count: int, verdict: RuleVerdict) -> str:
+def fit_error_on(count: int, verdict: RuleVerdict) -> str:
     """The sentence for a pod bound to one node by its node affinity, as a DaemonSet's is."""
     reasons = Counter(verdict.reasons)
     if count > 1:
-        reasons[unsatisfied(["NodeAffinity"])] += count - 1
+        reasons[_unsatisfied(rule.name for rule in RULES if rule.names_nodes)] += count - 1
     return sentence(count, reasons)
 
 

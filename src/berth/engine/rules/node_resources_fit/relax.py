@@ -1,45 +1,58 @@
-"""Smaller requests that would let a pod fit, resource by resource."""
+"""Smaller requests, resource by resource, and room for one more pod."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from berth.engine.offline.changes import Change, on_pod
-from berth.engine.rules.node_resources_fit.rule import insufficient
+from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
+from berth.engine.rules.relaxing import (
+    Change,
+    Question,
+    Variant,
+    listed,
+    nodes_object,
+    on_nodes,
+    on_pod,
+    only_helpful,
+)
 from berth.engine.state.amounts import rounded_down, spelled
-from berth.kube.objects import Container, PodSpec, RawQuantity, ResourceRequirements
+from berth.engine.state.nodes import PODS_ROW
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Container, Node, NodeStatus, PodSpec, RawQuantity, ResourceRequirements
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from berth.engine.offline.variants import Variant, WhatIf
-    from berth.engine.placement.evaluation import Evaluation
-    from berth.engine.state.pod_class import PodClass
+_TOTAL = "berth.dev/total"  # no name a container of a valid pod can have
 
 
-def resource_changes(what_if: WhatIf, pod_class: PodClass, evaluation: Evaluation) -> Iterator[Change]:
+def relaxations(question: Question, rule: str) -> Iterator[Change]:
+    yield from _request_changes(question)
+    if full := question.refused_by(rule, TOO_MANY_PODS):
+        yield _roomier(question, full)
+
+
+def _request_changes(question: Question) -> Iterator[Change]:
     reasons = {
         reason
-        for verdicts in evaluation.verdicts.values()
+        for verdicts in question.verdicts.values()
         for verdict in verdicts
         for reason in verdict.reasons
     }
-    for name in sorted(pod_class.requests.plain):
+    for name in sorted(question.pod_class.requests.plain):
         if insufficient(name) in reasons:
-            yield _at_most(what_if, pod_class, name, 0)
+            yield _at_most(question, name, 0)
 
 
-def _at_most(what_if: WhatIf, pod_class: PodClass, name: str, amount: int) -> Change:
+def _at_most(question: Question, name: str, amount: int) -> Change:
+    pod_class = question.pod_class
     wanted = pod_class.requests.plain[name]
 
     def refine(others: Variant) -> Change:
-        table = what_if.cluster.nodes
-        slots = what_if.fitting(_at_most(what_if, pod_class, name, 0).apply(others))
+        table = question.cluster.nodes
+        slots = question.fitting(_at_most(question, name, 0).apply(others))
         row = table.row(name)
         free = int((table.allocatable[row, slots] - table.requested[row, slots]).max())
-        return _at_most(what_if, pod_class, name, max(rounded_down(name, free), 0))
+        return _at_most(question, name, max(rounded_down(name, free), 0))
 
     if amount:
         phrase = f"with {spelled(name, wanted - amount)} less {name} (at most {spelled(name, amount)})"
@@ -78,8 +91,24 @@ def _requesting(pod_class: PodClass, name: str, amount: int) -> Callable[[PodSpe
     return apply
 
 
-_TOTAL = "berth.dev/total"  # no name a container of a valid pod can have
-
-
 def _raw(name: str, amount: int) -> RawQuantity:
     return f"{amount}m" if name == "cpu" else amount
+
+
+def _roomier(question: Question, names: list[str]) -> Change:
+    table = question.cluster.nodes
+
+    def apply(node: Node) -> Node:
+        status = node.status or NodeStatus()
+        pods = int(table.requested[PODS_ROW, table.slot_of[node.metadata.name or ""]]) + 1
+        return replace(node, status=replace(status, allocatable={**(status.allocatable or {}), "pods": pods}))
+
+    change = on_nodes(question, names, apply)
+    return Change(
+        "pod-limit",
+        "status.allocatable.pods",
+        f"with room for one more pod on {listed(names)}",
+        change,
+        object=nodes_object(names),
+        refine=only_helpful(question, names, change, _roomier),
+    )

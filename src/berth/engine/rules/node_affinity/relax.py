@@ -1,0 +1,111 @@
+"""Node selectors and required node affinity: without one requirement, or without all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from msgspec.structs import replace
+
+from berth.engine.rules.relaxing import MOST, REQUIRED, Change, Question, on_pod
+from berth.kube.annotations import stated_affinity
+from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from berth.kube.selectors import Requirement
+
+
+def relaxations(question: Question) -> Iterator[Change]:
+    yield from _selector_changes(question)
+    yield from _affinity_changes(stated_affinity(question.written, question.cluster.options.gates))
+
+
+def wanted_labels(question: Question) -> Iterable[tuple[str, str]]:
+    return (question.pod.spec.node_selector or {}).items()
+
+
+def _selector_changes(question: Question) -> Iterator[Change]:
+    for key, value in (question.pod.spec.node_selector or {}).items():
+
+        def apply(spec: PodSpec, dropped: str = key) -> PodSpec:
+            return replace(
+                spec, node_selector={k: v for k, v in (spec.node_selector or {}).items() if k != dropped}
+            )
+
+        yield Change(
+            "node-selector",
+            f"spec.nodeSelector[{key}]",
+            f"without the nodeSelector {key}={value}",
+            on_pod(apply),
+        )
+
+
+def _affinity_changes(stated: Iterable[tuple[str, Affinity]]) -> Iterator[Change]:
+    """Dropping requirements, wherever in the pod they stand."""
+    rules = [(where, affinity.node_affinity) for where, affinity in stated if affinity.node_affinity]
+    for attribute, field_name in REQUIRED.items():
+        selectors: list[tuple[str, NodeSelector]] = [
+            (f"{where}.nodeAffinity.{field_name}", selector)
+            for where, affinity in rules
+            if (selector := getattr(affinity, attribute)) is not None
+        ]
+        if not selectors:
+            continue
+        requirements = list(_requirements(selectors))
+        for path, requirement in requirements[:MOST]:
+            shown = Requirement(
+                requirement.key or "", requirement.operator or "", frozenset(requirement.values or ())
+            )
+            yield Change(
+                "node-affinity-requirement",
+                path,
+                f"without the required node affinity {shown}",
+                on_pod(_with_selector(attribute, partial(_without_requirement, requirement))),
+                unpins=".matchFields[" in path,
+            )
+        if len(requirements) != 1:
+            phrase = "without the required node affinity"
+            change = on_pod(_with_selector(attribute, lambda _: None))
+            yield Change("node-affinity", selectors[0][0], phrase, change, unpins=True)
+
+
+def _requirements(
+    selectors: Iterable[tuple[str, NodeSelector]],
+) -> Iterator[tuple[str, NodeSelectorRequirement]]:
+    """Distinct requirements with the place of their first occurrence."""
+    seen: list[NodeSelectorRequirement] = []
+    for path, selector in selectors:
+        for i, term in enumerate(selector.node_selector_terms or ()):
+            for name, requirements in (
+                ("matchExpressions", term and term.match_expressions),
+                ("matchFields", term and term.match_fields),
+            ):
+                for j, requirement in enumerate(requirements or ()):
+                    if requirement not in seen:
+                        seen.append(requirement)
+                        yield f"{path}.nodeSelectorTerms[{i}].{name}[{j}]", requirement
+
+
+def _without_requirement(requirement: NodeSelectorRequirement, selector: NodeSelector) -> NodeSelector | None:
+    terms = []
+    for term in selector.node_selector_terms or ():
+        if term is None or not (term.match_expressions or term.match_fields):
+            continue
+        expressions = [e for e in term.match_expressions or () if e != requirement]
+        fields = [e for e in term.match_fields or () if e != requirement]
+        if not expressions and not fields:
+            return None  # an alternative without requirements would match every node
+        terms.append(NodeSelectorTerm(match_expressions=expressions or None, match_fields=fields or None))
+    return NodeSelector(node_selector_terms=list(terms))
+
+
+def _with_selector(
+    attribute: str, change: Callable[[NodeSelector], NodeSelector | None]
+) -> Callable[[PodSpec], PodSpec]:
+    def apply(spec: PodSpec) -> PodSpec:
+        affinity = spec.affinity and spec.affinity.node_affinity
+        selector: NodeSelector | None = getattr(affinity, attribute) if affinity else None
+        if spec.affinity is None or affinity is None or selector is None:
+            return spec
+        changed = replace(affinity, **{attribute: change(selector)})
+        return replace(spec, affinity=replace(spec.affinity, node_affinity=changed))
+
+    return apply

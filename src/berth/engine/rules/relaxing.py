@@ -1,0 +1,214 @@
+"""Relaxing a rule: small changes of a pod or of its cluster that might make the pod fit.
+
+Each change knows its loosest form (the constraint dropped, the request gone) and, where there is
+something in between, how to find the smallest form that still helps.  The rules say which changes there
+are; whoever asks tries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.state.arrays import IndexArray
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
+from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
+from berth.kube.gates import FeatureGates
+from berth.kube.objects import Node, Pod, PodSpec
+
+# Both kinds of requirement, as attribute and on the wire.
+REQUIRED = {
+    "required_during_scheduling_ignored_during_execution": "requiredDuringSchedulingIgnoredDuringExecution",
+    "required_during_scheduling_required_during_execution": "requiredDuringSchedulingRequiredDuringExecution",
+}
+# Changes of each kind, so that odd clusters (a taint of its own on every node) stay bounded.
+MOST = 12
+# Nodes one change may touch.
+_MOST_NODES = 50
+_NAMES_SHOWN = 3
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Running pods of one class, by key with their nodes, and what they should ask for instead."""
+
+    pod_class: PodClass
+    nodes: Mapping[str, str]
+    terminating: frozenset[str]
+    instead: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The pod and the parts of the cluster that are different."""
+
+    pod: Pod
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    peers: tuple[Peers, ...] = ()
+
+
+Apply = Callable[[Variant], Variant]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to try.
+
+    Attributes:
+        kind: What is changed, for programs: ``spread-max-skew``, ``toleration`` ...
+        path: The field it is about, in the pod unless `object` names something else.
+        phrase: The change in words: ``without the nodeSelector disk=ssd``.
+        refine: Given the variant with all *other* changes made, the smallest form of this change.
+        group: Only one change of a group is reported, the one that helps most.
+        unpins: It may move a pod off the one node that was chosen for it, as a DaemonSet's controller does.
+    """
+
+    kind: str
+    path: str
+    phrase: str
+    apply: Apply
+    object: str | None = None
+    value: str | None = None
+    refine: Callable[[Variant], Change] | None = field(default=None, compare=False)
+    group: str | None = None
+    unpins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pod that no node takes: which changes of it or of its cluster might help?
+
+    Attributes:
+        pod: The pod with all its affinity in its spec; `written` is as its author wrote it.
+        nodes: By name.
+        running: The pods that run, by key.
+        verdicts: Slot -> what the rules say about the node while nothing is changed.
+        fitting: The slots of the nodes that would take the pod of a variant.
+    """
+
+    cluster: Cluster
+    pod_class: PodClass
+    pod: Pod
+    written: Pod
+    nodes: Mapping[str, Node]
+    running: Mapping[str, Pod]
+    verdicts: Mapping[int, Sequence[RuleVerdict]]
+    fitting: Callable[[Variant], IndexArray]
+
+    def refused_by(self, rule: str, reason: str | None = None) -> list[str]:
+        """The nodes that a rule refuses, for some reason if it is given; of many those closest to fitting."""
+        return self.closest(
+            [
+                self.cluster.nodes.names[slot] or ""
+                for slot, verdicts in self.verdicts.items()
+                if any(v.rule == rule and (reason is None or reason in v.reasons) for v in verdicts)
+            ]
+        )
+
+    def closest(self, names: list[str]) -> list[str]:
+        """Those of many nodes that the fewest rules refuse: changing nodes one by one takes time."""
+        if len(names) <= _MOST_NODES:
+            return names
+        slot_of = self.cluster.nodes.slot_of
+        return sorted(names, key=lambda name: len(self.verdicts.get(slot_of[name], ())))[:_MOST_NODES]
+
+    def labels_with(self, key: str) -> Iterator[tuple[str, str]]:
+        """Labels with a key that nodes have, or one to begin with."""
+        values = list(filter(None, self.cluster.nodes.column(key).values)) or [f"{short(key)}-1"]
+        return ((key, value) for value in values[:MOST])
+
+
+def on_pod(change: Callable[[PodSpec], PodSpec]) -> Apply:
+    def apply(variant: Variant) -> Variant:
+        pod = replace(variant.pod, spec=change(variant.pod.spec))
+        return Variant(pod, variant.nodes, variant.peers)
+
+    return apply
+
+
+def on_nodes(question: Question, names: Iterable[str], change: Callable[[Node], Node]) -> Apply:
+    names = list(names)
+
+    def apply(variant: Variant) -> Variant:
+        current = {name: variant.nodes.get(name) or question.nodes[name] for name in names}
+        changed = {name: change(node) for name, node in current.items()}
+        return Variant(variant.pod, {**variant.nodes, **changed}, variant.peers)
+
+    return apply
+
+
+def listed(names: list[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+
+
+def short(topology_key: str | None) -> str:
+    return (topology_key or "").rpartition("/")[2]
+
+
+def without(items: list[_T] | None, item: _T) -> list[_T] | None:
+    return [kept for kept in items or () if kept is not item] or None
+
+
+def nodes_object(names: list[str]) -> str:
+    return f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
+
+
+def only_helpful(
+    question: Question, names: list[str], apply: Apply, make: Callable[[Question, list[str]], Change]
+) -> Callable[[Variant], Change]:
+    """Narrow a change of many nodes to those that then take the pod."""
+
+    def refine(others: Variant) -> Change:
+        table = question.cluster.nodes.names
+        fitting = {table[slot] for slot in question.fitting(apply(others)).tolist()}
+        return make(question, [name for name in names if name in fitting] or names)
+
+    return refine
+
+
+def label_changes(question: Question, wanted: Iterable[tuple[str, str]]) -> Iterator[Change]:
+    """Labels for the nodes that have none with their key."""
+    for key, value in wanted:
+        lacking = [name for name, node in question.nodes.items() if key not in (node.metadata.labels or {})]
+        if lacking:
+            yield _labelled(question, question.closest(lacking), key, value)
+
+
+def _labelled(question: Question, names: list[str], key: str, value: str) -> Change:
+    def apply(node: Node) -> Node:
+        labels = {**(node.metadata.labels or {}), key: value}
+        return replace(node, metadata=replace(node.metadata, labels=labels))
+
+    def make(question: Question, names: list[str]) -> Change:
+        return _labelled(question, names, key, value)
+
+    change = on_nodes(question, names, apply)
+    return Change(
+        "node-label",
+        f"metadata.labels[{key}]",
+        f"with the label {key}={value} on {listed(names)}",
+        change,
+        object=nodes_object(names),
+        value=f"{key}={value}",
+        refine=only_helpful(question, names, change, make),
+        group=f"node-label {key}",
+    )
+
+
+def with_effective_affinity(pod: Pod, gates: FeatureGates) -> Pod:
+    """The pod with the rules of its annotation moved to where all others stand."""
+    annotations = pod.metadata.annotations or {}
+    if AFFINITY_ANNOTATION not in annotations:
+        return pod
+    others = {key: value for key, value in annotations.items() if key != AFFINITY_ANNOTATION}
+    metadata = replace(pod.metadata, annotations=others or None)
+    spec = replace(pod.spec, affinity=effective_affinity(pod, gates))
+    return replace(pod, metadata=metadata, spec=spec)
