@@ -84,7 +84,7 @@ async def prepared() -> Discovering:
 async def scheduling(api: FakeApi) -> AsyncIterator[Runner]:
     async with serving(api) as client:
         machine = FleetScheduler(FleetSettings(scheduler_names=NAMES))
-        watching = Workloads(client, machine, machine.keeping)
+        watching = Workloads(client, machine, machine.cache)
         runner = Runner(client, [machine], VIEWS, first=(watching,))
 
         async def act() -> None:

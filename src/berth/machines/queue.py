@@ -66,6 +66,10 @@ class Queue(Generic[K]):
 
     # --- actions under way ------------------------------------------------------------------------
 
+    def is_busy(self, key: K) -> bool:
+        """Whether actions of the key are under way."""
+        return key in self._busy
+
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 

@@ -10,6 +10,7 @@ from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler.views import VIEWS
 from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
 from berth.kube.objects import PartialObjectMetadata
+from berth.machines.contract import Action, Event, Machine
 from berth.machines.views import VIEWS as OTHERS
 from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_cluster
 from tests.support.scripts.script import Raw, Script
@@ -35,6 +36,20 @@ class FleetScript(Script):
     def scheduler(self) -> FleetScheduler:
         machine: FleetScheduler = self.machines[0]
         return machine
+
+    def _tell(self, event: Event) -> None:
+        super()._tell(event)
+        self.validate()
+
+    def _perform(self, machine: Machine, action: Action) -> None:
+        self.validate()
+        super()._perform(machine, action)
+        self.validate()
+
+    def validate(self) -> None:
+        """After every step records, cache and indexes agree."""
+        for machine in self.machines:
+            machine.validate()
 
     def cluster(self, builder: ClusterBuilder) -> None:
         body = msgspec.to_builtins(builder.build())

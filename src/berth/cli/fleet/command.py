@@ -128,7 +128,7 @@ def settings_of(flags: Mapping[str, Any]) -> FleetSettings:
 
 
 def _work(client: Client, machine: FleetScheduler, *, watch_workloads: bool) -> Work:
-    workloads = Workloads(client, machine, machine.keeping)
+    workloads = Workloads(client, machine, machine.cache)
     runner = Runner(client, [machine], VIEWS, first=(workloads,) if watch_workloads else ())
 
     async def follow() -> None:

@@ -7,11 +7,11 @@ how Karmada's index, which knows what was seen, finds peers.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from berth.fleet.state.freshness import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
 from berth.kube.karmada import WorkloadAffinityGroups
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from berth.kube.karmada import Binding
-
-_version = re.compile(r"[1-9][0-9]*", re.ASCII).fullmatch
 
 
 def settle(
@@ -36,19 +34,11 @@ def settle(
         if copy is None:
             settled.append(binding)
             continue
-        newer = _newer(copy, binding)
+        newer = is_newer(copy, binding)
         if newer is None:
             unknown.update(label for label, group in groups_of(binding).items() if wanted.get(label) == group)
         settled.append(_standing_in(copy, binding) if newer else binding)
     return settled, frozenset(unknown)
-
-
-def _newer(copy: Binding, seen: Binding) -> bool | None:
-    """Whether a copy is newer than what was seen; None if their versions say nothing."""
-    versions = [copy.metadata.resource_version or "", seen.metadata.resource_version or ""]
-    if not all(map(_version, versions)):
-        return None
-    return int(versions[0]) > int(versions[1])
 
 
 def _standing_in(copy: Binding, seen: Binding) -> Binding:

@@ -26,7 +26,7 @@ _MANY, _PAUSE = 2_000, 1.0
 
 
 class ChangedClusters:
-    """What happened to clusters since the bindings were told."""
+    """The changes of clusters since the bindings they may matter to were looked for."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -49,14 +49,14 @@ class ChangedClusters:
         self,
         now: float,
         bindings: Mapping[Key, Binding],
-        waiting: UnschedulableBindings,
+        unschedulable: UnschedulableBindings,
         settings: FleetSettings,
     ) -> list[Key]:
         """The bindings to look at again."""
         if not (self._changed or self._room) or now < self._not_before:
             return []
         changed, self._changed, self._room = self._changed, set(), False
-        concerned = dict.fromkeys(waiting)
+        concerned = dict.fromkeys(unschedulable)
         if changed:
             self._not_before = now + _PAUSE if len(bindings) > _MANY else 0.0
             mask = self._mask(changed)
@@ -67,7 +67,7 @@ class ChangedClusters:
                     or (_always_scheduled(binding) and self._wants(binding, mask, wants))
                 ):
                     concerned[key] = None
-        elif len(waiting) > _MANY:
+        elif len(unschedulable) > _MANY:
             self._not_before = now + _PAUSE
         return list(concerned)
 

@@ -1,4 +1,4 @@
-"""Who places the first member of a group: one scheduler of several, by a Lease.
+"""Who places the first member of a group: one scheduler of several, by a Lease; what is asked for it.
 
 Two schedulers may each see a group of which nobody is placed, and each put a member on a cluster of
 its own choice.  So whoever is about to found a group creates a Lease that is named after it, which
@@ -10,6 +10,8 @@ binding: a write that was decided on before is refused then, because it names an
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler.patches import resource_of
@@ -29,6 +31,36 @@ RETRY = 1.0  # seconds between two looks at a group that somebody else is foundi
 GROUP_ANNOTATION = "berth.dev/workload-group"
 FENCE_ANNOTATION = "berth.dev/claim-taken-over"
 CLUSTER_NAMESPACE = "kube-system"  # for the claims of what has no namespace itself
+
+
+class ClaimStep(Enum):
+    """What is asked, or has to be asked next."""
+
+    CREATE = "create the Lease"
+    READ = "read the Lease of somebody else"
+    LOOK = "look at the binding that an old Lease is for"
+    FENCE = "change that binding, so that nobody can place it by what was decided before"
+    TAKE = "take the Lease over"
+    WAIT = "wait, and read it again"
+
+
+@dataclass(slots=True)
+class Claim:
+    """A claim that is not decided yet.
+
+    Attributes:
+        version: Of the binding, when the Lease was last written: what is granted is so for this version only.
+        lease: That of somebody else.
+        late: The binding it was made for, which does not show where the group is.
+        problem: What the server has against it.
+    """
+
+    rule: WorkloadRule
+    version: str | None
+    step: ClaimStep = ClaimStep.CREATE
+    lease: Lease | None = None
+    late: Binding | None = None
+    problem: str = ""
 
 
 def claim_name(rule: WorkloadRule) -> str:
@@ -60,10 +92,10 @@ def read(key: Key, rule: WorkloadRule) -> Get:
 
 
 def take_over(
-    key: Key, binding: Binding, rule: WorkloadRule, identity: str, held: Lease, now: float
+    key: Key, binding: Binding, rule: WorkloadRule, identity: str, lease: Lease, now: float
 ) -> Update:
     body = _body(key, binding, rule, identity, now)
-    body["metadata"]["resourceVersion"] = held.metadata.resource_version
+    body["metadata"]["resourceVersion"] = lease.metadata.resource_version
     return Update(
         resource=LEASES,
         key=key,
@@ -93,14 +125,14 @@ def fence(key: Key, late: Binding, identity: str, now: float) -> Patch:
     )
 
 
-def expired(held: Lease, now: float) -> bool:
-    since = held.spec.renew_time
+def expired(lease: Lease, now: float) -> bool:
+    since = lease.spec.renew_time
     return since is None or now - seconds(since) > CLAIM_SECONDS
 
 
-def held_by(held: Lease) -> Key:
+def holder_of(lease: Lease) -> Key:
     """The binding a claim was made for."""
-    named = (held.spec.holder_identity or "").partition(" by ")[0]
+    named = (lease.spec.holder_identity or "").partition(" by ")[0]
     namespace, _, name = named.rpartition("/")
     return namespace, name
 

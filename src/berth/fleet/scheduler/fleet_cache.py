@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from berth.fleet.placement.fleet import Fleet
+from berth.fleet.state.freshness import is_newer
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
@@ -20,7 +21,7 @@ from berth.machines.contract import DELETED, Event, Key
 from berth.machines.indexes import take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
     from berth.fleet.state.index import IndexedWorkload
     from berth.fleet.state.options import FleetOptions
@@ -78,7 +79,7 @@ class FleetCache:
     def see(self, key: Key, binding: Binding) -> bool:
         """A binding as the server has it; False if a newer one was seen before."""
         known = self.bindings.get(key)
-        if known is not None and _older(binding, known):
+        if known is not None and known.metadata.uid == binding.metadata.uid and is_newer(known, binding):
             return False
         self._unlink(key)
         self.bindings[key] = binding
@@ -104,6 +105,11 @@ class FleetCache:
         """The server has answered: what is seen counts again."""
         if self._assumed.pop(key, None) is not None and key in self.bindings:
             self._index(key)
+
+    @property
+    def assumed(self) -> KeysView[Key]:
+        """The bindings that count where they were decided to be."""
+        return self._assumed.keys()
 
     def unconfirmed(self, key: Key) -> Key | None:
         """A peer this binding would go with, of which it is not certain yet that it is where it was put."""
@@ -198,13 +204,3 @@ def policy_of(binding: Binding) -> Key | None:
 def _workload_of(binding: Binding) -> _WorkloadKey:
     resource = binding.spec.resource
     return resource.api_version or "", resource.kind or "", resource.namespace or "", resource.name or ""
-
-
-def _older(binding: Binding, than: Binding) -> bool:
-    """Whether an object comes late. What no version tells apart is taken as it comes."""
-    if binding.metadata.uid != than.metadata.uid:
-        return False
-    versions = (binding.metadata.resource_version or "", than.metadata.resource_version or "")
-    if not all(version.isdigit() for version in versions):
-        return False
-    return int(versions[0]) < int(versions[1])

@@ -1,41 +1,21 @@
-"""The steps of claiming a group before its first member is placed; see `claims`."""
+"""The steps of claiming a group before its first member is placed; `claim_requests` says why and how."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import claim_requests, patches
-from berth.kube.api_resources import LEASES
+from berth.fleet.scheduler.claim_requests import Claim, ClaimStep, claim_name
 from berth.kube.karmada import Binding
 from berth.kube.objects import Lease
-from berth.machines.contract import Action, Get, Key, Outcome, Patch
+from berth.machines.contract import Action, Get, Key, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from berth.fleet.scheduler.binding_state import BindingRecord
     from berth.fleet.scheduler.fleet_cache import FleetCache
     from berth.fleet.state.terms import WorkloadRule
-
-CREATE, READ, LOOK, FENCE, TAKE, WAIT = "create", "read", "look", "fence", "take", "wait"
-
-
-@dataclass(slots=True)
-class _Claim:
-    """Attributes:
-    step: What is asked, or has to be asked next.
-    version: Of the binding, when the Lease was last written: what is granted is so for this version only.
-    held: The Lease of somebody else.
-    late: The binding it was made for, which does not show where the group is.
-    problem: What the server has against it.
-    """
-
-    rule: WorkloadRule
-    version: str | None
-    step: str = CREATE
-    held: Lease | None = None
-    late: Binding = field(default_factory=Binding)
-    problem: str = ""
 
 
 class GroupClaims:
@@ -45,150 +25,127 @@ class GroupClaims:
         released: Bindings to look at again, such as those that waited for the first of their group.
     """
 
-    def __init__(self, keeping: FleetCache, identity: str) -> None:
-        self._keeping = keeping
+    def __init__(self, cache: FleetCache, identity: str) -> None:
+        self._cache = cache
         self._identity = identity
-        self._claims: dict[Key, _Claim] = {}
-        self._granted: dict[Key, dict[str, str | None]] = {}  # claims and the versions they are for
-        self._by_name: dict[str, Key] = {}
+        self._founders: dict[str, Key] = {}  # by the name of the claim
         self._queued: dict[str, dict[Key, None]] = {}
         self.released: list[Key] = []
 
-    def busy(self, key: Key) -> bool:
-        """Whether a claim of this binding is not decided yet."""
-        return key in self._claims
-
-    def problem(self, key: Key) -> str:
-        """Why a claim cannot even be asked for, in the server's words."""
-        claim = self._claims.get(key)
-        return claim.problem if claim is not None else ""
-
-    def others(self, key: Key) -> bool:
+    def is_founded_by_another(self, key: Key) -> bool:
         """Whether another binding of ours is just founding a group that this one belongs to."""
-        entry = self._keeping.fleet.index.get(key)
-        if entry is None or not self._by_name:
+        entry = self._cache.fleet.index.get(key)
+        if entry is None or not self._founders:
             return False
-        for name in map(claim_requests.claim_name, entry.rules.affinity):
-            if self._by_name.get(name, key) != key:
+        for name in map(claim_name, entry.rules.affinity):
+            if self._founders.get(name, key) != key:
                 self._queued.setdefault(name, {})[key] = None
                 return True
         return False
 
-    def begin(self, key: Key, binding: Binding, rules: Sequence[WorkloadRule], now: float) -> Action | None:
+    def needed(self, record: BindingRecord, binding: Binding, rules: Sequence[WorkloadRule]) -> Claim | None:
         """The claim to make before the binding may be placed; None if there is none to make."""
         version = binding.metadata.resource_version
-        granted = self._granted.get(key, {})
         for rule in rules:
-            name = claim_requests.claim_name(rule)
-            if name not in granted or granted[name] != version:
-                self._claims[key] = _Claim(rule, version)
-                self._by_name[name] = key
-                return claim_requests.create(key, binding, rule, self._identity, now)
+            name = claim_name(rule)
+            if name not in record.granted or record.granted[name] != version:
+                self._founders[name] = record.key
+                return Claim(rule, version)
         return None
 
-    def next(self, key: Key, now: float) -> Action | None:
+    def next(self, key: Key, claim: Claim, binding: Binding, now: float) -> Action:
         """The next request of a claim under way."""
-        claim, binding = self._claims[key], self._keeping.bindings[key]
         match claim.step:
-            case "read" | "wait":
-                claim.step = READ
+            case ClaimStep.READ | ClaimStep.WAIT:
+                claim.step = ClaimStep.READ
                 return claim_requests.read(key, claim.rule)
-            case "look" if claim.held is not None:
-                namespace, name = other = claim_requests.held_by(claim.held)
+            case ClaimStep.LOOK if claim.lease is not None:
+                namespace, name = other = claim_requests.holder_of(claim.lease)
                 return Get(resource=patches.resource_of(other), key=key, namespace=namespace, name=name)
-            case "fence":
+            case ClaimStep.FENCE if claim.late is not None:
                 return claim_requests.fence(key, claim.late, self._identity, now)
-            case "take" if claim.held is not None:
-                claim.version = binding.metadata.resource_version
-                return claim_requests.take_over(key, binding, claim.rule, self._identity, claim.held, now)
-        claim.step = CREATE
         claim.version = binding.metadata.resource_version
+        if claim.step is ClaimStep.TAKE and claim.lease is not None:
+            return claim_requests.take_over(key, binding, claim.rule, self._identity, claim.lease, now)
+        claim.step = ClaimStep.CREATE
         return claim_requests.create(key, binding, claim.rule, self._identity, now)
 
-    def answered(self, key: Key, action: Action, outcome: Outcome) -> bool:
-        """Learn what became of a request; False if it was none of ours."""
-        claim = self._claims.get(key)
+    def answered(self, record: BindingRecord, outcome: Outcome) -> None:
+        """Learn what became of a request, unless the claim was given up meanwhile."""
+        claim = record.claim
         if claim is None:
-            return action.resource == LEASES or isinstance(action, Get) or _is_fence(key, action)
+            return
         claim.problem = _problem(outcome)
         match claim.step:
-            case "create" | "take":
+            case ClaimStep.CREATE | ClaimStep.TAKE:
                 if outcome.ok:
-                    self._grant(key)
+                    record.grant_claim(claim_name(claim.rule))
                 elif outcome.exists or outcome.conflict:
-                    claim.step = READ
+                    claim.step = ClaimStep.READ
                 else:
-                    claim.step = WAIT
-            case "read":
-                self._read(key, claim, outcome)
-            case "look":
-                self._looked(key, claim, outcome)
-            case "fence":
-                self._fenced(claim, outcome)
-        return True
+                    claim.step = ClaimStep.WAIT
+            case ClaimStep.READ:
+                self._read(record, claim, outcome)
+            case ClaimStep.LOOK:
+                self._looked(record, claim, outcome)
+            case ClaimStep.FENCE if outcome.ok or outcome.missing:
+                claim.step = ClaimStep.TAKE  # who claimed before cannot write what was decided before
+            case ClaimStep.FENCE:
+                claim.step = ClaimStep.READ if outcome.conflict else ClaimStep.WAIT
 
-    def again_at(self, key: Key, at: float) -> float:
-        claim = self._claims.get(key)
-        return at + claim_requests.RETRY if claim is not None and claim.step == WAIT else at
-
-    def forget(self, key: Key) -> None:
-        claim = self._claims.pop(key, None)
-        names = set(self._granted.pop(key, ()))
-        if claim is not None:
-            names.add(claim_requests.claim_name(claim.rule))
+    def forget(self, record: BindingRecord) -> None:
+        """Give up the claims of a binding, granted or not: others may found its groups."""
+        names = set(record.granted)
+        if record.claim is not None:
+            names.add(claim_name(record.claim.rule))
+        record.granted.clear()
+        record.end_claim()
         for name in names:
-            if self._by_name.get(name) == key:
-                del self._by_name[name]
+            if self._founders.get(name) == record.key:
+                del self._founders[name]
                 self.released += self._queued.pop(name, ())
+
+    def validate(self, records: Mapping[Key, BindingRecord]) -> None:
+        """Check that whoever is founding a group has its claim, or asks for it."""
+        for name, key in self._founders.items():
+            record = records[key]
+            if name not in record.granted and (record.claim is None or claim_name(record.claim.rule) != name):
+                raise AssertionError(f"{key} is not founding {name}")
 
     # --- inside -------------------------------------------------------------------
 
-    def _grant(self, key: Key) -> None:
-        claim = self._claims.pop(key)
-        self._granted.setdefault(key, {})[claim_requests.claim_name(claim.rule)] = claim.version
-
-    def _read(self, key: Key, claim: _Claim, outcome: Outcome) -> None:
+    def _read(self, record: BindingRecord, claim: Claim, outcome: Outcome) -> None:
         """Somebody claimed the group before."""
         if not outcome.ok:
-            claim.step = CREATE if outcome.missing else WAIT
+            claim.step = ClaimStep.CREATE if outcome.missing else ClaimStep.WAIT
             return
-        claim.held = outcome.decode(Lease)
-        if claim_requests.held_by(claim.held) == key:
-            claim.step = TAKE  # by us; somebody may be about to take it over
-        elif not self._keeping.fleet.founds(key, claim.rule):
-            self.forget(key)  # it is seen now where the group is
-        elif claim_requests.expired(claim.held, outcome.at):
-            claim.step = LOOK
+        claim.lease = outcome.decode(Lease)
+        if claim_requests.holder_of(claim.lease) == record.key:
+            claim.step = ClaimStep.TAKE  # by us; somebody may be about to take it over
+        elif not self._cache.fleet.founds(record.key, claim.rule):
+            self.forget(record)  # it is seen now where the group is
+        elif claim_requests.expired(claim.lease, outcome.at):
+            claim.step = ClaimStep.LOOK
         else:
-            claim.step = WAIT
+            claim.step = ClaimStep.WAIT
 
-    def _looked(self, key: Key, claim: _Claim, outcome: Outcome) -> None:
+    def _looked(self, record: BindingRecord, claim: Claim, outcome: Outcome) -> None:
         """The claim is old: is its binding placed with the group, though it was not seen yet?"""
-        other = claim_requests.held_by(claim.held) if claim.held is not None else ("", "")
+        other = claim_requests.holder_of(claim.lease) if claim.lease is not None else ("", "")
         if outcome.missing:
-            claim.step = TAKE
+            claim.step = ClaimStep.TAKE
         elif not outcome.ok:
-            claim.step = WAIT
+            claim.step = ClaimStep.WAIT
         else:
-            binding = outcome.decode(Binding)
-            if self._keeping.see(other, binding):
-                self.released.append(other)  # if it changed, nobody else will say so
-            if self._keeping.fleet.founds(key, claim.rule):
+            known, binding = self._cache.bindings.get(other), outcome.decode(Binding)
+            fresh = known is None or known.metadata.generation != binding.metadata.generation
+            if self._cache.see(other, binding) and fresh:
+                self.released.append(other)  # nobody else will say so
+            if self._cache.fleet.founds(record.key, claim.rule):
                 claim.late = binding
-                claim.step = FENCE
+                claim.step = ClaimStep.FENCE
             else:
-                self.forget(key)
-
-    def _fenced(self, claim: _Claim, outcome: Outcome) -> None:
-        """Whoever claimed the group before can no longer write what was decided before."""
-        if outcome.ok or outcome.missing:
-            claim.step = TAKE
-        else:
-            claim.step = READ if outcome.conflict else WAIT
-
-
-def _is_fence(key: Key, action: Action) -> bool:
-    return isinstance(action, Patch) and (action.namespace, action.name) != key
+                self.forget(record)
 
 
 def _problem(outcome: Outcome) -> str:

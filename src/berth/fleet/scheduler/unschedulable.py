@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 
-# Karmada's: a failed attempt is repeated after 1 s, then 2 s, up to 10 s; want of room after 5 minutes.
-_FIRST, _LONGEST, NO_ROOM = 1.0, 10.0, 300.0
-
 
 class UnschedulableBindings:
     """Who waits, by the terms that may stand in the way and by the label set others' terms may select."""
@@ -25,7 +22,6 @@ class UnschedulableBindings:
         self._entries: dict[Key, IndexedWorkload] = {}
         self._by_term: dict[Term, dict[Key, None]] = {}
         self._by_labels: dict[LabelSet, dict[Key, None]] = {}
-        self._failures: dict[Key, int] = {}
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
@@ -37,21 +33,20 @@ class UnschedulableBindings:
         return len(self._entries)
 
     def add(self, key: Key, entry: IndexedWorkload) -> None:
-        self._drop(key)
+        self.remove(key)
         self._entries[key] = entry
         for term in entry.used:
             self._by_term.setdefault(term, {})[key] = None
         self._by_labels.setdefault(entry.label_set, {})[key] = None
 
-    def delay(self, key: Key) -> float:
-        """How long to wait before the next attempt: longer each time."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return float(min(_FIRST * 2.0 ** min(failures - 1, 10), _LONGEST))
-
     def remove(self, key: Key) -> None:
         """It was placed, or is gone."""
-        self._drop(key)
-        self._failures.pop(key, None)
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        for term in entry.used:
+            take(self._by_term, term, key)
+        take(self._by_labels, entry.label_set, key)
 
     def concerned(self, entry: IndexedWorkload) -> Iterator[Key]:
         """Those that may fit when a workload comes, moves or goes: it or they have a term about the other."""
@@ -62,11 +57,3 @@ class UnschedulableBindings:
         for term, _ in entry.owned:
             for label_set in term.selected:
                 yield from self._by_labels.get(label_set, ())
-
-    def _drop(self, key: Key) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is None:
-            return
-        for term in entry.used:
-            take(self._by_term, term, key)
-        take(self._by_labels, entry.label_set, key)

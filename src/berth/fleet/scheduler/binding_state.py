@@ -1,0 +1,221 @@
+"""What the scheduler knows of one binding: a record with a phase, and the transitions between phases.
+
+| phase | meaning | what ends it |
+| --- | --- | --- |
+| `PENDING` | nothing was decided about the binding as it is now | its turn, if there is a reason |
+| `FOLLOWING` | a peer that it would go with is on its way | it is known where the peer is |
+| `CLAIMING` | it is about to found a group, and asks for its Lease | it is granted, or the group is seen |
+| `WRITING` | its clusters are being written, and count already | the answer |
+| `CONFIRMING` | nobody answered that write, which still counts | the binding was looked up |
+| `UNSCHEDULABLE` | it fits nowhere | a change that may help, or the time to try again |
+| `SETTLED` | it is where it was decided to be | a new generation, or a change of a cluster |
+
+`PENDING` is between any two of the others, except that a write ends in `SETTLED` or `UNSCHEDULABLE` when
+the server takes it and in `CONFIRMING` when nobody answers.  Two things are beside the phase: the condition
+that is still to be written to the status, and a reason to decide whatever the binding says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from berth.machines.contract import Key, Purpose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from berth.fleet.scheduler.claim_requests import Claim
+    from berth.fleet.scheduler.patches import ScheduledCondition
+    from berth.kube.karmada import TargetCluster
+
+
+class BindingPhase(Enum):
+    PENDING = "pending"
+    FOLLOWING = "following"
+    CLAIMING = "claiming"
+    WRITING = "writing"
+    CONFIRMING = "confirming"
+    UNSCHEDULABLE = "unschedulable"
+    SETTLED = "settled"
+
+
+class BindingRequest(Purpose):
+    """What a request for a binding is about; there is one at a time."""
+
+    CLAIM = "claim"
+    WRITE = "write"
+    LOOKUP = "lookup"
+    STATUS = "status"
+
+
+_AFTER = {
+    BindingPhase.PENDING: {
+        BindingPhase.FOLLOWING,
+        BindingPhase.CLAIMING,
+        BindingPhase.WRITING,
+        BindingPhase.UNSCHEDULABLE,
+        BindingPhase.SETTLED,
+    },
+    BindingPhase.FOLLOWING: {BindingPhase.PENDING},
+    BindingPhase.CLAIMING: {BindingPhase.PENDING},
+    BindingPhase.WRITING: {
+        BindingPhase.PENDING,
+        BindingPhase.CONFIRMING,
+        BindingPhase.UNSCHEDULABLE,
+        BindingPhase.SETTLED,
+    },
+    BindingPhase.CONFIRMING: {BindingPhase.PENDING},
+    BindingPhase.UNSCHEDULABLE: {BindingPhase.PENDING},
+    BindingPhase.SETTLED: {BindingPhase.PENDING},
+}
+_DECIDED = (BindingPhase.UNSCHEDULABLE, BindingPhase.SETTLED)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementWrite:
+    """A decision on its way to the server.
+
+    Attributes:
+        kind: What metrics call the way it came about.
+        condition: What the status has to say once it is written.
+        follows: Peers that have to move after it.
+    """
+
+    kind: str
+    condition: ScheduledCondition
+    targets: Sequence[TargetCluster]
+    since: float
+    follows: tuple[Key, ...] = ()
+
+
+@dataclass(slots=True)
+class BindingRecord:
+    """One binding.
+
+    Attributes:
+        request: The number of the request under way; 0 if there is none.
+        forced: Why to decide, whatever the binding says; empty if there is no such reason.
+        retry_at: When to decide once more, whatever is said meanwhile.
+        patience_until: Until when it waits for its workload to be seen; None if it need not.
+        failures: Attempts in a row that came to nothing.
+        condition: What its status still has to say.
+        claim: The claim under way, while `CLAIMING`.
+        granted: The names of the claims it has, and the version of the binding each is for.
+        write: While `WRITING`.
+        followers: Who waits to know where it is put.
+    """
+
+    key: Key
+    phase: BindingPhase = BindingPhase.PENDING
+    request: int = 0
+    forced: str = ""
+    retry_at: float | None = None
+    patience_until: float | None = None
+    failures: int = 0
+    condition: ScheduledCondition | None = None
+    claim: Claim | None = None
+    granted: dict[str, str | None] = field(default_factory=dict)
+    write: PlacementWrite | None = None
+    followers: dict[Key, None] = field(default_factory=dict)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is a decision on the binding as it is now, and no time to make another."""
+        return self.phase in _DECIDED and not self.forced and self.retry_at is None
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it counts where it was decided to be, not where the server has it."""
+        return self.phase in (BindingPhase.WRITING, BindingPhase.CONFIRMING)
+
+    # --- transitions ------------------------------------------------------------------
+
+    def reconsider(self, reason: str = "") -> None:
+        """It, or something that may matter to it, changed; with a reason it is decided in any case."""
+        self.forced = reason or self.forced
+        if self.phase in _DECIDED:
+            self._enter(BindingPhase.PENDING)
+
+    def begin_decision(self) -> None:
+        """Its turn has come."""
+        self.forced, self.retry_at = "", None
+        if self.phase is not BindingPhase.PENDING:
+            self._enter(BindingPhase.PENDING)
+
+    def follow(self, reason: str) -> None:
+        """It is decided as soon as it is known where a peer is."""
+        self.forced = reason
+        self._enter(BindingPhase.FOLLOWING)
+
+    def begin_claim(self, claim: Claim, reason: str) -> None:
+        self.forced, self.claim = reason, claim
+        self._enter(BindingPhase.CLAIMING)
+
+    def grant_claim(self, name: str) -> None:
+        """The server gave it the Lease; it is decided anew."""
+        if self.claim is not None:
+            self.granted[name] = self.claim.version
+        self.end_claim()
+
+    def end_claim(self) -> None:
+        if self.phase is BindingPhase.CLAIMING:
+            self.claim = None
+            self._enter(BindingPhase.PENDING)
+
+    def begin_write(self, write: PlacementWrite) -> None:
+        self.write = write
+        self._enter(BindingPhase.WRITING)
+
+    def end_write(self, *, current: bool) -> None:
+        """The server took it; unless the binding changed meanwhile, it is decided on."""
+        write, self.write = self.write, None
+        if write is None:
+            raise AssertionError(self)
+        self.condition = write.condition
+        if not current:
+            self._enter(BindingPhase.PENDING)
+        elif write.condition.ok:
+            self._enter(BindingPhase.SETTLED)
+        else:
+            self._enter(BindingPhase.UNSCHEDULABLE)
+
+    def lose_write(self) -> None:
+        """Nobody answered: it may have been done."""
+        self.write = None
+        self._enter(BindingPhase.CONFIRMING)
+
+    def refuse_write(self) -> None:
+        """The server did not take it: it is decided again, on what is known by then."""
+        self.write, self.forced = None, "the last decision could not be written"
+        self._enter(BindingPhase.PENDING)
+
+    def confirm(self) -> None:
+        """It is known again what the server has."""
+        self.forced = "the last decision may not have been written"
+        self._enter(BindingPhase.PENDING)
+
+    def settle(self) -> None:
+        self._enter(BindingPhase.SETTLED)
+
+    def fit_nowhere(self) -> None:
+        self._enter(BindingPhase.UNSCHEDULABLE)
+
+    def _enter(self, phase: BindingPhase) -> None:
+        if phase not in _AFTER[self.phase]:
+            raise AssertionError(f"{self.key} cannot go from {self.phase.name} to {phase.name}")
+        self.phase = phase
+
+    def validate(self) -> None:
+        """Check that what is known fits the phase."""
+        checks = {
+            "it is claiming without a claim": (self.phase is BindingPhase.CLAIMING)
+            == (self.claim is not None),
+            "it is writing nothing": (self.phase is BindingPhase.WRITING) == (self.write is not None),
+            "its write is not under way": self.phase is not BindingPhase.WRITING or self.request > 0,
+            "it follows for no reason": self.phase is not BindingPhase.FOLLOWING or bool(self.forced),
+        }
+        for problem, holds in checks.items():
+            if not holds:
+                raise AssertionError(f"{problem}: {self}")
