@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler.views import VIEWS
+from berth.fleet.scheduler.fleet_cache import VIEWS
 from berth.live import workloads as module
 from berth.live.fleet_listing import list_fleet
 from berth.live.runner import Runner

@@ -194,6 +194,23 @@ class TestAnswersThatOvertakeTheWatch:
         world.settle()
         assert world.places("web") == {"m1": 5}
 
+    def test_nor_is_a_change_lost_that_the_watch_shows_before_the_answer(self) -> None:
+        """What the answer says was decided on is an older generation by then."""
+        world = FleetScript(OURS, clusters=1)
+
+        def overtake(action: Action) -> Outcome | None:
+            if not is_placement(action, "web"):
+                return None
+            world.refuse = lambda _: None
+            answer = world.answer(action)
+            world.edit("web", {"spec": {"replicas": 5}})
+            return answer
+
+        world.refuse = overtake
+        world.bind(make_binding("web").replicas(2).dynamic())
+        world.advance(5)
+        assert world.places("web") == {"m1": 5}
+
     def test_a_refused_placement_is_tried_again_though_to_say_so_took_two_attempts(self) -> None:
         """A conflict while reporting a failure does not end the retries."""
         world = FleetScript(clusters=1)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler.views import VIEWS
+from berth.fleet.scheduler.fleet_cache import VIEWS
 from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Action, Event, Machine
@@ -41,9 +41,9 @@ class FleetScript(Script):
         super()._tell(event)
         self.validate()
 
-    def _perform(self, machine: Machine, action: Action) -> None:
+    def perform(self, machine: Machine, action: Action) -> None:
         self.validate()
-        super()._perform(machine, action)
+        super().perform(machine, action)
         self.validate()
 
     def validate(self) -> None:

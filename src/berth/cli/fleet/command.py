@@ -24,7 +24,7 @@ from berth.cli.input.components import (
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
-from berth.fleet.scheduler.views import VIEWS
+from berth.fleet.scheduler.fleet_cache import VIEWS
 from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 from berth.live import logs
 from berth.live.client import Client

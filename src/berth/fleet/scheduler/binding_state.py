@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from berth.machines.backoff import Backoff
 from berth.machines.contract import Key, Purpose
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ _AFTER = {
     BindingPhase.UNSCHEDULABLE: {BindingPhase.PENDING},
     BindingPhase.SETTLED: {BindingPhase.PENDING},
 }
+# Karmada's: a failed attempt is repeated after 1 s, then 2 s, up to 10 s.
+_BACKOFF = Backoff(first=1.0, longest=10.0)
 _DECIDED = (BindingPhase.UNSCHEDULABLE, BindingPhase.SETTLED)
 
 
@@ -129,6 +132,11 @@ class BindingRecord:
     def is_assumed(self) -> bool:
         """Whether it counts where it was decided to be, not where the server has it."""
         return self.phase in (BindingPhase.WRITING, BindingPhase.CONFIRMING)
+
+    def next_delay(self) -> float:
+        """How long to wait after one more attempt that came to nothing."""
+        self.failures += 1
+        return _BACKOFF.after(self.failures)
 
     # --- transitions ------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +15,10 @@ from berth.kube.api_resources import (
     NAMESPACES,
     POLICIES,
     RESOURCE_BINDINGS,
+    Resource,
 )
+from berth.kube.karmada import Binding, Cluster
+from berth.kube.objects import Namespace, PartialObjectMetadata
 from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.machines.contract import DELETED, Event, Key
 from berth.machines.indexes import take
@@ -25,9 +28,18 @@ if TYPE_CHECKING:
 
     from berth.fleet.state.index import IndexedWorkload
     from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import Binding, TargetCluster
+    from berth.kube.karmada import TargetCluster
 
 BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+# What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
+VIEWS: dict[Resource, type[Any]] = {
+    CLUSTERS: Cluster,
+    RESOURCE_BINDINGS: Binding,
+    CLUSTER_BINDINGS: Binding,
+    POLICIES: PartialObjectMetadata,
+    CLUSTER_POLICIES: PartialObjectMetadata,
+    NAMESPACES: Namespace,
+}
 # Where a binding says which policy it was made by: name, and namespace unless it is a cluster's policy.
 _POLICY = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name")
 _CLUSTER_POLICY = "clusterpropagationpolicy.karmada.io/name"

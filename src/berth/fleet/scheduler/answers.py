@@ -1,0 +1,144 @@
+"""What the server answers to the requests for bindings, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from berth.fleet.scheduler import patches
+from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest
+from berth.fleet.scheduler.claim_requests import RETRY, ClaimStep
+from berth.fleet.scheduler.patches import ScheduledCondition
+from berth.fleet.state.errors import SCHEDULER_ERROR
+from berth.kube.karmada import Binding
+
+if TYPE_CHECKING:
+    from berth.fleet.scheduler.state import FleetSchedulerState
+    from berth.machines.contract import Action, Outcome
+
+# Seconds after which the watch should have shown who was faster.
+_SOON = 0.05
+
+
+class BindingAnswers:
+    """Takes answers, one for each request."""
+
+    def __init__(self, state: FleetSchedulerState) -> None:
+        self._state = state
+
+    def take(self, action: Action, outcome: Outcome) -> None:
+        record = self._state.records.get(action.key)
+        if record is None or record.request != action.attempt:
+            self._state.queue.finished(action.key, ok=True, at=outcome.at)  # the binding it was for is gone
+            return
+        record.request = 0
+        match action.purpose:
+            case BindingRequest.LOOKUP:
+                self._looked_up(record, outcome)
+            case BindingRequest.CLAIM:
+                self._claim_answered(record, outcome)
+            case BindingRequest.WRITE:
+                self._written(record, outcome)
+                self._retry(record, outcome, force=True)
+            case _:
+                self._reported(record, outcome)
+                self._retry(record, outcome, force=False)
+
+    def _retry(self, record: BindingRecord, outcome: Outcome, *, force: bool) -> None:
+        """Let the queue know, and come back for what failed; with `force` for a new decision."""
+        busy = outcome.code in (0, 429) or outcome.code >= 500
+        self._state.queue.finished(record.key, ok=not busy, at=outcome.at, wait=outcome.retry_after)
+        if not outcome.ok and not outcome.missing and not busy:
+            when = outcome.at + (_SOON if outcome.conflict else record.next_delay())
+            if force:
+                self._state.retry_at(record, when)
+            else:
+                self._state.queue.add_at(record.key, when)
+
+    def _claim_answered(self, record: BindingRecord, outcome: Outcome) -> None:
+        self._state.claims.answered(record, outcome)
+        self._state.queue.finished(record.key, ok=True, at=outcome.at)
+        claim, pause = record.claim, 0.0
+        if claim is not None:
+            self._complain(record, claim.problem, outcome.at)
+            pause = RETRY if claim.step is ClaimStep.WAIT else 0.0
+        self._state.queue.add_at(record.key, outcome.at + pause)
+
+    def _complain(self, record: BindingRecord, problem: str, now: float) -> None:
+        """Say what keeps a binding from claiming its group, if waiting alone will not help."""
+        binding = self._state.cache.bindings[record.key]
+        condition = ScheduledCondition(SCHEDULER_ERROR, f"cannot claim its affinity group: {problem}")
+        if problem and not patches.already_said(binding, condition):
+            record.condition = condition
+            self._state.events.failed(record.key, binding, condition.message, now)
+
+    def _reported(self, record: BindingRecord, outcome: Outcome) -> None:
+        if outcome.ok:
+            record.condition = None
+            self._absorb(record, outcome)
+            # To say it took a turn in which something else may have been due.
+            if not record.is_at_rest:
+                self._state.queue.add_at(
+                    record.key, outcome.at if record.retry_at is None else record.retry_at
+                )
+
+    def _written(self, record: BindingRecord, outcome: Outcome) -> None:
+        key, write = record.key, record.write
+        if write is None:
+            raise AssertionError(record)
+        if outcome.ok:
+            answer = self._absorb(record, outcome)
+            binding = self._state.cache.bindings[key]
+            record.end_write(
+                current=answer is None or answer.metadata.generation == binding.metadata.generation
+            )
+            self._state.queue.add(key)
+            if write.condition.ok:
+                self._state.events.succeeded(key, binding, write.targets, outcome.at)
+            self._state.claims.forget(record)
+        elif outcome.code == 0 or outcome.code >= 500:
+            record.lose_write()
+        else:
+            record.refuse_write()
+            self._refused(record, outcome)
+        if not record.is_assumed:
+            self._state.release_followers(record)
+        for peer in write.follows if outcome.ok else ():
+            self._state.force(peer, "its affinity group moves", "GroupFailover")
+        result = "scheduled" if outcome.ok and write.condition.ok else "error"
+        self._state.metrics.attempts.labels(result, write.kind).inc()
+        self._state.metrics.end_to_end.labels(result, write.kind).observe(self._state.timer() - write.since)
+
+    def _looked_up(self, record: BindingRecord, outcome: Outcome) -> None:
+        """What became of a write that nobody answered."""
+        ok = outcome.ok or outcome.missing
+        if ok:
+            record.confirm()
+            self._absorb(record, outcome)
+            self._state.release_followers(record)
+            self._state.queue.add(record.key)
+        self._state.queue.finished(record.key, ok=ok, at=outcome.at, wait=outcome.retry_after)
+
+    def _refused(self, record: BindingRecord, outcome: Outcome) -> None:
+        """Say why the server did not take a decision, unless it will by itself."""
+        if outcome.missing or outcome.conflict or outcome.code == 429:
+            return
+        key, binding = record.key, self._state.cache.bindings[record.key]
+        quota = outcome.code == 403 and "FederatedResourceQuota" in f"{outcome.reason} {outcome.message}"
+        condition = ScheduledCondition(patches.QUOTA_EXCEEDED if quota else SCHEDULER_ERROR, outcome.message)
+        self._state.claims.forget(record)
+        self._state.events.failed(key, binding, outcome.message, outcome.at)
+        if not patches.already_said(binding, condition):
+            record.condition = condition
+            self._state.queue.add(key)
+
+    def _absorb(self, record: BindingRecord, outcome: Outcome) -> Binding | None:
+        """Take over the binding in an answer, which the watch may show later."""
+        if not outcome.body or not outcome.ok:
+            return None
+        known, answer = self._state.cache.bindings[record.key], outcome.decode(Binding)
+        if (
+            self._state.cache.see(record.key, answer)
+            and answer.metadata.generation != known.metadata.generation
+        ):
+            self._state.reconsider(record.key)  # the watch will show nothing new
+        return answer

@@ -1,0 +1,151 @@
+"""What the fleet's scheduler knows, and what is done to it in more than one place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from berth.fleet.scheduler import patches
+from berth.fleet.scheduler.binding_events import BindingEvents
+from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest
+from berth.fleet.scheduler.fleet_cache import FleetCache
+from berth.fleet.scheduler.group_claims import GroupClaims
+from berth.fleet.scheduler.unschedulable import UnschedulableBindings
+from berth.machines.contract import Action, Key, Patch, RawObject
+from berth.machines.queue import Queue
+from berth.machines.story import Story
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from berth.fleet.scheduler.metrics import FleetMetrics
+    from berth.fleet.scheduler.patches import ScheduledCondition
+    from berth.fleet.scheduler.settings import FleetSettings
+    from berth.fleet.state.index import IndexedWorkload
+    from berth.kube.karmada import Binding
+
+
+class FleetSchedulerState:
+    """Records of bindings, and the indexes beside them.
+
+    Attributes:
+        cache: What is known of the objects, and where each binding counts.
+        records: What is known of each binding; made when it is first looked at.
+        unschedulable: What fits nowhere, from a failed decision until one succeeds.
+        story: What was decided and why, kept for a while.
+    """
+
+    def __init__(
+        self, settings: FleetSettings, metrics: FleetMetrics, identity: str, timer: Callable[[], float]
+    ) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.timer = timer
+        self.story = Story()
+        self.cache = FleetCache(settings.options, self._moved)
+        self.fleet = self.cache.fleet
+        self.unschedulable = UnschedulableBindings()
+        self.events = BindingEvents(min(settings.scheduler_names, default="berth-fleet"), self.story)
+        self.claims = GroupClaims(self.cache, identity)
+        self.records: dict[Key, BindingRecord] = {}
+        self.queue: Queue[Key] = Queue()
+        self._requests = 0
+        metrics.blocked.set_function(lambda: len(self.unschedulable))
+        metrics.index.set_function(lambda: len(self.fleet.index))
+
+    def record(self, key: Key) -> BindingRecord:
+        record = self.records.get(key)
+        if record is None:
+            record = self.records[key] = BindingRecord(key)
+        return record
+
+    def forget(self, key: Key) -> None:
+        """A binding is gone. A request for it may still be under way: its answer comes too late."""
+        record = self.records.pop(key, None)
+        self.cache.forget(key)
+        self.unschedulable.remove(key)
+        self.queue.forget(key)
+        if record is not None:
+            self.claims.forget(record)
+            self.release_followers(record)
+
+    def reconsider(self, key: Key) -> None:
+        """Something changed that may matter to a binding."""
+        self.record(key).reconsider()
+        self.queue.add(key)
+
+    def _moved(self, entry: IndexedWorkload) -> None:
+        """A workload came, moved or went: what fits nowhere because of it may fit now."""
+        if self.settings.retry_blocked:
+            for key in list(self.unschedulable.concerned(entry)):
+                if key != entry.key:
+                    self.reconsider(key)
+
+    def enqueue(self, key: Key, why: str) -> None:
+        self.metrics.incoming.labels(why).inc()
+        self.queue.add(key)
+
+    def force(self, key: Key, reason: str, why: str) -> None:
+        """Decide about a binding, whatever it says itself; `why` is for metrics."""
+        if key in self.cache.bindings:
+            self.record(key).reconsider(reason)
+            self.enqueue(key, why)
+
+    def retry_at(self, record: BindingRecord, when: float) -> None:
+        """Decide again at that time, whatever is said meanwhile."""
+        record.retry_at = when
+        self.queue.add_at(record.key, when)
+
+    def request(self, record: BindingRecord, purpose: BindingRequest, action: Action) -> Action:
+        """Number a request, so that its answer is known again, and hold the binding back until then."""
+        self._requests += 1
+        record.request = self._requests
+        self.queue.started(record.key, 1)
+        return replace(action, purpose=purpose, attempt=record.request)
+
+    def patch(self, record: BindingRecord, purpose: BindingRequest, body: RawObject) -> Action:
+        key = record.key
+        patch = Patch(
+            resource=patches.resource_of(key),
+            key=key,
+            namespace=key[0],
+            name=key[1],
+            body=body,
+            subresource="status" if purpose is BindingRequest.STATUS else "",
+        )
+        return self.request(record, purpose, patch)
+
+    def report(
+        self, record: BindingRecord, binding: Binding, condition: ScheduledCondition | None, now: float
+    ) -> Action | None:
+        """Write the condition, unless the status says all that already."""
+        said = condition is None or patches.already_said(binding, condition)
+        record.condition = None if said else condition
+        if condition is None or said:
+            return None
+        return self.patch(record, BindingRequest.STATUS, patches.status_patch(binding, condition, now))
+
+    def release_followers(self, record: BindingRecord) -> None:
+        """It is known now where a binding is: who waited to follow it may."""
+        self.cache.settle(record.key)
+        for follower in record.followers:
+            self.queue.add(follower)
+        record.followers.clear()
+
+    def validate(self) -> None:
+        """Check that records, cache and indexes agree."""
+        if not self.records.keys() <= self.cache.bindings.keys():
+            raise AssertionError("a binding that is gone was not forgotten")
+        for key, record in self.records.items():
+            record.validate()
+            if record.request and not self.queue.is_busy(key):
+                raise AssertionError(f"a request is under way, but may be repeated: {record}")
+            if record.is_assumed != (key in self.cache.assumed):
+                raise AssertionError(f"it counts in a wrong place: {record}")
+            settled, blocked = record.phase is BindingPhase.SETTLED, key in self.unschedulable
+            if (settled and blocked) or (record.phase is BindingPhase.UNSCHEDULABLE and not blocked):
+                raise AssertionError(f"whether it fits is told differently: {record}")
+        if not self.records.keys() >= {*self.unschedulable, *self.cache.assumed}:
+            raise AssertionError("an index knows a binding that is gone")
+        self.claims.validate(self.records)
+        self.fleet.index.validate()
