@@ -29,8 +29,9 @@ from berth.eviction.decisions import BROKEN, WOULD_EVICT
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.api_resources import NODES, PODS, Resource
 from berth.kube.objects import LivePod, Node
+from berth.kube.well_known import ADDED, MODIFIED
 from berth.machines.cache import Cache
-from berth.machines.contract import ADDED, MODIFIED, Event
+from berth.machines.contract import Event
 
 COUNT, RUNNING, RELABELLED = 1_000, 10_000, 100
 FEW, MANY, ON_ONE = 1_000, 10_000, 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.kube.anti_affinity import HOSTNAME, AntiAffinityLimit, excesses
+from berth.kube.anti_affinity import AntiAffinityLimit, excesses
 from berth.kube.objects import (
     Affinity,
     LabelSelector,
@@ -12,6 +12,7 @@ from berth.kube.objects import (
     PodAffinityTerm,
     WeightedPodAffinityTerm,
 )
+from berth.kube.well_known import HOSTNAME
 
 ZONE = "topology.kubernetes.io/zone"
 EVERYONE, TEAM = LabelSelector(), LabelSelector(match_labels={"team": "a"})

@@ -8,7 +8,7 @@ from berth.engine.placement.plan import plan_for
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.objects import BIND_COMPLETED, SELECTED_NODE
+from berth.engine.state.volumes.objects import BIND_COMPLETED
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import (
     ClaimResources,
@@ -29,6 +29,7 @@ from berth.kube.objects import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
+from berth.kube.well_known import SELECTED_NODE
 from tests.support.builders import NodeBuilder, PodBuilder, where
 
 ONCE = ("ReadWriteOnce",)

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from berth.kube.objects import Condition
+from berth.kube.objects import Condition, RawObject
 from berth.kube.times import stamp
-from berth.machines.contract import RawObject
 
 
 class Conditions:

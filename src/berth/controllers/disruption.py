@@ -11,11 +11,14 @@ from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.objects import (
+    Key,
     LivePod,
     LiveWorkload,
     ObjectMeta,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
+    RawObject,
+    key_of,
 )
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
@@ -23,7 +26,7 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.shares import resolved
 from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, TRUE
-from berth.machines.contract import Action, Event, Key, RawObject, key_of
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 
 # An eviction whose pod is still there after this long did not happen.

@@ -12,23 +12,12 @@ from dataclasses import dataclass
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import ObjectMeta, OwnerReference, PartialObjectMetadata
-from berth.machines.contract import (
-    DELETED,
-    Action,
-    Delete,
-    Event,
-    Get,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
+from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata, RawObject
+from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
+from berth.machines.contract import Action, Delete, Event, Get, Outcome, Patch
 from berth.machines.controller import describe
 from berth.machines.queue import Queue
 from berth.machines.story import Story
-
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +94,7 @@ class GarbageCollector:
 
     def _wake_waiting(self, uid: str) -> None:
         owner = self._items.get(uid)
-        if owner is not None and (owner.holds(FOREGROUND) or owner.holds(ORPHAN)):
+        if owner is not None and (owner.holds(FOREGROUND_DELETION) or owner.holds(ORPHAN_DEPENDENTS)):
             self._queue.add(uid)
 
     @staticmethod
@@ -133,9 +122,9 @@ class GarbageCollector:
         return actions
 
     def _sync(self, uid: str, item: _Item) -> Iterator[Action]:
-        if item.holds(ORPHAN):
+        if item.holds(ORPHAN_DEPENDENTS):
             yield from self._orphan(uid, item)
-        elif item.holds(FOREGROUND):
+        elif item.holds(FOREGROUND_DELETION):
             yield from self._finish_foreground(uid, item)
         elif not item.going and item.owners:
             yield from self._judge(uid, item)
@@ -145,7 +134,7 @@ class GarbageCollector:
         for dependent in dependents:
             yield self._disown(uid, dependent, {uid}, "its owner leaves it")
         if not dependents:
-            yield self._drop_finalizer(uid, item, ORPHAN)
+            yield self._drop_finalizer(uid, item, ORPHAN_DEPENDENTS)
 
     def _finish_foreground(self, uid: str, item: _Item) -> Iterator[Action]:
         blocking = False
@@ -157,7 +146,7 @@ class GarbageCollector:
             if not dependent.going:
                 self._queue.add(name)
         if not blocking:
-            yield self._drop_finalizer(uid, item, FOREGROUND)
+            yield self._drop_finalizer(uid, item, FOREGROUND_DELETION)
 
     def _judge(self, uid: str, item: _Item) -> Iterator[Action]:
         solid: list[str] = []
@@ -176,7 +165,7 @@ class GarbageCollector:
         propagation = "Background"
         if waiting and self._dependents.get(uid):
             propagation = "Foreground"
-        elif ORPHAN in (item.metadata.finalizers or ()):
+        elif ORPHAN_DEPENDENTS in (item.metadata.finalizers or ()):
             propagation = "Orphan"
         yield Delete(
             resource=item.resource,
@@ -192,7 +181,7 @@ class GarbageCollector:
         uid = owner.uid or ""
         known = self._items.get(uid)
         if known is not None:
-            return "waiting" if known.holds(FOREGROUND) else "solid"
+            return "waiting" if known.holds(FOREGROUND_DELETION) else "solid"
         if uid in self._absent:
             return "dangling"
         return "solid" if uid in self._present else None

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from berth.kube.api_resources import EVENTS, NAMESPACES, Resource
-from berth.kube.objects import Namespace
+from berth.kube.objects import Key, Namespace
+from berth.kube.well_known import ADDED, DELETED
 from berth.machines.cache import Cache
-from berth.machines.contract import ADDED, DELETED, Action, DeleteAll, Event, Key, Outcome, Update
+from berth.machines.contract import Action, DeleteAll, Event, Outcome, Update
 from berth.machines.controller import Controller
 
 FINALIZER = "kubernetes"

@@ -11,14 +11,14 @@ import msgspec
 
 from berth.controllers.patches import patch
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.objects import Condition, LivePod, Node, Taint
+from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
 from berth.kube.pods import condition, is_ready
 from berth.kube.times import stamp
+from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE, STRATEGIC_PATCH
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, STRATEGIC, Action, Event, Key, Patch, RawObject
+from berth.machines.contract import Action, Event, Patch
 from berth.machines.controller import Controller
 
-LEASE_NAMESPACE = "kube-node-lease"
 GRACE = 40.0
 PREFIX = "node.kubernetes.io/"
 NOT_READY, UNREACHABLE = f"{PREFIX}not-ready", f"{PREFIX}unreachable"
@@ -57,7 +57,7 @@ class NodeLifecycle(Controller):
 
     def handle(self, event: Event) -> None:
         if event.resource == LEASES:
-            if event.key[0] == LEASE_NAMESPACE and event.change != DELETED:
+            if event.key[0] == NODE_LEASE_NAMESPACE and event.change != DELETED:
                 self._lease(event)
         elif event.resource == NODES:
             if event.change == DELETED:
@@ -123,7 +123,7 @@ class NodeLifecycle(Controller):
             name=key[1],
             body={"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}},
             subresource="status",
-            form=STRATEGIC,
+            form=STRATEGIC_PATCH,
             why="its lease is no longer renewed",
         )
 
@@ -147,7 +147,7 @@ class NodeLifecycle(Controller):
             name=pod.metadata.name or "",
             body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
             subresource="status",
-            form=STRATEGIC,
+            form=STRATEGIC_PATCH,
             why="its node is not ready",
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from berth.kube.api_resources import Resource
-from berth.machines.contract import Patch, RawObject, key_of
+from berth.kube.objects import RawObject, key_of
+from berth.machines.contract import Patch
 
 
 def status_patch(resource: Resource, item: Any, status: RawObject, cause: str = "") -> Patch:  # noqa: ANN401

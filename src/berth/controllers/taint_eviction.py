@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.kube.api_resources import NODES, PODS
-from berth.kube.objects import LivePod, Node, Taint
+from berth.kube.objects import Key, LivePod, Node, Taint
 from berth.kube.pods import is_finished, is_terminating, pod_condition
 from berth.kube.times import seconds, stamp
+from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, STRATEGIC, Action, Delete, Event, Key, Patch
+from berth.machines.contract import Action, Delete, Event, Patch
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
 
@@ -107,7 +108,7 @@ class TaintEviction(Controller):
             name=key[1],
             body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
             subresource="status",
-            form=STRATEGIC,
+            form=STRATEGIC_PATCH,
             why=message,
         )
 

@@ -31,7 +31,8 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import Pod
 from berth.kube.pods import is_finished
 from berth.kube.validation.annotation import fault_of
-from berth.machines.contract import DELETED, Event
+from berth.kube.well_known import DELETED
+from berth.machines.contract import Event
 
 
 class ViolationDetector:

@@ -8,7 +8,8 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import LivePod
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
-from berth.machines.contract import STRATEGIC, Patch
+from berth.kube.well_known import STRATEGIC_PATCH
+from berth.machines.contract import Patch
 
 DISRUPTION_TARGET = "DisruptionTarget"
 REASONS = {NODE_KIND: "RequiredNodeAffinityViolation", POD_KIND: "RequiredPodAffinityViolation"}
@@ -51,6 +52,6 @@ def mark(
         attempt=record.number,
         body={"metadata": guard, "status": {"conditions": [entry]}},
         subresource="status",
-        form=STRATEGIC,
+        form=STRATEGIC_PATCH,
         why=message,
     )

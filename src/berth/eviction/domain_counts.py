@@ -8,7 +8,8 @@ import numpy as np
 
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pods import NOWHERE
-from berth.machines.contract import DELETED, Event
+from berth.kube.well_known import DELETED
+from berth.machines.contract import Event
 
 
 class DomainCounts:

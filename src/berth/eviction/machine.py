@@ -6,7 +6,7 @@ say which rules there are; see `berth.kube.gates`.
 
 from __future__ import annotations
 
-from berth.engine.execution.eviction_ceiling import HOME_NAMESPACE, RELEASE_ANNOTATION, Halt, released_domains
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
 from berth.eviction.decisions import Tell, silent
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.domain_counts import DomainCounts
@@ -20,6 +20,7 @@ from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState, expect
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
+from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.mirror import Mirror
@@ -86,7 +87,7 @@ class AffinityEviction:
             self._look |= self._gates.pacing.concerns(event.object) or self._evictor.awaits(name)
         elif event.resource == NODES:
             self._domains.handle(event)
-        elif event.resource == NAMESPACES and event.key[1] == HOME_NAMESPACE:
+        elif event.resource == NAMESPACES and event.key[1] == SYSTEM_NAMESPACE:
             annotations = event.object.metadata.annotations or {}
             self.halts.released = released_domains(annotations.get(RELEASE_ANNOTATION))
         elif event.resource in Mirror.watches:
@@ -137,7 +138,7 @@ class AffinityEviction:
 
     def _plan(self, now: float) -> None:
         halted, resumed = self.plan.make(now)
-        home = self._cache.get(NAMESPACES, ("", HOME_NAMESPACE), Namespace)
+        home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
             self._reports.halted(halt, home, self._nodes(halt), self._settings.max_share, now)
         for domain in resumed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.engine.execution.eviction_ceiling import HOME_NAMESPACE, RELEASE_ANNOTATION, Halt, name_of
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, name_of
 from berth.engine.execution.violations import Violation
 from berth.engine.state.cluster import pod_name
 from berth.eviction import decisions
@@ -14,6 +14,7 @@ from berth.eviction.records import EvictionAttempt, PlannedEviction
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
+from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.contract import Outcome
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.machines.story import Story
@@ -123,7 +124,7 @@ class EvictionReports:
         message = (
             f"Affinity evictions are halted in {name_of(halt.domain)}: {halt}, more than {max_share:.0%}. "
             f"They go on when the labels are back, or with the annotation {RELEASE_ANNOTATION}={halt.domain} "
-            f"on namespace {HOME_NAMESPACE}"
+            f"on namespace {SYSTEM_NAMESPACE}"
         )
         if home is not None:
             self.recorder.record(now, NAMESPACES, home, WARNING, "EvictionsHalted", message)

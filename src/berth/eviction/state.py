@@ -8,12 +8,11 @@ from berth.engine.state.cluster import pod_name
 from berth.eviction.open_violations import OpenViolations
 from berth.eviction.records import BEGUN, EvictionPhase, PodRecord
 from berth.eviction.settings import EvictionSettings
-from berth.kube.objects import LivePod
+from berth.kube.objects import Key, LivePod
 from berth.kube.pods import is_terminating
-from berth.machines.contract import Action, Key
+from berth.kube.well_known import MIRROR_POD
+from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
-
-MIRROR_POD = "kubernetes.io/config.mirror"
 
 
 def key_of(pod: str) -> Key:

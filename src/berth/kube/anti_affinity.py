@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import msgspec
 
 from berth.kube.objects import Affinity, PodAffinityTerm
+from berth.kube.well_known import HOSTNAME, REQUIRED_DURING_EXECUTION, REQUIRED_DURING_SCHEDULING
 
-HOSTNAME = "kubernetes.io/hostname"
-_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _EVERYWHERE = "required anti-affinity against pods of all namespaces (namespaceSelector: {})"
 _WHY = "it would keep every other workload out of the whole domain"
 
@@ -75,8 +73,8 @@ def _required(affinity: Affinity | None, path: str) -> Iterator[tuple[str, PodAf
     if anti is None:
         return
     for name, terms in (
-        (_LASTING, anti.required_during_scheduling_required_during_execution),
-        (_REQUIRED, anti.required_during_scheduling_ignored_during_execution),
+        (REQUIRED_DURING_EXECUTION, anti.required_during_scheduling_required_during_execution),
+        (REQUIRED_DURING_SCHEDULING, anti.required_during_scheduling_ignored_during_execution),
     ):
         for i, term in enumerate(terms or ()):
             yield f"{path}.podAntiAffinity.{name}[{i}]", term

@@ -26,11 +26,14 @@ from berth.kube.objects import (
     TypedObject,
 )
 
-DEFAULT_SCHEDULER = "default-scheduler"
-
 DUPLICATED, DIVIDED = "Duplicated", "Divided"
 WEIGHTED, AGGREGATED = "Weighted", "Aggregated"
 AVAILABLE_REPLICAS = "AvailableReplicas"
+ALWAYS = "Always"  # preemption between policies
+CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
+TOPOLOGY_PREFIX = "topology.karmada.io/"
+CLUSTER_POLICY_NAME = "clusterpropagationpolicy.karmada.io/name"
+APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 
 # --- clusters -----------------------------------------------------------------
 

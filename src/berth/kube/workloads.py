@@ -31,16 +31,20 @@ from berth.kube.objects import (
 from berth.kube.ownership import Ownership, has_succeeded, is_over, owner_key, ownership
 from berth.kube.pod_templates import assumed_owner, child_name, make_pod, pinned, template_hash
 from berth.kube.pods import is_active
-from berth.kube.validation.selectors import NODE_NAME_FIELD
-from berth.kube.well_known import REVISION_HASH, TEMPLATE_HASH
+from berth.kube.well_known import (
+    JOB_COMPLETION_INDEX,
+    JOB_NAME,
+    NODE_NAME_FIELD,
+    POD_INDEX,
+    POD_NAME,
+    REVISION_HASH,
+    TEMPLATE_HASH,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from berth.kube.manifests import Manifest
-
-_JOB_NAME, _JOB_INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
-_POD_NAME, _POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
 
 
 # Beyond these, a count is rather a slip than a wish, and its pods would fill the memory.
@@ -225,7 +229,7 @@ class _Expander:
         for ordinal in range(start, start + _count(spec.replicas)):
             name = child_name(metadata.name or "", str(ordinal))
             if (metadata.namespace or "", name) not in self.taken:
-                labels = {_POD_NAME: name, _POD_INDEX: str(ordinal), REVISION_HASH: revision}
+                labels = {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision}
                 own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
                 yield make_pod(spec.template, own, owner)
 
@@ -271,18 +275,18 @@ class _Expander:
         if spec.completions is not None or spec.parallelism is None:
             wanted = min(wanted, _count(spec.completions) - max(succeeded, sum(map(has_succeeded, pods))))
         missing = max(0, wanted - sum(map(is_active, pods)))
-        labels = {_JOB_NAME: name, "job-name": name}
+        labels = {JOB_NAME: name, "job-name": name}
         if spec.completion_mode != "Indexed":
             yield from self._replicas(metadata, spec.template, owner, missing, labels)
             return
-        done = {(pod.metadata.annotations or {}).get(_JOB_INDEX) for pod in pods}
+        done = {(pod.metadata.annotations or {}).get(JOB_COMPLETION_INDEX) for pod in pods}
         free = (str(i) for i in range(_count(spec.completions)) if str(i) not in done)
         for index in islice(free, missing):
             own = ObjectMeta(
                 name=child_name(name, index),
                 namespace=namespace,
-                labels={**labels, _JOB_INDEX: index},
-                annotations={_JOB_INDEX: index},
+                labels={**labels, JOB_COMPLETION_INDEX: index},
+                annotations={JOB_COMPLETION_INDEX: index},
             )
             yield make_pod(spec.template, own, owner)
 

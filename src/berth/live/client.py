@@ -19,9 +19,10 @@ import aiohttp
 import msgspec
 
 from berth.kube.api_resources import EVENTS, PODS, Resource
+from berth.kube.objects import RawObject
+from berth.kube.well_known import JSON, MERGE_PATCH
 from berth.live.errors import ApiError, Silent, Status, Unreachable, from_answer, from_status
 from berth.live.ratelimit import Limiter, Urgency
-from berth.machines.contract import MERGE, RawObject
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
@@ -29,7 +30,6 @@ PAGE = 500
 SILENCE = 90.0
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-_JSON = "application/json"
 
 
 _META_NAMES = {
@@ -80,7 +80,7 @@ class Selection:
 
     def accept(self, form: str) -> str:
         """The Accept header; `form` is what metadata alone comes as. A server without it sends all."""
-        return f"{_JSON};as={form};g=meta.k8s.io;v=v1,{_JSON}" if self.metadata_only else _JSON
+        return f"{JSON};as={form};g=meta.k8s.io;v=v1,{JSON}" if self.metadata_only else JSON
 
 
 EVERYTHING = Selection()
@@ -182,7 +182,7 @@ class Client:
         *,
         namespace: str = "",
         subresource: str = "",
-        form: str = MERGE,
+        form: str = MERGE_PATCH,
         parameters: dict[str, str] | None = None,
     ) -> bytes:
         path = resource.path(namespace, name, subresource)
@@ -345,11 +345,11 @@ class Client:
         path: str,
         *,
         body: RawObject | list[RawObject] | bytes | None = None,
-        content_type: str = _JSON,
+        content_type: str = JSON,
         parameters: dict[str, str] | None = None,
         urgency: Urgency = Urgency.URGENT,
         patience: float = 1.0,
-        accept: str = _JSON,
+        accept: str = JSON,
     ) -> bytes:
         """Make one request; the body of a good answer.
 
@@ -380,10 +380,10 @@ class Client:
         *,
         limits: aiohttp.ClientTimeout,
         data: bytes | None = None,
-        content_type: str = _JSON,
+        content_type: str = JSON,
         parameters: dict[str, str] | None = None,
         urgency: Urgency = Urgency.URGENT,
-        accept: str = _JSON,
+        accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         if self.limiter is not None:
             await self.limiter.acquire(urgency)

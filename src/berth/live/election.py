@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from berth.kube.api_resources import LEASES
+from berth.kube.objects import RawObject
 from berth.kube.times import micro_stamp
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
-from berth.machines.contract import RawObject
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2

@@ -19,11 +19,12 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import ObjectMeta
+from berth.kube.objects import Key, ObjectMeta, key_of
+from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
 from berth.live.errors import ApiError, Expired, NotFound, Silent, TooManyRequests, Unreachable
 from berth.machines.backoff import Backoff
-from berth.machines.contract import ADDED, DELETED, MODIFIED, Event, Key, key_of
+from berth.machines.contract import Event
 
 _log = logging.getLogger(__name__)
 

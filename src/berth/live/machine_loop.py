@@ -21,20 +21,11 @@ from typing import Any
 import msgspec
 
 from berth.kube.api_resources import Resource
+from berth.kube.well_known import ADDED, DELETED
 from berth.live.client import Client
 from berth.live.logs import say
 from berth.live.performing import perform
-from berth.machines.contract import (
-    ADDED,
-    DELETED,
-    Action,
-    Bind,
-    Confirming,
-    Draining,
-    Event,
-    Machine,
-    Outcome,
-)
+from berth.machines.contract import Action, Bind, Confirming, Draining, Event, Machine, Outcome
 from berth.machines.recorder import EVENT
 
 _log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from http import HTTPStatus
 
 import msgspec
 
+from berth.kube.objects import RawObject
 from berth.live.client import Client
 from berth.live.errors import ApiError
-from berth.machines.contract import RawObject
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from berth.kube.api_resources import Resource
+from berth.kube.well_known import ADDED
 from berth.live.client import EVERYTHING, Client, Selection
 from berth.live.informer import Informer
 from berth.live.machine_loop import MachineLoop, MachineSettings
-from berth.machines.contract import ADDED, Event, Machine
+from berth.machines.contract import Event, Machine
 
 REQUESTS = 64  # of all machines together
 

@@ -15,11 +15,12 @@ import msgspec
 
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS
 from berth.kube.objects import PartialObjectMetadata
+from berth.kube.well_known import DELETED
 from berth.live.client import Selection
 from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
 from berth.live.logs import say
-from berth.machines.contract import DELETED, Event, Machine
+from berth.machines.contract import Event, Machine
 
 if TYPE_CHECKING:
     from berth.kube.api_resources import Resource

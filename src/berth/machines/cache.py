@@ -6,9 +6,10 @@ from collections import defaultdict
 from typing import Any, TypeVar
 
 from berth.kube.api_resources import PODS, Resource
-from berth.kube.objects import LivePod, ObjectMeta
+from berth.kube.objects import Key, LivePod, ObjectMeta
 from berth.kube.ownership import controller_of
-from berth.machines.contract import DELETED, Event, Key
+from berth.kube.well_known import DELETED
+from berth.machines.contract import Event
 from berth.machines.indexes import take
 from berth.machines.views import VIEWS
 

@@ -14,24 +14,12 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import ObjectMeta
-
-RawObject = dict[str, Any]
-Key = tuple[str, str]  # namespace ("" for what lives in none) and name
-
-ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
-MERGE, STRATEGIC, JSON_PATCH, APPLY = (
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/json-patch+json",
-    "application/apply-patch+yaml",
+from berth.kube.objects import Key, RawObject, key_of
+from berth.kube.well_known import (
+    MERGE_PATCH,
 )
 
 _T = TypeVar("_T")
-
-
-def key_of(metadata: ObjectMeta) -> Key:
-    return (metadata.namespace or "", metadata.name or "")
 
 
 # --- what happened ----------------------------------------------------------------------------
@@ -100,7 +88,7 @@ class Update(Action):
 class Patch(Action):
     body: RawObject | list[RawObject]
     subresource: str = ""
-    form: str = MERGE
+    form: str = MERGE_PATCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

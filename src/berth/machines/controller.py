@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from berth.kube.api_resources import Resource
+from berth.kube.objects import Key
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Event, Key, Outcome
+from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.expectations import Expectations
 from berth.machines.queue import Queue
 from berth.machines.recorder import EVENT, Recorder

@@ -33,9 +33,10 @@ from berth.kube.api_resources import (
     VOLUMES,
     Resource,
 )
-from berth.kube.objects import ObjectMeta, Pod
+from berth.kube.objects import Key, ObjectMeta, Pod
 from berth.kube.pods import is_terminating
-from berth.machines.contract import DELETED, Event, Key
+from berth.kube.well_known import DELETED
+from berth.machines.contract import Event
 
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)

@@ -11,9 +11,10 @@ from collections import OrderedDict
 from typing import Any
 
 from berth.kube.api_resources import EVENTS, Resource
+from berth.kube.objects import Key, RawObject
 from berth.kube.times import stamp
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Action, Create, Key, Outcome, Patch, Purpose, RawObject
+from berth.machines.contract import Action, Create, Outcome, Patch, Purpose
 from berth.machines.token_bucket import TokenBucket
 
 NORMAL, WARNING = "Normal", "Warning"

@@ -5,16 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from berth.kube.annotations import AFFINITY_ANNOTATION
-from berth.kube.objects import Pod
+from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_finished, is_terminating
-from berth.machines.contract import DELETED, Event, Key
+from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
+from berth.machines.contract import Event
 from berth.scheduler.assumptions import Assumed, Phase
 from berth.scheduler.desk import Desk
 from berth.scheduler.groups import Group
-from berth.scheduler.reports import GATED, UNSCHEDULABLE
 from berth.scheduler.waiting import State, Waiting
-
-GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class Arrivals:
@@ -117,7 +115,7 @@ class Arrivals:
         """Let a pod be tried, unless it or its group is not ready."""
         desk = self._desk
         if waiting.pod.spec.scheduling_gates:
-            desk.gate(waiting, GATED, GATED_MESSAGE)
+            desk.gate(waiting, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
             return
         if waiting.group is None:
             desk.waiting.activate(waiting, desk.now)

@@ -12,7 +12,8 @@ from enum import Enum, auto
 
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
-from berth.machines.contract import Action, Bind, Get, Key, Outcome
+from berth.kube.objects import Key
+from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
 # So often the same binding is repeated before another node is tried.

@@ -8,13 +8,13 @@ from dataclasses import replace
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import NEVER, TERMINATING
 from berth.kube.pods import is_terminating
+from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.scheduler import metrics as measured
 from berth.scheduler.assumptions import Assumed, Phase
 from berth.scheduler.desk import Desk
 from berth.scheduler.groups import Group
 from berth.scheduler.placing import Choice, Placer, Refusal
 from berth.scheduler.preempting import Preempting, announcement
-from berth.scheduler.reports import FAILED, UNSCHEDULABLE
 from berth.scheduler.waiting import State, Waiting
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,9 @@ class Deciding:
         desk.metrics.ended(result, profile, desk.timer() - started)
         desk.story.tell(now, waiting.key, "found no node", message)
         desk.reports.failed(waiting.pod, message, now)
-        desk.statements.want(waiting, FAILED if refusal.failed else UNSCHEDULABLE, message, nominated)
+        desk.statements.want(
+            waiting, SCHEDULER_ERROR if refusal.failed else UNSCHEDULABLE, message, nominated
+        )
         if refusal.failed:
             desk.waiting.back_off(waiting, now + desk.waiting.backoff.of(waiting.attempts))
         else:

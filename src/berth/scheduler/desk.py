@@ -12,6 +12,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.annotations import AnnotationError
 from berth.kube.objects import Pod
 from berth.kube.pods import is_terminating
+from berth.kube.well_known import SCHEDULER_ERROR
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
 from berth.machines.story import Story
@@ -20,7 +21,7 @@ from berth.scheduler.assumptions import Assumed, Assumptions
 from berth.scheduler.groups import Groups
 from berth.scheduler.metrics import Metrics
 from berth.scheduler.nominations import Nominations
-from berth.scheduler.reports import FAILED, Reports, Statements
+from berth.scheduler.reports import Reports, Statements
 from berth.scheduler.volumes import VolumeWork
 from berth.scheduler.waiting import Backoff, State, Waiting, WaitingPods
 
@@ -112,7 +113,7 @@ class Desk:
         self.reports.failed(waiting.pod, message, at)
         if is_terminating(waiting.pod):
             return
-        self.statements.want(waiting, FAILED, message)
+        self.statements.want(waiting, SCHEDULER_ERROR, message)
         self.waiting.add(waiting)
         self.groups.wait(waiting)
         self.waiting.back_off(waiting, at + max(self.waiting.backoff.of(waiting.attempts), wait or 0.0))

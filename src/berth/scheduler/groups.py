@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
-from berth.kube.objects import Pod, PodGroup
-from berth.machines.contract import DELETED, Event, Key
+from berth.kube.objects import Key, Pod, PodGroup
+from berth.kube.well_known import DELETED
+from berth.machines.contract import Event
 from berth.scheduler.waiting import GroupKey, Waiting
 
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
-from berth.kube.objects import Pod
-from berth.machines.contract import Key
+from berth.kube.objects import Key, Pod
 from berth.machines.mirror import Mirror
 
 

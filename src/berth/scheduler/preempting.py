@@ -8,11 +8,12 @@ from berth.engine.placement.preemption import TERMINATING, Budget, Preemption, p
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
-from berth.kube.objects import Pod, PodDisruptionBudget
+from berth.kube.objects import Key, Pod, PodDisruptionBudget
 from berth.kube.pods import is_terminating
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.kube.times import seconds, stamp
-from berth.machines.contract import DELETED, STRATEGIC, Delete, Event, Key, Patch
+from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.machines.contract import Delete, Event, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.nominations import Nominations
 from berth.scheduler.waiting import SchedulerPurpose, Waiting
@@ -122,7 +123,7 @@ def announcement(victim: Pod, preemptor: Waiting, now: float) -> Patch:
         name=metadata.name or "",
         body={"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}},
         subresource="status",
-        form=STRATEGIC,
+        form=STRATEGIC_PATCH,
         purpose=SchedulerPurpose.PREEMPTION,
         attempt=preemptor.number,
     )

@@ -8,13 +8,13 @@ from itertools import count
 from typing import Any
 
 from berth.kube.api_resources import PODS
-from berth.kube.objects import Pod
+from berth.kube.objects import Key, Pod
 from berth.kube.times import stamp
-from berth.machines.contract import STRATEGIC, Action, Key, Outcome, Patch
+from berth.kube.well_known import STRATEGIC_PATCH
+from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
-UNSCHEDULABLE, FAILED, GATED = "Unschedulable", "SchedulerError", "SchedulingGated"
 _NOTE_LENGTH = 1024  # of an event
 _LONGEST_PAUSE = 30.0
 
@@ -139,7 +139,7 @@ def _patch(waiting: Waiting, statement: _Statement, change: dict[str, Any]) -> P
         name=name,
         body={"metadata": guard, "status": change},
         subresource="status",
-        form=STRATEGIC,
+        form=STRATEGIC_PATCH,
         purpose=SchedulerPurpose.STATEMENT,
         attempt=statement.number,
     )

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import CLAIMS, VOLUMES, Resource
-from berth.machines.contract import Action, Key, Patch
+from berth.kube.objects import Key
+from berth.kube.well_known import SELECTED_NODE
+from berth.machines.contract import Action, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.placing import Choice
 from berth.scheduler.waiting import SchedulerPurpose, Waiting
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 # Says that the volume may be let go again: its claim was not chosen by a person.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Pod
-from berth.machines.contract import Key, Purpose
+from berth.kube.objects import Key, Pod
+from berth.machines.contract import Purpose
 from berth.machines.indexes import take
 
 GroupKey = tuple[Resource, str, str]

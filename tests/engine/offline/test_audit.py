@@ -19,7 +19,7 @@ from berth.kube.objects import (
     PodDisruptionBudgetStatus,
 )
 from berth.kube.pods import is_finished, is_terminating
-from berth.kube.validation.metadata import MIRROR_POD
+from berth.kube.well_known import MIRROR_POD
 from tests.support import strategies
 from tests.support.builders import (
     HOSTNAME,

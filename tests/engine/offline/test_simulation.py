@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from berth.engine.offline.simulation import Simulation, simulate
-from berth.engine.offline.snapshot import GATED, SnapshotError
+from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.offline.topology import domains, spreads
 from berth.engine.placement.fit_error import NO_NODES, fit_error
 from berth.engine.placement.plan import Plan
@@ -22,6 +22,7 @@ from berth.kube.objects import (
     Workload,
     WorkloadSpec,
 )
+from berth.kube.well_known import SCHEDULING_GATED_MESSAGE
 from tests.support.builders import (
     HOSTNAME,
     ZONE,
@@ -120,7 +121,7 @@ def test_gated_pods_say_so() -> None:
     """A pod with scheduling gates is not placed, and the reason is upstream's."""
     simulation = simulated(make_node("n1").build(), new("p").gated("example.com/wait").build())
     (unplaced,) = simulation.unplaced
-    assert (unplaced.reason, unplaced.message) == ("SchedulingGated", GATED)
+    assert (unplaced.reason, unplaced.message) == ("SchedulingGated", SCHEDULING_GATED_MESSAGE)
 
 
 def test_without_nodes() -> None:

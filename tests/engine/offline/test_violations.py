@@ -1,8 +1,8 @@
 import pytest
 
 from berth.engine.offline.violations import violations
-from berth.engine.state.options import HOSTNAME
 from berth.kube.defaults import created, default_node
+from berth.kube.well_known import HOSTNAME
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of, verdict_of

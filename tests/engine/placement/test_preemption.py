@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from berth.engine.placement.preemption import Budget, Preemption, preempt
-from berth.engine.state.options import HOSTNAME, ZONE
 from berth.kube.defaults import created
 from berth.kube.selectors import EVERYTHING, selector_from_labels
+from berth.kube.well_known import HOSTNAME, ZONE
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of

@@ -1,11 +1,11 @@
 import numpy as np
 
 from berth.engine.placement.plan import plan_for
-from berth.engine.rules.verdicts import UNSCHEDULABLE
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import PodDeleted, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.defaults import created
+from berth.kube.well_known import UNSCHEDULABLE
 from tests.support.builders import PodBuilder, make_node, make_pod
 from tests.support.storage import (
     causes,

@@ -4,9 +4,10 @@ import pytest
 from berth.engine.placement.plan import plan_for, plans_kept
 from berth.engine.state import class_table
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.options import HOSTNAME, Options
+from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Pod
+from berth.kube.well_known import HOSTNAME
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
 
 INDEX = "apps.kubernetes.io/pod-index"

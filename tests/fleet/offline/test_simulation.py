@@ -17,9 +17,10 @@ from berth.fleet.offline.simulation import (
     simulate,
 )
 from berth.fleet.placement.fleet import Fleet
-from berth.fleet.state.errors import NO_CLUSTER_FIT, UNSCHEDULABLE
+from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import Binding, BindingPriority, BindingSuspension
+from berth.kube.well_known import UNSCHEDULABLE
 from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster, peers
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler.reasons import APPLIED_PLACEMENT
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, LEASES, POLICIES, RESOURCE_BINDINGS
-from berth.kube.karmada import DEFAULT_SCHEDULER
+from berth.kube.karmada import APPLIED_PLACEMENT
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import BindingBuilder, clusters_that, make_binding, make_cluster
 from tests.support.scripts.fleet import OURS, FleetScript
@@ -609,4 +609,4 @@ class TestRulesThatTravelInAnnotations:
 def test_default_names() -> None:
     """By default only bindings for `berth` are placed, with Karmada's settings those for its default."""
     assert FleetSettings().scheduler_names == {"berth"}
-    assert COMPATIBLE.scheduler_names == {DEFAULT_SCHEDULER}
+    assert COMPATIBLE.scheduler_names == {DEFAULT_SCHEDULER_NAME}

@@ -9,6 +9,7 @@ import pytest
 from berth.kube.decoding import convert
 from berth.kube.karmada import Placement, PropagationPolicy
 from berth.kube.validation import placement as rules
+from berth.kube.validation.errors import WEIGHT_RANGE
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_policy
 from tests.kube import written
@@ -175,7 +176,7 @@ def test_terms_of_the_proposal(side: str, term: str, field: str, detail: str) ->
 def test_weights_are_from_1_to_100(weight: int) -> None:
     """As those of preferred pod affinity."""
     text = f"workloadAffinity: {{{PREFERRED}: [{{weight: {weight}, workloadAffinityTerm: {{}}}}]}}"
-    assert only(text) == (f"spec.placement.workloadAffinity.{PREFERRED}[0].weight", rules.WEIGHT)
+    assert only(text) == (f"spec.placement.workloadAffinity.{PREFERRED}[0].weight", WEIGHT_RANGE)
 
 
 def test_a_preference_needs_a_term() -> None:

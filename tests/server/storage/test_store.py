@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from berth.server.storage.history import ADDED, DELETED, MODIFIED, Key
+from berth.kube.objects import Key
+from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server.storage.store import Bucket, Store, decode
 
 _BUCKETS = ("apples", "pears")

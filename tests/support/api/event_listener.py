@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from berth.machines.contract import ADDED, DELETED, MODIFIED, Event
+from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.machines.contract import Event
 
 
 class Listener:

@@ -11,8 +11,9 @@ from berth.eviction import AffinityEviction, EvictionDecision, EvictionMetrics, 
 from berth.kube.api_resources import BUDGETS, EVENTS, NAMESPACES, NODES, PODS, REPLICA_SETS
 from berth.kube.objects import PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
+from berth.kube.well_known import ADDED, MODIFIED
 from berth.machines.cache import Cache
-from berth.machines.contract import ADDED, MODIFIED, Action, Create, Event, Evict, Machine, Outcome, Patch
+from berth.machines.contract import Action, Create, Event, Evict, Machine, Outcome, Patch
 from tests.support.scripts.script import Raw, Script
 
 ZONE = "topology.kubernetes.io/zone"

@@ -15,11 +15,9 @@ import msgspec
 from berth.kube.api_resources import NODES, PODS, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.kube.times import seconds, stamp
+from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import (
-    ADDED,
-    DELETED,
-    MODIFIED,
     Action,
     Bind,
     Confirming,

@@ -16,7 +16,7 @@ from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
 from berth.kube.decoding import convert, without_nulls
 from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
 from berth.kube.manifests import ManifestError, title
-from berth.machines.contract import Key
+from berth.kube.objects import Key
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 _SHOWN = 5

@@ -13,14 +13,21 @@ from typing import Any, TypeVar
 from berth.kube import kinds, quantity
 from berth.kube.api_resources import CLUSTER_BINDINGS, Resource
 from berth.kube.decoding import DecodeError, convert, without_nulls
-from berth.kube.karmada import Binding, Cluster, LivePolicy, PropagationPolicy
+from berth.kube.karmada import (
+    CLUSTER_GROUP,
+    POLICY_GROUP,
+    WORK_GROUP,
+    Binding,
+    Cluster,
+    LivePolicy,
+    PropagationPolicy,
+)
 from berth.kube.manifests import DEFAULT_NAMESPACE, Manifest, ManifestError
 from berth.kube.manifests import title as titled
-from berth.kube.objects import Namespace, PartialObjectMetadata, PriorityClass
+from berth.kube.objects import Key, Namespace, PartialObjectMetadata, PriorityClass, RawObject
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
-from berth.machines.contract import Key, RawObject
 from berth.machines.views import VIEWS
 from berth.server.registry import kinds as served_kinds
 from berth.server.registry.kinds.karmada.strategies import (
@@ -31,7 +38,6 @@ from berth.server.registry.kinds.karmada.strategies import (
 
 _T = TypeVar("_T")
 
-_CLUSTER, _POLICY, _WORK = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
 # People leave the version out.
 _BUILT_IN = {(api, resource.kind): resource for resource in VIEWS for api in (resource.api_version, "")}
 # Besides those that have a typed view, and those that a CustomResourceDefinition says it of.
@@ -120,7 +126,7 @@ def _is_namespaced(manifest: Manifest, group: str, scopes: dict[tuple[str, str],
     known = scopes.get((group, manifest.kind))
     if known is not None:
         return known
-    if group in (_CLUSTER, _POLICY, _WORK):
+    if group in (CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP):
         return not manifest.kind.startswith("Cluster")
     return manifest.kind not in _CLUSTER_SCOPED and not kinds.is_cluster_scoped(manifest.kind)
 
@@ -139,11 +145,11 @@ def _key(manifest: Manifest, raw: RawObject, *, namespaced: bool) -> Key:
 
 def _take(found: Inventory, manifest: Manifest, group: str, key: Key, raw: RawObject) -> None:
     place = f"{manifest.source.file}: {titled(manifest.kind, *key)}"
-    if group == _CLUSTER and manifest.kind == "Cluster":
+    if group == CLUSTER_GROUP and manifest.kind == "Cluster":
         found.clusters[key[1]] = place, _cluster(place, raw)
-    elif group == _POLICY and manifest.kind in ("PropagationPolicy", "ClusterPropagationPolicy"):
+    elif group == POLICY_GROUP and manifest.kind in ("PropagationPolicy", "ClusterPropagationPolicy"):
         found.policies.append((place, _policy(place, raw, key[0])))
-    elif group == _WORK and manifest.kind in ("ResourceBinding", CLUSTER_BINDINGS.kind):
+    elif group == WORK_GROUP and manifest.kind in ("ResourceBinding", CLUSTER_BINDINGS.kind):
         found.bindings[key] = place, _binding(place, raw)
     elif isinstance(manifest.object, PriorityClass):
         found.priorities[key[1]] = manifest.object.value or 0

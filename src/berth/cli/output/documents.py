@@ -8,7 +8,7 @@ import click
 import msgspec
 import yaml
 
-from berth.engine.state.options import ZONE
+from berth.kube.well_known import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

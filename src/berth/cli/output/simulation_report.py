@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
 from berth.engine.offline.simulation import Placement, Simulation, Unplaced
 from berth.engine.rules.relaxing import short
-from berth.engine.state.options import ZONE
+from berth.kube.well_known import ZONE
 
 if TYPE_CHECKING:
     from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain

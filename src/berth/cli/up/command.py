@@ -25,12 +25,11 @@ from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.kube.api_resources import NODES
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests import ManifestError, load
-from berth.kube.objects import Node
+from berth.kube.objects import Node, RawObject
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.errors import ApiError
 from berth.live.serving import ServingError, ServingSettings
-from berth.machines.contract import RawObject
 from berth.server import Prepared, ServerSettings, prepare
 
 DEFAULT_NODES = 6

@@ -32,9 +32,9 @@ from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, 
 from berth.eviction.decisions import silent
 from berth.kube.api_resources import EVENTS, POLICIES, Resource
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.kube.objects import PartialObjectMetadata
+from berth.kube.objects import PartialObjectMetadata, RawObject
 from berth.machines.cache import Cache
-from berth.machines.contract import Machine, RawObject
+from berth.machines.contract import Machine
 from berth.machines.views import VIEWS
 
 

@@ -17,10 +17,9 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.manifests import Manifest, load
-from berth.kube.objects import LiveWorkload
+from berth.kube.objects import LiveWorkload, RawObject
 from berth.live.client import Client
 from berth.live.errors import AlreadyExists
-from berth.machines.contract import RawObject
 
 _WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS)
 _FIRST: dict[str, Resource] = {r.kind: r for r in (PRIORITY_CLASSES, *_WORKLOADS, BUDGETS)}

@@ -15,14 +15,15 @@ from berth.engine.state.options import Options
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.gates import FeatureGates
-from berth.kube.karmada import DEFAULT_SCHEDULER, as_scheduled
+from berth.kube.karmada import as_scheduled
+from berth.kube.objects import RawObject
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
 from berth.live.discovery import discover
 from berth.live.dynamic_resources import DynamicResources
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.live.serving import ServingSettings, serve
-from berth.machines.contract import RawObject
 from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import Metrics
@@ -34,7 +35,7 @@ BINDINGS, WRITERS = 12, 3
 # Pods that name no scheduler are ours, too: there is no other.
 SCHEDULER_NAMES = ("default-scheduler", "berth")
 # Bindings with another name, such as that of `berth fleet`, are left to a scheduler beside us.
-FLEET_NAMES = frozenset((DEFAULT_SCHEDULER,))
+FLEET_NAMES = frozenset((DEFAULT_SCHEDULER_NAME,))
 
 
 class Plane:

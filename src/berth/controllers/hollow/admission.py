@@ -15,10 +15,10 @@ from berth.engine.rules.node_ports import rule as node_ports
 from berth.engine.rules.taint_toleration import rule as taint_toleration
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.state.nodes import ANY_IP, HostPort
-from berth.engine.state.requests import PODS, pod_requests, units_of
+from berth.engine.state.requests import pod_requests, units_of
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, Node
-from berth.kube.resource_names import is_extended
+from berth.kube.resource_names import PODS, is_extended
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import msgspec
 
 from berth.controllers.hollow import is_hollow
 from berth.kube.api_resources import LEASES, NODES, Resource
-from berth.kube.objects import Node
+from berth.kube.objects import Node, RawObject
 from berth.kube.times import micro_stamp
+from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, Action, Create, Event, Get, Outcome, RawObject, Update
+from berth.machines.contract import Action, Create, Event, Get, Outcome, Update
 
-NAMESPACE = "kube-node-lease"
 INTERVAL, DURATION = 12.0, 40
 SLOT = 0.5  # seconds
 _A_SECOND = 100  # renewals, at most
@@ -102,18 +102,20 @@ class Leases:
             return Update(
                 resource=LEASES,
                 key=("", name),
-                namespace=NAMESPACE,
+                namespace=NODE_LEASE_NAMESPACE,
                 name=name,
                 body=self._lease(name, now, version),
             )
         if name in self._known:
-            return Get(resource=LEASES, key=("", name), namespace=NAMESPACE, name=name)
-        return Create(resource=LEASES, key=("", name), namespace=NAMESPACE, body=self._lease(name, now, ""))
+            return Get(resource=LEASES, key=("", name), namespace=NODE_LEASE_NAMESPACE, name=name)
+        return Create(
+            resource=LEASES, key=("", name), namespace=NODE_LEASE_NAMESPACE, body=self._lease(name, now, "")
+        )
 
     def _lease(self, name: str, now: float, version: str) -> RawObject:
         metadata: RawObject = {
             "name": name,
-            "namespace": NAMESPACE,
+            "namespace": NODE_LEASE_NAMESPACE,
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._uids.get(name, "")}
             ],

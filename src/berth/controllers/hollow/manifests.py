@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from berth.controllers.hollow import LABEL
+from berth.kube.objects import RawObject
 from berth.kube.times import stamp
-from berth.machines.contract import RawObject
+from berth.kube.well_known import REGION, ZONE
 
 VERSION = "v1.36.4"
-REGION, ZONE, RACK = "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "rack"
+RACK = "rack"
 _CONDITIONS = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),

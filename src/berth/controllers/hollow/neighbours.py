@@ -18,10 +18,11 @@ from berth.engine.execution.violations import (
 )
 from berth.engine.rules.inter_pod_affinity import rule as inter_pod_affinity
 from berth.engine.state.cluster import Cluster, pod_name
-from berth.engine.state.options import HOSTNAME, Options
+from berth.engine.state.options import Options
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
+from berth.kube.well_known import HOSTNAME
 
 
 def rejection(

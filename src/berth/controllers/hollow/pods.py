@@ -15,23 +15,13 @@ from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.kube.objects import LivePod, Namespace, Node
+from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds
+from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    DELETED,
-    STRATEGIC,
-    Action,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-    key_of,
-)
+from berth.machines.contract import Action, Delete, Event, Outcome, Patch
 from berth.machines.controller import Controller
 from berth.machines.recorder import WARNING
 
@@ -247,7 +237,7 @@ class Kubelets(Controller):
             name=key[1],
             body={"metadata": {"uid": pod.metadata.uid}, "status": status},
             subresource="status",
-            form=STRATEGIC,
+            form=STRATEGIC_PATCH,
             why=cause,
         )
 

@@ -7,20 +7,11 @@ from collections.abc import Iterable, Iterator
 from berth.controllers.hollow import is_hollow
 from berth.controllers.hollow.manifests import ready_conditions, registered
 from berth.kube.api_resources import NODES
-from berth.kube.objects import Node
+from berth.kube.objects import Key, Node, RawObject
 from berth.kube.pods import condition
+from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.cache import Cache
-from berth.machines.contract import (
-    DELETED,
-    STRATEGIC,
-    Action,
-    Create,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
+from berth.machines.contract import Action, Create, Event, Outcome, Patch
 from berth.machines.controller import Controller
 
 
@@ -62,7 +53,7 @@ class Registration(Controller):
                 name=key[1],
                 body={"status": {"conditions": ready_conditions(now)}},
                 subresource="status",
-                form=STRATEGIC,
+                form=STRATEGIC_PATCH,
                 why="the node is up",
             )
 

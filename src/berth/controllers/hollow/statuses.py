@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.kube.objects import Container, LivePod
+from berth.kube.objects import Container, LivePod, RawObject
 from berth.kube.times import stamp
-from berth.machines.contract import RawObject
 
 _EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 

@@ -31,10 +31,11 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.karmada import LiveBinding, LivePolicy
-from berth.kube.objects import ObjectMeta, PriorityClass
+from berth.kube.objects import Key, ObjectMeta, PriorityClass
 from berth.kube.ownership import controller_of
+from berth.kube.well_known import DELETED, MODIFIED
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, MODIFIED, Action, Create, Event, Key
+from berth.machines.contract import Action, Create, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 

@@ -15,16 +15,16 @@ import msgspec
 from berth.controllers.patches import patch
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
-from berth.kube.karmada import Cluster, LiveBinding, Placement
-from berth.kube.objects import Taint, Toleration
+from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement
+from berth.kube.objects import Key, RawObject, Taint, Toleration
 from berth.kube.pods import condition
 from berth.kube.times import seconds, stamp
+from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, Action, Event, Key, RawObject
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
 
-APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 SETTLE = 5.0  # seconds a task is kept once the workload has its new place
 TIMEOUT = 600.0  # seconds a task is kept if it never gets one, unless the task says otherwise
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from berth.kube.api_resources import Resource
-from berth.kube.karmada import LivePolicy, ResourceSelector
+from berth.kube.karmada import ALWAYS, LivePolicy, ResourceSelector
 from berth.kube.objects import ObjectMeta
 from berth.kube.selectors import parse_label_selector
 
 # How closely a selector fits, from not at all to by name.
 MISMATCH, EVERYTHING, BY_LABELS, BY_NAME = range(4)
 
-ALWAYS = "Always"
 _OWN_GROUPS = (".karmada.io", "events.k8s.io", "coordination.k8s.io")
 _RESERVED_NAMESPACES = ("karmada-system", "karmada-cluster")
 _RESERVED_PREFIXES = ("kube-", "karmada-es-")

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from berth.controllers.propagation.matching import fit, is_reserved
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES, Resource
 from berth.kube.karmada import LivePolicy, ResourceSelector
+from berth.kube.objects import Key
+from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, Action, Event, Key
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import WARNING
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import LabelSelector, LiveWorkload, ObjectMeta
+from berth.kube.objects import Key, LabelSelector, LiveWorkload, ObjectMeta, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Key, Patch, RawObject, key_of
+from berth.machines.contract import Action, Patch
 
 _V = TypeVar("_V")
 

@@ -12,11 +12,11 @@ from berth.controllers.patches import status_patch
 from berth.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse
 from berth.controllers.workloads.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
-from berth.kube.objects import LiveCronJob, LiveJob
+from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import condition
 from berth.kube.times import created_at, seconds, stamp
-from berth.machines.contract import Action, Create, Delete, Event, Key, RawObject
+from berth.machines.contract import Action, Create, Delete, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 

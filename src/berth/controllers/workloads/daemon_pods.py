@@ -12,12 +12,11 @@ from berth.controllers.workloads.pods import pod_from
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
-from berth.kube.objects import LivePod, LiveWorkload, Node, ObjectMeta, PodSpec, Toleration
+from berth.kube.objects import LivePod, LiveWorkload, Node, ObjectMeta, PodSpec, RawObject, Toleration
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import phase
-from berth.kube.well_known import REVISION_HASH
+from berth.kube.well_known import REQUIRED_DURING_SCHEDULING, REVISION_HASH
 from berth.machines.backoff import Backoff
-from berth.machines.contract import RawObject
 
 _TOLERATED = (
     ("not-ready", "NoExecute"),
@@ -27,7 +26,6 @@ _TOLERATED = (
     ("pid-pressure", "NoSchedule"),
     ("unschedulable", "NoSchedule"),
 )
-_IGNORED = "requiredDuringSchedulingIgnoredDuringExecution"
 _BACKOFF = Backoff(first=1.0, longest=900.0)
 
 
@@ -99,7 +97,7 @@ def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawOb
     spec = pod["spec"]
     affinity = copy.deepcopy(spec.get("affinity") or {})
     pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    affinity.setdefault("nodeAffinity", {})[_IGNORED] = {"nodeSelectorTerms": [pin]}
+    affinity.setdefault("nodeAffinity", {})[REQUIRED_DURING_SCHEDULING] = {"nodeSelectorTerms": [pin]}
     spec["affinity"] = affinity
     given: list[RawObject] = list(spec.get("tolerations") or ())
     for toleration in daemon_tolerations(host_network=bool(spec.get("hostNetwork"))):

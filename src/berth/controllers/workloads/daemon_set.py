@@ -28,14 +28,14 @@ from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.kube.objects import LivePod, LiveWorkload, Node, PartialObjectMetadata, RollingUpdate
+from berth.kube.objects import Key, LivePod, LiveWorkload, Node, PartialObjectMetadata, RollingUpdate, key_of
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
 from berth.kube.shares import resolved
 from berth.kube.times import created_at
-from berth.kube.well_known import REVISION_HASH
+from berth.kube.well_known import DELETED, REVISION_HASH
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, key_of
+from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 

@@ -14,12 +14,12 @@ from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, 
 from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
-from berth.kube.objects import LivePod, LiveWorkload
+from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pod_templates import template_hash
 from berth.kube.pods import is_finished
-from berth.kube.well_known import TEMPLATE_HASH
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, RawObject
+from berth.kube.well_known import DELETED, TEMPLATE_HASH
+from berth.machines.contract import Action, Create, Delete, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.controllers.workloads.templates import plain
-from berth.kube.objects import LiveWorkload, RollingUpdate
+from berth.kube.objects import LiveWorkload, RawObject, RollingUpdate
 from berth.kube.shares import resolved
 from berth.kube.times import created_at
-from berth.machines.contract import RawObject
 
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"

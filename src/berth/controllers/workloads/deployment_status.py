@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from berth.controllers.conditions import Conditions
 from berth.controllers.workloads.deployment_sets import Sets, limits, wanted
-from berth.kube.objects import LiveWorkload
+from berth.kube.objects import LiveWorkload, RawObject
 from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, TRUE, UNKNOWN
-from berth.machines.contract import RawObject
 
 DONE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"

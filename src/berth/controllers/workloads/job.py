@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
 from berth.controllers.workloads.job_pods import (
-    COMPLETION_INDEX,
     FINALIZER,
     Tally,
     job_pod,
@@ -21,31 +20,19 @@ from berth.controllers.workloads.job_pods import (
 )
 from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
-from berth.kube.objects import LiveJob, LivePod, PartialObjectMetadata
+from berth.kube.objects import Key, LiveJob, LivePod, PartialObjectMetadata, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.pods import condition, is_active, is_finished, is_ready
 from berth.kube.times import seconds, stamp
-from berth.kube.well_known import FALSE, TRUE
+from berth.kube.well_known import DELETED, FALSE, TRUE
 from berth.machines.backoff import Backoff
-from berth.machines.contract import (
-    DELETED,
-    Action,
-    Create,
-    Delete,
-    Event,
-    Key,
-    Outcome,
-    Patch,
-    RawObject,
-)
+from berth.machines.contract import Action, Create, Delete, Event, Outcome, Patch
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)
 _FINISHED = ("Complete", "Failed")
 _EARLY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
-
-__all__ = ["COMPLETION_INDEX", "JobController"]
 
 
 class JobController(Controller):

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 from berth.controllers.workloads.pods import pod_from
 from berth.kube.api_resources import JOBS
-from berth.kube.objects import LiveJob, LivePod
+from berth.kube.objects import LiveJob, LivePod, RawObject
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_active, is_terminating, phase
-from berth.machines.contract import RawObject
+from berth.kube.well_known import JOB_COMPLETION_INDEX
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
 
 
 def index_of(pod: LivePod) -> int | None:
-    text = (pod.metadata.annotations or {}).get(COMPLETION_INDEX, "")
+    text = (pod.metadata.annotations or {}).get(JOB_COMPLETION_INDEX, "")
     return int(text) if text.isdigit() else None
 
 
@@ -132,8 +131,8 @@ def job_pod(job: LiveJob, index: int | None) -> RawObject:
             owner_reference(JOBS, metadata),
             metadata.namespace,
             generate_name=f"{name}-{index}-",
-            labels={**labels, COMPLETION_INDEX: str(index)},
-            annotations={COMPLETION_INDEX: str(index)},
+            labels={**labels, JOB_COMPLETION_INDEX: str(index)},
+            annotations={JOB_COMPLETION_INDEX: str(index)},
         )
         spec = pod["spec"]
         spec.setdefault("hostname", f"{name}-{index}")

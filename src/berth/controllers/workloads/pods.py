@@ -5,13 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from berth.kube.objects import LivePod
+from berth.kube.objects import LivePod, RawObject
 from berth.kube.pods import is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
-from berth.kube.well_known import READY
-from berth.machines.contract import RawObject
-
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+from berth.kube.well_known import POD_DELETION_COST, READY
 
 
 def available_at(pod: LivePod, min_ready: int) -> float | None:
@@ -65,7 +62,7 @@ def _age_rank(since: float, now: float) -> int:
 
 
 def _deletion_cost(pod: LivePod) -> int:
-    text = (pod.metadata.annotations or {}).get(DELETION_COST, "0")
+    text = (pod.metadata.annotations or {}).get(POD_DELETION_COST, "0")
     try:
         return int(text)
     except ValueError:

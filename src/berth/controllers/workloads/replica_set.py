@@ -13,12 +13,12 @@ from berth.controllers.patches import status_patch
 from berth.controllers.workloads.adoption import Claim, selecting
 from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from
 from berth.kube.api_resources import PODS, REPLICA_SETS
-from berth.kube.objects import LivePod, LiveWorkload, PartialObjectMetadata
+from berth.kube.objects import Key, LivePod, LiveWorkload, PartialObjectMetadata, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_active, is_ready
-from berth.kube.well_known import TRUE
+from berth.kube.well_known import DELETED, TRUE
 from berth.machines.cache import Cache
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome, RawObject
+from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 

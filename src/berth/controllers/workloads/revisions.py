@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import REVISIONS, Resource
-from berth.kube.objects import ControllerRevision, LiveWorkload
+from berth.kube.objects import ControllerRevision, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.pod_templates import template_hash
 from berth.kube.well_known import REVISION_HASH
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Patch, RawObject, key_of
+from berth.machines.contract import Action, Create, Delete, Patch
 
 _NAME_LENGTH = 253
 

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 
 from berth.controllers.workloads.pods import pod_from
 from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
-from berth.kube.objects import LivePod, LiveWorkload
+from berth.kube.objects import LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
-from berth.kube.well_known import REVISION_HASH
-from berth.machines.contract import Action, Create, RawObject, key_of
-
-POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+from berth.kube.well_known import POD_INDEX, POD_NAME, REVISION_HASH
+from berth.machines.contract import Action, Create
 
 
 def wanted(stateful_set: LiveWorkload) -> int:

@@ -23,11 +23,11 @@ from berth.controllers.workloads.stateful_pods import (
     wanted,
 )
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from berth.kube.objects import LivePod, LiveWorkload, PersistentVolumeClaim
+from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
-from berth.kube.well_known import REVISION_HASH
-from berth.machines.contract import DELETED, Action, Create, Delete, Event, Key, Outcome
+from berth.kube.well_known import DELETED, REVISION_HASH
+from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 

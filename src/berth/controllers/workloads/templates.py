@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.kube.objects import RawObject
 from berth.kube.well_known import TEMPLATE_HASH
-from berth.machines.contract import RawObject
 
 
 def plain(template: RawObject | None, label: str = TEMPLATE_HASH) -> RawObject:

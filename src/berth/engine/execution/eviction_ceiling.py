@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from berth.engine.state.options import ZONE
+from berth.kube.well_known import ZONE
 
 # The domain that all nodes are in; no label has this value.
 CLUSTER = "*"
 # Where a person says that evictions may go on, and how.
-HOME_NAMESPACE = "kube-system"
 RELEASE_ANNOTATION = "berth.dev/release-evictions"
 
 _NOBODY: Mapping[str, int] = {}

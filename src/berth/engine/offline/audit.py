@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.execution.eviction_ceiling import (
-    HOME_NAMESPACE,
     RELEASE_ANNOTATION,
     Ceiling,
     Halt,
@@ -35,7 +34,7 @@ from berth.engine.state.hypothetical_removal import HypotheticalRemoval, Removab
 from berth.kube.objects import Namespace
 from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
-from berth.kube.validation.metadata import MIRROR_POD
+from berth.kube.well_known import MIRROR_POD, SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -282,7 +281,7 @@ def _halts(snapshot: Snapshot, to_evict: list[tuple[Entry, PodToEvict]], ceiling
 
 def _released(snapshot: Snapshot) -> frozenset[str]:
     for manifest in snapshot.manifests:
-        if isinstance(manifest.object, Namespace) and manifest.name == HOME_NAMESPACE:
+        if isinstance(manifest.object, Namespace) and manifest.name == SYSTEM_NAMESPACE:
             return released_domains((manifest.object.metadata.annotations or {}).get(RELEASE_ANNOTATION))
     return frozenset()
 

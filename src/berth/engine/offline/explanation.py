@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from berth.engine.offline.relaxations import Relaxation, relaxations
-from berth.engine.offline.snapshot import GATED, Entry, Snapshot
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
-from berth.engine.state.options import ZONE
+from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from berth.engine.rules.verdicts import RuleVerdict
     from berth.kube.objects import Pod
 
-RUNS, FITS, STUCK, BLOCKED, ERROR = "Running", "Fits", "DoesNotFit", "SchedulingGated", "SchedulerError"
+RUNS, FITS, STUCK = "Running", "Fits", "DoesNotFit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +132,19 @@ def _explain_pending(
     evaluation = evaluate(plan)
     nodes = _nodes(snapshot, evaluation)
     if evaluation.error is not None:
-        return Explanation(entry, ERROR, None, evaluation.error, nodes)
+        return Explanation(entry, SCHEDULER_ERROR, None, evaluation.error, nodes)
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
-        state, message = (BLOCKED, GATED) if entry.gates else (STUCK, fit_error(plan)[0])
+        state, message = (
+            (SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE) if entry.gates else (STUCK, fit_error(plan)[0])
+        )
         what_if = WhatIf(cluster, snapshot.nodes)
         found = relaxations(what_if, entry.pod, evaluation, others, pinned=entry.daemon_of is not None)
         return Explanation(entry, state, None, message, nodes, relaxations=found)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
     if entry.gates:
-        return Explanation(entry, BLOCKED, None, GATED, nodes, _decision(nodes))
+        return Explanation(entry, SCHEDULING_GATED, None, SCHEDULING_GATED_MESSAGE, nodes, _decision(nodes))
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
 

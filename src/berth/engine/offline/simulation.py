@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from berth.engine.offline.snapshot import GATED, Entry, Progress, Snapshot, unpinned
+from berth.engine.offline.snapshot import Entry, Progress, Snapshot, unpinned
 from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.identity import has_own_claims
+from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
     from berth.kube.objects import Pod
-
-UNSCHEDULABLE, GATED_REASON, FAILED = "Unschedulable", "SchedulingGated", "SchedulerError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ class _Messages:
 
     def unplaced(self, entry: Entry) -> Unplaced:
         if entry.gates:
-            return Unplaced(entry, GATED_REASON, GATED)
+            return Unplaced(entry, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
         if not self._cluster.nodes.live:
             return Unplaced(entry, UNSCHEDULABLE, NO_NODES)
         pod_class = self._class_of(entry)
@@ -178,7 +177,7 @@ class _Messages:
     def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
         plan = plan_for(self._cluster, pod_class)
         if plan.error is not None and not plan.blocked().all():
-            return FAILED, plan.error
+            return SCHEDULER_ERROR, plan.error
         return UNSCHEDULABLE, fit_error(plan)[0]
 
     def _of_daemon(self, pod_class: PodClass, node: str) -> str:

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 # Told how many of how many pods are done.
 Progress = Callable[[int, int], None]
 
-GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 _MOST_FAULTS = 5  # invalid annotations that are told of one by one
 _SELECTING_KINDS = ("ReplicaSet", "StatefulSet")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import ConstraintCounts
-from berth.engine.state.options import ZONE
+from berth.kube.well_known import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

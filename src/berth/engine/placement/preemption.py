@@ -23,12 +23,13 @@ import numpy as np
 from berth.engine.placement.fit_error import sentence
 from berth.engine.placement.plan import Plan, plan_for
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import SKIP, SUCCESS, UNSCHEDULABLE, SharedVerdict
+from berth.engine.rules.verdicts import SKIP, SUCCESS, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
 from berth.engine.state.pod_class import PodClass
 from berth.kube.selectors import Selector
+from berth.kube.well_known import UNSCHEDULABLE
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from berth.engine.state.arrays import IndexArray
 
-UNSCHEDULABLE = "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.engine.state.requests import CPU, EPHEMERAL, HUGEPAGES, MEMORY
 from berth.kube import quantity
+from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY
 
 _MEBI = 1 << 20
 
@@ -18,7 +18,7 @@ def spelled(resource: str, amount: int) -> str:
 
 
 def in_bytes(resource: str) -> bool:
-    return resource in (MEMORY, EPHEMERAL) or resource.startswith(HUGEPAGES)
+    return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
 
 
 def rounded_down(resource: str, amount: int) -> int:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from berth.engine.state.arrays import BoolArray, Int32Array, Int64Array, grown
 from berth.engine.state.columns import InternedColumn, LabelColumn, column_from
-from berth.engine.state.requests import CPU, EPHEMERAL, MEMORY, PODS, Requests, units_of
+from berth.engine.state.requests import Requests, units_of
 from berth.kube.objects import Node, Taint
+from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 ANY_IP = "0.0.0.0"  # noqa: S104 - the address in a port's hostIP, not one Berth listens on
 
@@ -55,7 +56,12 @@ class NodeTable:
         self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(capacity, ())
         self.arrival: Int64Array = np.zeros(capacity, dtype=np.int64)
         self.in_order = True
-        self.resource_rows = {PODS: PODS_ROW, CPU: CPU_ROW, MEMORY: MEMORY_ROW, EPHEMERAL: EPHEMERAL_ROW}
+        self.resource_rows = {
+            PODS: PODS_ROW,
+            CPU: CPU_ROW,
+            MEMORY: MEMORY_ROW,
+            EPHEMERAL_STORAGE: EPHEMERAL_ROW,
+        }
         self.allocatable: Int64Array = np.zeros((4, capacity), dtype=np.int64)
         self.requested: Int64Array = np.zeros((4, capacity), dtype=np.int64)
         self.nonzero: Int64Array = np.zeros((2, capacity), dtype=np.int64)

@@ -22,9 +22,7 @@ from berth.kube.objects import (
     ResourceList,
     ResourceRequirements,
 )
-
-CPU, MEMORY, EPHEMERAL, PODS = "cpu", "memory", "ephemeral-storage", "pods"
-HUGEPAGES = "hugepages-"
+from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS
 
 # A container that requests nothing still counts this much when nodes are compared by load.
 DEFAULT_MILLI_CPU = 100
@@ -63,7 +61,7 @@ _KNOWN_LIMIT = 8192
 def is_scalar(name: str) -> bool:
     """Whether the scheduler tracks a resource beyond cpu, memory, ephemeral storage and pods."""
     return (
-        name.startswith((HUGEPAGES, "attachable-volumes-"))
+        name.startswith((HUGE_PAGES_PREFIX, "attachable-volumes-"))
         or "kubernetes.io/" in name
         or (
             "/" in name
@@ -82,7 +80,7 @@ def units_of(resources: ResourceList | None) -> dict[str, int]:
     return {
         name: quantity.milli_value(raw) if name == CPU else quantity.value(raw)
         for name, raw in (resources or {}).items()
-        if name in (CPU, MEMORY, EPHEMERAL, PODS) or is_scalar(name)
+        if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name)
     }
 
 
@@ -122,7 +120,9 @@ def _compute(spec: PodSpec, status: PodStatus | None) -> Requests:
 
 
 def _tracked(amounts: _Exact) -> dict[str, int]:
-    return {k: to_units(k, v) for k, v in amounts.items() if k in (CPU, MEMORY, EPHEMERAL) or is_scalar(k)}
+    return {
+        k: to_units(k, v) for k, v in amounts.items() if k in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(k)
+    }
 
 
 def _cpu_and_memory(amounts: _Exact) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def _raise_to(total: _Exact, other: _Exact) -> None:
 
 def _pod_level_requests(spec: PodSpec) -> ResourceList:
     requests = (spec.resources and spec.resources.requests) or {}
-    return {n: q for n, q in requests.items() if n in (CPU, MEMORY) or n.startswith(HUGEPAGES)}
+    return {n: q for n, q in requests.items() if n in (CPU, MEMORY) or n.startswith(HUGE_PAGES_PREFIX)}
 
 
 class _EffectiveRequests:

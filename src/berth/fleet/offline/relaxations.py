@@ -10,18 +10,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from berth.engine.rules.taint_toleration.taints import describe, untolerated
-from berth.fleet.state.errors import UNSCHEDULABLE
 from berth.fleet.state.terms import CLUSTER, topology_of
 from berth.kube.karmada import Binding, Placement, WorkloadAffinity, WorkloadAntiAffinity
-from berth.kube.objects import Toleration
+from berth.kube.objects import Key, Toleration
 from berth.kube.selectors import parse_label_selector
+from berth.kube.well_known import UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from berth.fleet.offline.simulation import FleetWorkload
     from berth.fleet.placement.fleet import Fleet
     from berth.kube.karmada import WorkloadTerm
 
-Key = tuple[str, str]
 
 _MOST, _PEERS = 200, 20  # changes tried, and peers whose rules are
 

@@ -13,6 +13,7 @@ from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import replicas_changed
 from berth.kube import quantity
 from berth.kube.karmada import Binding, Placement
+from berth.kube.objects import Key
 from berth.kube.resource_names import PODS
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]  # bindings placed, and bindings in all
 
-Key = tuple[str, str]
 
 PLACED, STAYS, UNPLACED, SUSPENDED = "Placed", "Stays", "NotPlaced", "Suspended"
 

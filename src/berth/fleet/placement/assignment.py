@@ -15,10 +15,11 @@ from berth.fleet.placement.division import divide
 from berth.fleet.selection.name_order import name_ranks
 from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas
 from berth.fleet.state.cluster_affinity import matching
-from berth.fleet.state.errors import SCHEDULER_ERROR, UNSCHEDULABLE, PlacementError
+from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import STATIC_WEIGHT, DivisionStrategy, strategy_of
 from berth.kube.karmada import AGGREGATED, DUPLICATED, Placement, TargetCluster
+from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from berth.fleet.state.options import FleetOptions

@@ -12,12 +12,14 @@ from berth.fleet.rules import RULES
 from berth.fleet.rules.base import PlacementQuery
 from berth.fleet.rules.workload_affinity import founding
 from berth.fleet.state.clusters import Clusters
-from berth.fleet.state.errors import SCHEDULER_ERROR, PlacementError
+from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.index import BindingIndex, IndexedWorkload, Places
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.terms import NO_RULES, TermError, derived_groups, groups_of, rules_of
 from berth.kube.annotations import AnnotationError
 from berth.kube.karmada import Placement
+from berth.kube.objects import Key
+from berth.kube.well_known import SCHEDULER_ERROR
 from berth.kube.workload_annotations import annotated_affinity, effective_placement
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
     from berth.fleet.state.terms import WorkloadRule
     from berth.kube.karmada import Binding, Cluster
-
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

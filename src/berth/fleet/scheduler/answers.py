@@ -8,8 +8,8 @@ from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest
 from berth.fleet.scheduler.claim_requests import RETRY, ClaimStep
 from berth.fleet.scheduler.patches import ScheduledCondition
-from berth.fleet.state.errors import SCHEDULER_ERROR
 from berth.kube.karmada import Binding
+from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
     from berth.fleet.scheduler.state import FleetSchedulerState

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import patches
 from berth.kube.api_resources import Resource
-from berth.kube.objects import ObjectMeta, Struct
-from berth.machines.contract import Key
+from berth.kube.objects import Key, ObjectMeta, Struct
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from berth.kube.objects import Key
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Key, Purpose
+from berth.machines.contract import Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

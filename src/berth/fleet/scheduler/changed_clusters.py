@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from berth.fleet.scheduler.unschedulable import UnschedulableBindings
     from berth.fleet.state.clusters import Clusters
     from berth.kube.karmada import Binding
-    from berth.machines.contract import Key
+    from berth.kube.objects import Key
 
 # Going through so many bindings takes long enough to wait for further changes first.
 _MANY, _PAUSE = 2_000, 1.0

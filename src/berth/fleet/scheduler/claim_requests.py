@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler.patches import resource_of
 from berth.kube.api_resources import LEASES
+from berth.kube.objects import RawObject
 from berth.kube.times import micro_stamp, seconds
-from berth.machines.contract import Create, Get, Patch, RawObject, Update
+from berth.kube.well_known import SYSTEM_NAMESPACE
+from berth.machines.contract import Create, Get, Patch, Update
 
 if TYPE_CHECKING:
     from berth.fleet.state.terms import WorkloadRule
@@ -30,7 +32,6 @@ CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
 GROUP_ANNOTATION = "berth.dev/workload-group"
 FENCE_ANNOTATION = "berth.dev/claim-taken-over"
-CLUSTER_NAMESPACE = "kube-system"  # for the claims of what has no namespace itself
 
 
 class ClaimStep(Enum):
@@ -70,7 +71,7 @@ def claim_name(rule: WorkloadRule) -> str:
 
 
 def home_of(rule: WorkloadRule) -> str:
-    return min(rule.namespaces, default="") or CLUSTER_NAMESPACE
+    return min(rule.namespaces, default="") or SYSTEM_NAMESPACE
 
 
 def holder(key: Key) -> str:

@@ -17,10 +17,11 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
-from berth.kube.karmada import Binding, Cluster
-from berth.kube.objects import Namespace, PartialObjectMetadata
+from berth.kube.karmada import CLUSTER_POLICY_NAME, Binding, Cluster
+from berth.kube.objects import Key, Namespace, PartialObjectMetadata
+from berth.kube.well_known import DELETED
 from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
-from berth.machines.contract import DELETED, Event, Key
+from berth.machines.contract import Event
 from berth.machines.indexes import take
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ VIEWS: dict[Resource, type[Any]] = {
 }
 # Where a binding says which policy it was made by: name, and namespace unless it is a cluster's policy.
 _POLICY = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name")
-_CLUSTER_POLICY = "clusterpropagationpolicy.karmada.io/name"
 
 _WorkloadKey = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
 
@@ -209,7 +209,7 @@ def policy_of(binding: Binding) -> Key | None:
     namespace, name = (said.get(annotation) for annotation in _POLICY)
     if name:
         return namespace or "", name
-    name = said.get(_CLUSTER_POLICY)
+    name = said.get(CLUSTER_POLICY_NAME)
     return ("", name) if name else None
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from berth.fleet.scheduler import claim_requests, patches
 from berth.fleet.scheduler.claim_requests import Claim, ClaimStep, claim_name
 from berth.kube.karmada import Binding
-from berth.kube.objects import Lease
-from berth.machines.contract import Action, Get, Key, Outcome
+from berth.kube.objects import Key, Lease
+from berth.machines.contract import Action, Get, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from berth.fleet.placement.fleet import Fleet
     from berth.fleet.state.index import IndexedWorkload
     from berth.kube.karmada import Binding, TargetCluster
-    from berth.machines.contract import Key
+    from berth.kube.objects import Key
 
 
 def left_behind(fleet: Fleet, key: Key, binding: Binding, targets: Iterable[TargetCluster]) -> list[str]:

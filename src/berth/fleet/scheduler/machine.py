@@ -22,10 +22,12 @@ from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
 from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
-from berth.fleet.state.errors import NO_CLUSTER_FIT, SCHEDULER_ERROR, UNSCHEDULABLE
+from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.kube.api_resources import CLUSTERS, NAMESPACES, Resource
 from berth.kube.karmada import Binding, Placement
-from berth.machines.contract import DELETED, Action, Event, Get, Key, Outcome, RawObject
+from berth.kube.objects import Key, RawObject
+from berth.kube.well_known import DELETED, SCHEDULER_ERROR, UNSCHEDULABLE
+from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.recorder import EVENT
 
 if TYPE_CHECKING:

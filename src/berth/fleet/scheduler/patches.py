@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from berth.fleet.scheduler.reasons import APPLIED_PLACEMENT, applied_placement
+from berth.fleet.scheduler.reasons import applied_placement
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
+from berth.kube.karmada import APPLIED_PLACEMENT
+from berth.kube.objects import RawObject
 from berth.kube.times import stamp
-from berth.machines.contract import RawObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

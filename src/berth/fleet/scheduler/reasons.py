@@ -8,14 +8,14 @@ import msgspec
 
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import replicas_changed
-from berth.kube.karmada import DEFAULT_SCHEDULER, DUPLICATED, Placement
+from berth.kube.karmada import APPLIED_PLACEMENT, DUPLICATED, Placement
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 if TYPE_CHECKING:
     from berth.fleet.scheduler.settings import FleetSettings
     from berth.fleet.state.clusters import Clusters
     from berth.kube.karmada import Binding, BindingSpec, ClusterAffinityTerm
 
-APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 # Labels of bindings that a policy, or another binding, made.
 CLAIMED_BY = (
     "propagationpolicy.karmada.io/permanent-id",
@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder(Placement).decode
 
 def is_ours(binding: Binding, settings: FleetSettings) -> bool:
     spec = binding.spec
-    if (spec.scheduler_name or DEFAULT_SCHEDULER) not in settings.scheduler_names:
+    if (spec.scheduler_name or DEFAULT_SCHEDULER_NAME) not in settings.scheduler_names:
         return False
     if spec.suspension is not None and spec.suspension.scheduling:
         return False

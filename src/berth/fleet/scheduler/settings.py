@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
-from berth.kube.karmada import DEFAULT_SCHEDULER
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 SCHEDULER_NAME = "berth"
 
@@ -28,7 +28,9 @@ class FleetSettings:
     claimed_only: bool = False
 
     @classmethod
-    def compatible(cls, scheduler_names: frozenset[str] = frozenset((DEFAULT_SCHEDULER,))) -> FleetSettings:
+    def compatible(
+        cls, scheduler_names: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
+    ) -> FleetSettings:
         return cls(
             options=COMPATIBLE,
             scheduler_names=scheduler_names,

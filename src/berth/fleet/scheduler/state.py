@@ -11,7 +11,8 @@ from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, Bin
 from berth.fleet.scheduler.fleet_cache import FleetCache
 from berth.fleet.scheduler.group_claims import GroupClaims
 from berth.fleet.scheduler.unschedulable import UnschedulableBindings
-from berth.machines.contract import Action, Key, Patch, RawObject
+from berth.kube.objects import Key, RawObject
+from berth.machines.contract import Action, Patch
 from berth.machines.queue import Queue
 from berth.machines.story import Story
 

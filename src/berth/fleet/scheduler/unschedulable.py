@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from berth.kube.objects import Key
 from berth.machines.indexes import take
 
 if TYPE_CHECKING:
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
 
     from berth.engine.state.pod_class import LabelSet, Term
     from berth.fleet.state.index import IndexedWorkload
-
-Key = tuple[str, str]
 
 
 class UnschedulableBindings:

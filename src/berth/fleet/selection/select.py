@@ -15,11 +15,12 @@ from berth.fleet.selection.spread_by_cluster import select_by_cluster
 from berth.fleet.selection.spread_by_group import ReplicaDemand, select_by_group
 from berth.fleet.selection.spread_cover import select_by_cover
 from berth.fleet.selection.spread_limits import ANY_NUMBER, SpreadLimit, karmadas_limits, limits
-from berth.fleet.state.errors import SCHEDULER_ERROR, PlacementError
+from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.strategy import strategy_of
 from berth.fleet.state.terms import CLUSTER, REGION, ZONE
 from berth.kube.karmada import DUPLICATED, Placement
 from berth.kube.quantity import QuantityError
+from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
     from berth.engine.state.arrays import BoolArray, Int64Array

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.state.arrays import IndexArray, Int64Array
-from berth.fleet.state.errors import SCHEDULER_ERROR, PlacementError
+from berth.fleet.state.errors import PlacementError
+from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
     from berth.fleet.selection.ranking import ClusterSelection

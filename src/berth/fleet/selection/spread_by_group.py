@@ -15,7 +15,8 @@ from berth.engine.state.arrays import IndexArray, Int64Array
 from berth.fleet.selection.ranking import in_order
 from berth.fleet.selection.spread_domains import domains
 from berth.fleet.selection.spread_groups import SpreadGroup, best_groups
-from berth.fleet.state.errors import SCHEDULER_ERROR, PlacementError
+from berth.fleet.state.errors import PlacementError
+from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
     from berth.fleet.selection.ranking import ClusterSelection

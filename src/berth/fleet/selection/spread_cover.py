@@ -29,7 +29,8 @@ from berth.fleet.selection.spread_by_group import (
     too_few,
 )
 from berth.fleet.selection.spread_domains import domains
-from berth.fleet.state.errors import SCHEDULER_ERROR, PlacementError
+from berth.fleet.state.errors import PlacementError
+from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-SCHEDULER_ERROR = "SchedulerError"
-UNSCHEDULABLE = "Unschedulable"
 NO_CLUSTER_FIT = "NoClusterFit"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from berth.kube.karmada import WorkloadAntiAffinity
+from berth.kube.karmada import TOPOLOGY_PREFIX, WorkloadAntiAffinity
 from berth.kube.selectors import IN, NOTHING, Requirement, Selector, parse_label_selector
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ AFFINITY_GROUP = "=affinity"
 ANTI_AFFINITY_GROUP = "=anti-affinity"
 
 CLUSTER, ZONE, REGION, PROVIDER = "cluster", "zone", "region", "provider"
-_TOPOLOGY_PREFIX = "topology.karmada.io/"
 
 
 class TermError(ValueError):
@@ -207,5 +206,5 @@ def topology_of(key: str | None) -> str:
     """A topology key as the index knows it: the four properties of a cluster, or one of its labels."""
     if not key:
         return CLUSTER
-    name = key.removeprefix(_TOPOLOGY_PREFIX)
+    name = key.removeprefix(TOPOLOGY_PREFIX)
     return name if name in (CLUSTER, ZONE, REGION, PROVIDER) else key

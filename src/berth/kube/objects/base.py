@@ -15,6 +15,7 @@ RawQuantity = str | Int64 | float
 ResourceList = dict[str, RawQuantity]
 IntOrString = Int32 | str
 RawObject = dict[str, Any]
+Key = tuple[str, str]  # namespace ("" for what lives in none) and name
 
 
 class Struct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True, gc=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.kube.objects.base import Int64, Labels, Struct
+from berth.kube.objects.base import Int64, Key, Labels, Struct
 
 
 class OwnerReference(Struct, frozen=True):
@@ -28,6 +28,10 @@ class ObjectMeta(Struct, frozen=True):
     deletion_grace_period_seconds: Int64 | None = None
     generation: Int64 | None = None
     finalizers: list[str] | None = None
+
+
+def key_of(metadata: ObjectMeta) -> Key:
+    return (metadata.namespace or "", metadata.name or "")
 
 
 class UntimedCondition(Struct, frozen=True):

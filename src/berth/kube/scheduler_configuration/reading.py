@@ -23,6 +23,7 @@ from berth.kube.scheduler_configuration.model import (
     SchedulerConfiguration,
 )
 from berth.kube.validation.errors import Errors, render
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from berth.kube.validation.errors import Path
 
 KIND = "KubeSchedulerConfiguration"
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
 _BOM = "\ufeff"
 _HUNDRED = 100
 _REMOVED_FIELDS = {

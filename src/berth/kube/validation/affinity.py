@@ -19,20 +19,22 @@ from berth.kube.objects import (
     PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
 )
+from berth.kube.validation.errors import WEIGHT_RANGE
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.selectors import (
     check_label_selector,
     check_node_selector,
     check_node_selector_term,
 )
+from berth.kube.well_known import (
+    PREFERRED_DURING_SCHEDULING,
+    REQUIRED_DURING_EXECUTION,
+    REQUIRED_DURING_SCHEDULING,
+)
 
 if TYPE_CHECKING:
     from berth.kube.validation.errors import Errors, Path
 
-_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_WEIGHT = "must be in the range 1-100"
 _NO_SELECTOR = "must not be specified when labelSelector is not set"
 _IN_SELECTOR = "exists in both matchLabelKeys and labelSelector"
 _IN_BOTH = "exists in both matchLabelKeys and mismatchLabelKeys"
@@ -50,12 +52,12 @@ def check_affinity(affinity: Affinity, errors: Errors, path: Path) -> None:
 def _check_node_affinity(affinity: NodeAffinity, errors: Errors, path: Path) -> None:
     lasting = affinity.required_during_scheduling_required_during_execution
     if lasting is not None:
-        check_node_selector(lasting, errors, (*path, _LASTING))
+        check_node_selector(lasting, errors, (*path, REQUIRED_DURING_EXECUTION))
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is not None:
-        check_node_selector(required, errors, (*path, _REQUIRED))
+        check_node_selector(required, errors, (*path, REQUIRED_DURING_SCHEDULING))
     for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ()):
-        _check_preferred_node_term(term, errors, (*path, _PREFERRED, i))
+        _check_preferred_node_term(term, errors, (*path, PREFERRED_DURING_SCHEDULING, i))
 
 
 def _check_preferred_node_term(term: PreferredSchedulingTerm, errors: Errors, path: Path) -> None:
@@ -66,16 +68,16 @@ def _check_preferred_node_term(term: PreferredSchedulingTerm, errors: Errors, pa
 
 def _check_weight(weight: int | None, errors: Errors, path: Path) -> None:
     if not 1 <= (weight or 0) <= 100:
-        errors.invalid((*path, "weight"), weight or 0, _WEIGHT)
+        errors.invalid((*path, "weight"), weight or 0, WEIGHT_RANGE)
 
 
 def _check_pod_affinity(affinity: PodAffinity, errors: Errors, path: Path) -> None:
     for i, term in enumerate(affinity.required_during_scheduling_required_during_execution or ()):
-        _check_term(term, errors, (*path, _LASTING, i))
+        _check_term(term, errors, (*path, REQUIRED_DURING_EXECUTION, i))
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution or ()):
-        _check_term(term, errors, (*path, _REQUIRED, i))
+        _check_term(term, errors, (*path, REQUIRED_DURING_SCHEDULING, i))
     for i, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or ()):
-        _check_weighted_term(weighted, errors, (*path, _PREFERRED, i))
+        _check_weighted_term(weighted, errors, (*path, PREFERRED_DURING_SCHEDULING, i))
 
 
 def _check_weighted_term(weighted: WeightedPodAffinityTerm, errors: Errors, path: Path) -> None:

@@ -25,6 +25,11 @@ from berth.kube.objects import Affinity, NodeSelectorTerm, ObjectMeta, Pod
 from berth.kube.selectors import parse_int64
 from berth.kube.validation.affinity import check_affinity
 from berth.kube.validation.errors import Errors, FieldError, key, render
+from berth.kube.well_known import (
+    PREFERRED_DURING_SCHEDULING,
+    REQUIRED_DURING_EXECUTION,
+    REQUIRED_DURING_SCHEDULING,
+)
 
 if TYPE_CHECKING:
     from berth.kube.validation.errors import Path
@@ -33,9 +38,6 @@ _WHERE: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
 _NUMERIC = ("Gt", "Lt")
 _LONGEST = 100  # characters of a value that are shown
 _NO_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
-_LASTING = "requiredDuringSchedulingRequiredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def check_annotation(
@@ -87,7 +89,7 @@ def _fault(text: str) -> str | None:
 
 def _check_values(affinity: Affinity, errors: Errors, path: Path) -> None:
     for where, term in _node_terms(affinity):
-        preferred = where[0] == _PREFERRED
+        preferred = where[0] == PREFERRED_DURING_SCHEDULING
         for i, requirement in enumerate(term.match_expressions or ()):
             numeric = requirement.operator in _NUMERIC
             for j, value in enumerate(requirement.values or ()):
@@ -103,12 +105,12 @@ def _node_terms(affinity: Affinity) -> Iterator[tuple[Path, NodeSelectorTerm]]:
     if rules is None:
         return
     for name, selector in (
-        (_LASTING, rules.required_during_scheduling_required_during_execution),
-        (_REQUIRED, rules.required_during_scheduling_ignored_during_execution),
+        (REQUIRED_DURING_EXECUTION, rules.required_during_scheduling_required_during_execution),
+        (REQUIRED_DURING_SCHEDULING, rules.required_during_scheduling_ignored_during_execution),
     ):
         for i, term in enumerate((selector.node_selector_terms if selector else None) or ()):
             if term is not None:
                 yield (name, "nodeSelectorTerms", i), term
     for i, weighted in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ()):
         if weighted.preference is not None:
-            yield (_PREFERRED, i, "preference"), weighted.preference
+            yield (PREFERRED_DURING_SCHEDULING, i, "preference"), weighted.preference

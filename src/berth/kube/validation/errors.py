@@ -18,6 +18,7 @@ Path = tuple[str | int, ...]
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
+WEIGHT_RANGE = "must be in the range 1-100"
 NOT_SUPPORTED = "FieldValueNotSupported"
 FORBIDDEN = "FieldValueForbidden"
 DUPLICATE = "FieldValueDuplicate"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from berth.kube import names
 from berth.kube.selectors import parse_int64
 from berth.kube.validation.errors import Errors, Path, key
+from berth.kube.well_known import MIRROR_POD, POD_DELETION_COST
 
 if TYPE_CHECKING:
     from berth.kube.objects import ObjectMeta, OwnerReference
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 NameCheck = Callable[[str], list[str]]
 
 ANNOTATIONS_SIZE_LIMIT = 256 * 1024
-MIRROR_POD = "kubernetes.io/config.mirror"
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _METADATA: Path = ("metadata",)
 _deletion_cost = re.compile(r"0|[1-9][0-9]*|-[0-9]+").fullmatch
@@ -87,9 +86,9 @@ def check_pod_annotations(annotations: Mapping[str, str], node_name: str | None,
     if MIRROR_POD in annotations and not node_name:
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid((*path, key(MIRROR_POD)), annotations[MIRROR_POD], detail)
-    cost = annotations.get(DELETION_COST)
+    cost = annotations.get(POD_DELETION_COST)
     if cost is not None and not _is_deletion_cost(cost):
-        errors.invalid((*path, key(DELETION_COST)), cost, "must be a 32bit integer")
+        errors.invalid((*path, key(POD_DELETION_COST)), cost, "must be a 32bit integer")
 
 
 def _is_deletion_cost(text: str) -> bool:

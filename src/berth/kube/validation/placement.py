@@ -10,11 +10,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from berth.kube import names
-from berth.kube.karmada import AGGREGATED, DIVIDED, WEIGHTED, WorkloadAffinity, WorkloadAntiAffinity
+from berth.kube.karmada import (
+    AGGREGATED,
+    DIVIDED,
+    TOPOLOGY_PREFIX,
+    WEIGHTED,
+    WorkloadAffinity,
+    WorkloadAntiAffinity,
+)
 from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
-from berth.kube.validation.errors import Errors, FieldError, Path
+from berth.kube.validation.errors import WEIGHT_RANGE, Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.selectors import check_label_selector
+from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
 
 if TYPE_CHECKING:
     from berth.kube.karmada import (
@@ -33,9 +41,6 @@ if TYPE_CHECKING:
 PLACEMENT: Path = ("spec", "placement")
 
 FIELDS = ("provider", "region", "zone")
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_TOPOLOGY_PREFIX = "topology.karmada.io/"
 
 TWO_AFFINITIES = "clusterAffinities cannot co-exist with clusterAffinity"
 OVERFLOW_NEEDS_CAPACITY = (
@@ -54,7 +59,6 @@ NO_CLUSTER_SPREAD = (
 SAME_GROUP_KEY = "affinity and antiAffinity must not use the same groupByLabelKey"
 SAME_TERM = "workloadAffinity has the same term: no cluster could satisfy both"
 ENABLED_ALONE = "must not be specified when affinityEnabled is set"
-WEIGHT = "must be in the range 1-100"
 
 
 def validate_placement(placement: Placement, path: Path = PLACEMENT) -> list[FieldError]:
@@ -191,14 +195,14 @@ def _check_groups(rules: WorkloadAffinity, errors: Errors, path: Path) -> None:
 
 def _check_terms(rules: WorkloadAntiAffinity, errors: Errors, path: Path) -> None:
     for i, term in enumerate(rules.required_during_scheduling_ignored_during_execution or ()):
-        _check_term(term, errors, (*path, _REQUIRED, i))
+        _check_term(term, errors, (*path, REQUIRED_DURING_SCHEDULING, i))
     for i, weighted in enumerate(rules.preferred_during_scheduling_ignored_during_execution or ()):
-        _check_weighted(weighted, errors, (*path, _PREFERRED, i))
+        _check_weighted(weighted, errors, (*path, PREFERRED_DURING_SCHEDULING, i))
 
 
 def _check_weighted(weighted: WeightedWorkloadTerm, errors: Errors, path: Path) -> None:
     if not 1 <= (weighted.weight or 0) <= 100:
-        errors.invalid((*path, "weight"), weighted.weight or 0, WEIGHT)
+        errors.invalid((*path, "weight"), weighted.weight or 0, WEIGHT_RANGE)
     if weighted.workload_affinity_term is None:
         errors.required((*path, "workloadAffinityTerm"))
     else:
@@ -234,11 +238,11 @@ def _check_conflicts(near: WorkloadAffinity, apart: WorkloadAntiAffinity, errors
     wanted = {_meaning(term) for _, term in _required(near)} | set(_group(near.affinity))
     for i, term in _required(apart):
         if _meaning(term) in wanted:
-            errors.invalid((*path, "workloadAntiAffinity", _REQUIRED, i), term, SAME_TERM)
+            errors.invalid((*path, "workloadAntiAffinity", REQUIRED_DURING_SCHEDULING, i), term, SAME_TERM)
     refused = set(_group(near.anti_affinity))
     for i, term in _required(near):
         if _meaning(term) in refused:
-            at = (*path, "workloadAffinity", _REQUIRED, i)
+            at = (*path, "workloadAffinity", REQUIRED_DURING_SCHEDULING, i)
             errors.invalid(at, term, SAME_TERM.replace("workloadAffinity", "workloadAffinity.antiAffinity"))
 
 
@@ -256,7 +260,7 @@ def _meaning(term: WorkloadTerm) -> _Meaning:
     return (
         parse_label_selector(term.label_selector),
         frozenset(term.match_label_keys or ()),
-        (term.topology_key or "cluster").removeprefix(_TOPOLOGY_PREFIX),
+        (term.topology_key or "cluster").removeprefix(TOPOLOGY_PREFIX),
         frozenset(term.namespaces or ()),
         _parsed(term.namespace_selector),
     )

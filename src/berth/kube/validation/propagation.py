@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.kube.annotations import AnnotationError
-from berth.kube.karmada import Placement
+from berth.kube.karmada import ALWAYS, Placement
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
 from berth.kube.validation.placement import PLACEMENT, validate_placement
 from berth.kube.validation.selectors import check_label_selector
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from berth.kube.karmada import PropagationPolicy, ResourceSelector
 
-ALWAYS = "Always"
 OTHER_NAMESPACE = "namespace of resource selector must be the same as the namespace of the policy"
 NAMELESS = (
     "name cannot be empty if preemption is Always, the empty name may cause unexpected resources preemption"

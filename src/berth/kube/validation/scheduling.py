@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.kube import names
+from berth.kube.selectors import EXISTS, GT, LT
 from berth.kube.validation.metadata import check_label_key
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from berth.kube.validation.errors import Errors, Path
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_EQUAL, _EXISTS, _LT, _GT = "Equal", "Exists", "Lt", "Gt"
+_EQUAL = "Equal"
 _KEY_EMPTY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 _SECONDS = "effect must be 'NoExecute' when `tolerationSeconds` is set"
 _EXISTS_VALUE = "value must be empty when `operator` is 'Exists'"
@@ -27,7 +28,7 @@ def _check_toleration(toleration: Toleration, errors: Errors, path: Path) -> Non
     operator, effect = toleration.operator or "", toleration.effect or ""
     if toleration.key:
         check_label_key(toleration.key, errors, (*path, "key"))
-    elif operator != _EXISTS:
+    elif operator != EXISTS:
         errors.invalid((*path, "operator"), operator, _KEY_EMPTY)
     if toleration.toleration_seconds is not None and effect != "NoExecute":
         errors.invalid((*path, "effect"), effect, _SECONDS)
@@ -41,14 +42,14 @@ def _check_toleration_value(operator: str, value: str, errors: Errors, path: Pat
     if operator in (_EQUAL, ""):
         if messages := names.label_value_errors(value):
             errors.invalid(path, value, ";".join(messages))
-    elif operator == _EXISTS:
+    elif operator == EXISTS:
         if value:
             errors.invalid(path, value, _EXISTS_VALUE)
-    elif operator in (_LT, _GT):
+    elif operator in (LT, GT):
         # Behind the feature gate TaintTolerationComparisonOperators, which is off in v1.36.
-        errors.not_supported(path, operator, (_EQUAL, _EXISTS, _LT, _GT))
+        errors.not_supported(path, operator, (_EQUAL, EXISTS, LT, GT))
     else:
-        errors.not_supported(path, operator, (_EQUAL, _EXISTS))
+        errors.not_supported(path, operator, (_EQUAL, EXISTS))
 
 
 def check_scheduling_gates(gates: list[PodSchedulingGate], errors: Errors, path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from berth.kube import names
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, GT, IN, LT, NOT_IN
 from berth.kube.validation.metadata import check_label_key, check_labels
+from berth.kube.well_known import NODE_NAME_FIELD
 
 if TYPE_CHECKING:
     from berth.kube.objects import (
@@ -23,7 +24,6 @@ _NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'
 _ONE_VALUE = "must be specified single value when `operator` is 'Lt' or 'Gt'"
 _ONE_NAME = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
 _BAD_OPERATOR = "not a valid selector operator"
-NODE_NAME_FIELD = "metadata.name"
 
 
 def check_label_selector(selector: LabelSelector | None, errors: Errors, path: Path) -> None:

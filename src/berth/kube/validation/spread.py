@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from berth.kube.validation.affinity import check_label_keys
 from berth.kube.validation.selectors import check_label_selector
+from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 
 if TYPE_CHECKING:
     from berth.kube.objects import TopologySpreadConstraint
     from berth.kube.validation.errors import Errors, Path
 
-DO_NOT_SCHEDULE, SCHEDULE_ANYWAY = "DoNotSchedule", "ScheduleAnyway"
 POLICIES = ("Honor", "Ignore")
 _POSITIVE = "must be greater than zero"
 

@@ -24,6 +24,11 @@ from berth.kube.objects import (
 )
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
+from berth.kube.well_known import (
+    PREFERRED_DURING_SCHEDULING,
+    REQUIRED_DURING_EXECUTION,
+    REQUIRED_DURING_SCHEDULING,
+)
 from berth.live.webhook.admission_review import AdmissionRequest, MalformedReviewError
 
 _TEMPLATE: Path = ("spec", "template")
@@ -39,9 +44,6 @@ PODS: Mapping[tuple[str, str], Path] = {
     ("batch", "CronJob"): ("spec", "jobTemplate", *_TEMPLATE),
 }
 _ANNOTATION: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
-_EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NO_PODS = "without a labelSelector it matches no pod"
 _NO_NODES = "an empty term matches no node"
 
@@ -159,8 +161,8 @@ def _remarks(affinity: Affinity, path: str) -> Iterator[str]:
     if node is not None:
         execution = node.required_during_scheduling_required_during_execution
         required = node.required_during_scheduling_ignored_during_execution
-        yield from _empty_terms(execution, f"{path}.nodeAffinity.{_EXECUTION}")
-        yield from _empty_terms(required, f"{path}.nodeAffinity.{_REQUIRED}")
+        yield from _empty_terms(execution, f"{path}.nodeAffinity.{REQUIRED_DURING_EXECUTION}")
+        yield from _empty_terms(required, f"{path}.nodeAffinity.{REQUIRED_DURING_SCHEDULING}")
     yield from _unselective(together, f"{path}.podAffinity")
     yield from _unselective(apart, f"{path}.podAntiAffinity")
 
@@ -186,9 +188,9 @@ def _unselective(rules: PodAffinity | None, path: str) -> Iterator[str]:
         return
     weighted = rules.preferred_during_scheduling_ignored_during_execution or ()
     for name, terms in (
-        (_EXECUTION, rules.required_during_scheduling_required_during_execution or ()),
-        (_REQUIRED, rules.required_during_scheduling_ignored_during_execution or ()),
-        (_PREFERRED, [each.pod_affinity_term or PodAffinityTerm() for each in weighted]),
+        (REQUIRED_DURING_EXECUTION, rules.required_during_scheduling_required_during_execution or ()),
+        (REQUIRED_DURING_SCHEDULING, rules.required_during_scheduling_ignored_during_execution or ()),
+        (PREFERRED_DURING_SCHEDULING, [each.pod_affinity_term or PodAffinityTerm() for each in weighted]),
     ):
         for i, term in enumerate(terms):
             if term.label_selector is None:

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from berth.kube.well_known import JSON
 from berth.live.logs import say, v
 from berth.live.serving import ServingSettings, serve
 from berth.live.webhook import admission_review
@@ -26,7 +27,6 @@ from berth.live.webhook.admission import PODS, AdmissionPolicy, admit
 _log = logging.getLogger(__name__)
 
 PATH = "/validate"
-_JSON = "application/json"
 # An API server takes 3 MiB; a review has the object twice.
 _LARGEST = 8 << 20
 _LARGE = 64 << 10  # from here on reading may take longer than others should wait
@@ -98,12 +98,12 @@ class Webhook:
             _log.exception("Cannot judge a request")
             return PlainTextResponse("internal error\n", 500)
         self._metrics.duration.observe(time.perf_counter() - start)
-        return Response(content, media_type=_JSON)
+        return Response(content, media_type=JSON)
 
     async def _answer(self, request: Request) -> bytes:
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if given != _JSON:
-            raise _RequestError(415, f"expected {_JSON}, got {given or 'no content type'}")
+        if given != JSON:
+            raise _RequestError(415, f"expected {JSON}, got {given or 'no content type'}")
         body = await _body(request)
         try:
             if len(body) < _LARGE:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.http import presentation
@@ -22,7 +22,7 @@ from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage import selectors
-from berth.server.storage.history import Key, Record
+from berth.server.storage.history import Record
 from berth.server.storage.selectors import Match
 from berth.server.storage.store import encode
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import Key, RawObject
+from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, patch
 from berth.server.errors import StatusError
 from berth.server.http import field_validation
 from berth.server.http.requests import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
     PATCH_TYPES,
-    STRATEGIC_PATCH,
     ApiRequest,
     decode_body,
     decode_value,
@@ -24,7 +21,6 @@ from berth.server.registry import metadata, writes
 from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write
 from berth.server.schema import Schema
-from berth.server.storage.history import Key
 
 Change = Callable[[RawObject], RawObject]
 

@@ -14,6 +14,7 @@ import yaml
 
 from berth.kube.decoding import without_nulls
 from berth.kube.objects import RawObject
+from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, protobuf
 from berth.server.settings import BODY_LIMIT
 
@@ -24,10 +25,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 JSON, TABLE, PARTIAL, YAML = "json", "table", "partial", "yaml"
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False", ""})

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import lists, presentation
@@ -21,7 +22,7 @@ from berth.server.http.replies import pieces
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
 from berth.server.http.state import ServerState
 from berth.server.registry.strategy import Endpoint
-from berth.server.storage.history import ADDED, DELETED, MODIFIED, Record, WatchEvent
+from berth.server.storage.history import Record, WatchEvent
 from berth.server.storage.selectors import Match
 from berth.server.storage.store import decode, encode
 from berth.server.tables import partial_metadata

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from berth.kube.well_known import JSON
 from berth.server.registry.resources import SUBRESOURCES
 
 if TYPE_CHECKING:
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from berth.server.registry.resources import ServedResource
     from berth.server.schema import Schema, SchemaRegistry
 
-_JSON = "application/json"
-_BODY_TYPES = (_JSON, "application/yaml")
+_BODY_TYPES = (JSON, "application/yaml")
 PATCH_TYPES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -205,7 +205,7 @@ def _operation(  # noqa: PLR0913 -- what differs between the operations of a pat
 ) -> _Place:
     group, version, kind = target.gvk
     schema = components.builtin(answer) if answer else target.body
-    content = {"text/plain": {"schema": {"type": "string"}}} if text else {_JSON: {"schema": schema}}
+    content = {"text/plain": {"schema": {"type": "string"}}} if text else {JSON: {"schema": schema}}
     operation: _Place = {
         "operationId": f"{prefix}{target.name}",
         "parameters": [_query(name) if name in _INLINE else _reference(name) for name in query],
@@ -213,7 +213,7 @@ def _operation(  # noqa: PLR0913 -- what differs between the operations of a pat
             **{code: {"description": "Done.", "content": content} for code in _CODES[action]},
             "default": {
                 "description": "Refused; the Status says why.",
-                "content": {_JSON: {"schema": components.builtin("meta.v1.Status")}},
+                "content": {JSON: {"schema": components.builtin("meta.v1.Status")}},
             },
         },
         "tags": [target.resource.api_version.replace(".k8s.io", "").replace("/", "_").replace(".", "_")],
@@ -224,7 +224,7 @@ def _operation(  # noqa: PLR0913 -- what differs between the operations of a pat
         operation["requestBody"] = {"required": True, "content": {t: {"schema": body} for t in _BODY_TYPES}}
     elif action in ("delete", "deletecollection"):
         options = components.builtin("meta.v1.DeleteOptions")
-        operation["requestBody"] = {"content": {_JSON: {"schema": options}}}
+        operation["requestBody"] = {"content": {JSON: {"schema": options}}}
     return operation
 
 

@@ -11,6 +11,7 @@ import time
 from berth.kube.objects import RawObject
 from berth.kube.times import seconds, stamp
 from berth.kube.validation import FieldError
+from berth.kube.well_known import FOREGROUND_DELETION, ORPHAN_DEPENDENTS
 from berth.server import errors
 from berth.server.registry import writes
 from berth.server.registry.strategy import Endpoint, Registry
@@ -18,8 +19,7 @@ from berth.server.registry.writes import Write
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode
 
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-_POLICIES = {"Foreground": FOREGROUND, "Orphan": ORPHAN, "Background": ""}
+_POLICIES = {"Foreground": FOREGROUND_DELETION, "Orphan": ORPHAN_DEPENDENTS, "Background": ""}
 
 
 def options_of(body: RawObject | None, query: dict[str, str]) -> RawObject:
@@ -144,11 +144,15 @@ def _set_finalizers(endpoint: Endpoint, obj: RawObject, options: RawObject) -> N
         policy = "Orphan" if options["orphanDependents"] else "Background"
     finalizers = list(metadata.get("finalizers") or ())
     if policy is None:
-        if not endpoint.strategy.orphans_dependents or FOREGROUND in finalizers or ORPHAN in finalizers:
+        if (
+            not endpoint.strategy.orphans_dependents
+            or FOREGROUND_DELETION in finalizers
+            or ORPHAN_DEPENDENTS in finalizers
+        ):
             return
         policy = "Orphan"
     wanted = _POLICIES[policy]
-    kept = [item for item in finalizers if item not in (FOREGROUND, ORPHAN)]
+    kept = [item for item in finalizers if item not in (FOREGROUND_DELETION, ORPHAN_DEPENDENTS)]
     if wanted:
         kept.append(wanted)
     if kept:

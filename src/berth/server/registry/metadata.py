@@ -10,17 +10,16 @@ import json
 import secrets
 from collections.abc import Callable
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import Key, RawObject
 from berth.kube.pod_templates import NAME_ALPHABET
 from berth.kube.validation import FieldError
+from berth.kube.validation.errors import FORBIDDEN, INVALID
 from berth.server import errors
 from berth.server.registry.fields import IMMUTABLE
 from berth.server.registry.strategy import Endpoint
-from berth.server.storage.history import Key
 
 _GENERATED_BASE = 58  # of 63 characters, five are random
 _GENERATE_ATTEMPTS = 8
-_INVALID, _FORBIDDEN = "FieldValueInvalid", "FieldValueForbidden"
 
 
 def check_envelope(
@@ -130,7 +129,7 @@ def carry_over(metadata: RawObject, old: RawObject) -> None:
 
 def check_update(metadata: RawObject, old: RawObject) -> list[FieldError]:
     found = [
-        FieldError(f"metadata.{name}", _INVALID, IMMUTABLE, metadata.get(name))
+        FieldError(f"metadata.{name}", INVALID, IMMUTABLE, metadata.get(name))
         for name in ("name", "namespace", "uid", "creationTimestamp")
         if metadata.get(name) != old.get(name)
     ]
@@ -144,7 +143,7 @@ def check_update(metadata: RawObject, old: RawObject) -> list[FieldError]:
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{listed}}}"
             )
-            found.append(FieldError("metadata.finalizers", _FORBIDDEN, detail))
+            found.append(FieldError("metadata.finalizers", FORBIDDEN, detail))
     return found
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors, patch
 from berth.server.registry import admission, metadata
 from berth.server.registry.strategy import Endpoint, Registry
-from berth.server.storage.history import Key, Record
+from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
 
 _UNCONDITIONAL = "must be specified for an update"

@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+from berth.kube.objects import Key
 
-Key = tuple[str, str]  # namespace (empty for what lives in none) and name
 _SHARED = 256  # changes whose encoded frames are kept for watchers that are a little behind
 NO_LABELS: Mapping[str, str] = {}
 

@@ -17,18 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from berth.kube.objects import RawObject
-from berth.server.storage.history import (
-    ADDED,
-    DELETED,
-    MODIFIED,
-    NO_LABELS,
-    Key,
-    Record,
-    WatchEvent,
-    WatchHistory,
-    WatchListener,
-)
+from berth.kube.objects import Key, RawObject
+from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.server.storage.history import NO_LABELS, Record, WatchEvent, WatchHistory, WatchListener
 from berth.server.storage.journal import Batch, Journal, Row
 
 Fields = Callable[[RawObject], Mapping[str, str]]

@@ -35,7 +35,6 @@ from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
-    UNSCHEDULABLE,
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
@@ -58,6 +57,7 @@ from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
+from berth.kube.well_known import UNSCHEDULABLE
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

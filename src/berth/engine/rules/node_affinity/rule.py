@@ -42,11 +42,11 @@ from berth.kube.selectors import (
     parse_node_selector,
     parse_preferred_terms,
 )
+from berth.kube.well_known import NODE_NAME_FIELD
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
-NAME_FIELD = "metadata.name"
 
 
 class NodeAffinity(NodeRule):
@@ -180,7 +180,7 @@ def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:
     for term in selector.node_selector_terms:
         named: frozenset[str] | None = None
         for field in (term and term.match_fields) or ():
-            if field.key == NAME_FIELD and field.operator == "In":
+            if field.key == NODE_NAME_FIELD and field.operator == "In":
                 values = frozenset(field.values or ())
                 named = values if named is None else named & values
         if named is None:

@@ -9,13 +9,14 @@ import numpy as np
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_ports import relax
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.verdicts import PROCEED, SKIPPED, UNSCHEDULABLE, RuleVerdict, SharedVerdict
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, RuleVerdict, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, PodDeleted
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import HostPort
 from berth.engine.state.pod_class import PodClass
+from berth.kube.well_known import UNSCHEDULABLE
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

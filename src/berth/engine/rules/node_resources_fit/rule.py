@@ -11,14 +11,7 @@ from berth.engine.rules.node_resources_fit import relax
 from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.verdicts import (
-    PROCEED,
-    UNRESOLVABLE,
-    UNSCHEDULABLE,
-    RuleVerdict,
-    RuleViolation,
-    SharedVerdict,
-)
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation, SharedVerdict
 from berth.engine.state.amounts import spelled
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
@@ -27,6 +20,7 @@ from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.requests import units_of
+from berth.kube.well_known import UNSCHEDULABLE
 
 _REQUESTS = "spec.containers[*].resources.requests"
 

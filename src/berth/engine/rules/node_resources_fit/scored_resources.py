@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from berth.engine.state.arrays import Int64Array, Slots
 from berth.engine.state.nodes import NodeTable
-from berth.engine.state.requests import CPU, EPHEMERAL, MEMORY, is_scalar
+from berth.engine.state.requests import is_scalar
+from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +41,4 @@ class ScoredResource:
 
 def counts(name: str, wanted: int) -> bool:
     """A scalar resource counts if the pod asks for it, and names the scheduler does not track never do."""
-    return wanted > 0 if is_scalar(name) else name in (CPU, MEMORY, EPHEMERAL)
+    return wanted > 0 if is_scalar(name) else name in (CPU, MEMORY, EPHEMERAL_STORAGE)

@@ -18,12 +18,11 @@ from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import PODS_ROW
-from berth.engine.state.options import HOSTNAME
 from berth.engine.state.pod_class import PodClass, Term
 from berth.kube.objects import Node, TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
+from berth.kube.well_known import HOSTNAME
 
-HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HONOR = "Honor"
 # No real count comes near it; the emptiest domain is looked for among those a node stands in.
 _ABSENT = np.int32(1 << 30)

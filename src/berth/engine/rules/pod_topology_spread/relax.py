@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from berth.engine.rules.pod_topology_spread.constraints import HARD
 from berth.engine.rules.relaxing import Change, Question, Variant, on_pod, short
 from berth.kube.objects import PodSpec, TopologySpreadConstraint
+from berth.kube.well_known import DO_NOT_SCHEDULE
 
 # A skew no cluster reaches.
 _ANY_SKEW = 1 << 20
@@ -16,7 +16,7 @@ _ANY_SKEW = 1 << 20
 
 def relaxations(question: Question) -> Iterator[Change]:
     for i, constraint in enumerate(question.pod.spec.topology_spread_constraints or ()):
-        if constraint.when_unsatisfiable != HARD:
+        if constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
             continue
         path = f"spec.topologySpreadConstraints[{i}]"
         yield _raised(question, constraint, path, _ANY_SKEW)
@@ -61,5 +61,5 @@ def _same(one: TopologySpreadConstraint, other: TopologySpreadConstraint) -> boo
 
 def wanted_labels(question: Question) -> Iterator[tuple[str, str]]:
     for constraint in question.pod.spec.topology_spread_constraints or ():
-        if constraint.when_unsatisfiable == HARD:
+        if constraint.when_unsatisfiable == DO_NOT_SCHEDULE:
             yield from question.labels_with(constraint.topology_key or "")

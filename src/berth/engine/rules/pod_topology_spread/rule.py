@@ -14,8 +14,6 @@ import numpy as np
 from berth.engine.rules.base import MAX_SCORE, TopologyRule
 from berth.engine.rules.pod_topology_spread import relax
 from berth.engine.rules.pod_topology_spread.constraints import (
-    HARD,
-    SOFT,
     Constraint,
     CountedConstraint,
     HardConstraint,
@@ -29,7 +27,6 @@ from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
     UNRESOLVABLE,
-    UNSCHEDULABLE,
     ConstraintCounts,
     RuleVerdict,
     RuleViolation,
@@ -57,6 +54,7 @@ from berth.engine.state.cluster_events import (
 )
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
+from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, UNSCHEDULABLE
 
 REASON_SKEW = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -73,7 +71,9 @@ class PodTopologySpread(TopologyRule):
         if not pod_class.options.gates.even_pods_spread:
             hard, soft = [], []
         elif stated:
-            hard, soft = (read_constraints(stated, pod_class, action) for action in (HARD, SOFT))
+            hard, soft = (
+                read_constraints(stated, pod_class, action) for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
+            )
         else:
             hard, soft = self._default_constraints()
         # System defaults also rank nodes that lack a key; every other constraint wants all of them.
@@ -94,7 +94,7 @@ class PodTopologySpread(TopologyRule):
     def may_refuse(cls, cluster: Cluster, pod_class: PodClass) -> bool:
         del cluster
         constraints = pod_class.spread_constraints or pod_class.options.spread_defaults
-        return any(constraint.when_unsatisfiable == HARD for constraint in constraints)
+        return any(constraint.when_unsatisfiable == DO_NOT_SCHEDULE for constraint in constraints)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
@@ -113,8 +113,8 @@ class PodTopologySpread(TopologyRule):
             return [], []
         path = "defaultConstraints"
         return (
-            read_constraints(defaults, self.pod_class, HARD, selector, path),
-            read_constraints(defaults, self.pod_class, SOFT, selector, path),
+            read_constraints(defaults, self.pod_class, DO_NOT_SCHEDULE, selector, path),
+            read_constraints(defaults, self.pod_class, SCHEDULE_ANYWAY, selector, path),
         )
 
     # --- counting ---------------------------------------------------------------
@@ -184,7 +184,7 @@ class PodTopologySpread(TopologyRule):
 
     @classmethod
     def relies_on_peers(cls, pod_class: PodClass) -> bool:
-        return any(c.when_unsatisfiable == HARD for c in pod_class.spread_constraints)
+        return any(c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod_class.spread_constraints)
 
     def constraint_counts(self) -> Iterable[ConstraintCounts]:
         return constraint_counts(self.name, self.hard, self.soft)

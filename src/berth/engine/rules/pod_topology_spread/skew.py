@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from berth.engine.rules.pod_topology_spread.constraints import (
-    HARD,
-    SOFT,
     CountedConstraint,
     HardConstraint,
     SoftConstraint,
 )
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.arrays import Int32Array
+from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 
 
 def constraint_counts(
@@ -22,11 +21,13 @@ def constraint_counts(
 ) -> Iterator[ConstraintCounts]:
     for spread in hard:
         counts = _by_domain(spread)
-        yield _counted(rule, spread, counts, spread.minimum, HARD)
+        yield _counted(rule, spread, counts, spread.minimum, DO_NOT_SCHEDULE)
     for ranked in soft:
         counts = _by_domain(ranked, ranked.counter.counts[1:] if ranked.per_node else None)
         enough = len(counts) >= ranked.constraint.min_domains
-        yield _counted(rule, ranked, counts, min(counts.values(), default=0) if enough else 0, SOFT)
+        yield _counted(
+            rule, ranked, counts, min(counts.values(), default=0) if enough else 0, SCHEDULE_ANYWAY
+        )
 
 
 def _counted(
@@ -40,7 +41,7 @@ def _counted(
         topology_key=constraint.topology_key,
         selector=str(constraint.selector),
         when_unsatisfiable=action,
-        hard=action == HARD,
+        hard=action == DO_NOT_SCHEDULE,
         max_skew=constraint.max_skew,
         counts=counts,
         minimum=minimum,

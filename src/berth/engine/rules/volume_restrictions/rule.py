@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
-from berth.engine.rules.verdicts import (
-    PROCEED,
-    SKIPPED,
-    UNRESOLVABLE,
-    UNSCHEDULABLE,
-    RuleVerdict,
-    SharedVerdict,
-    Status,
-)
+from berth.engine.rules.verdicts import PROCEED, SKIPPED, UNRESOLVABLE, RuleVerdict, SharedVerdict, Status
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.index import not_found
+from berth.kube.well_known import UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from berth.engine.state.hypothetical_removal import HypotheticalRemoval

@@ -20,19 +20,17 @@ from berth.kube.selectors import (
     parse_label_selector,
     parse_node_selector,
 )
+from berth.kube.well_known import BETA_STORAGE_CLASS, REGION, SELECTED_NODE, ZONE
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONCE_PER_POD = "ReadWriteOncePod"
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _BETA_ZONE, _BETA_REGION = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
 # The labels that say where a volume can be reached, with what a node may call the same today.
-ZONE_KEYS = {_BETA_ZONE: _ZONE, _BETA_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
+ZONE_KEYS = {_BETA_ZONE: ZONE, _BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
 ClaimKey = tuple[str, str]  # namespace and name
 
@@ -188,7 +186,7 @@ def class_from(view: objects.StorageClass) -> StorageClass:
 
 
 def _class_name(meta: ObjectMeta, given: str | None) -> str:
-    return (meta.annotations or {}).get(_BETA_CLASS, given or "")
+    return (meta.annotations or {}).get(BETA_STORAGE_CLASS, given or "")
 
 
 def _storage(amounts: ResourceList | None) -> int:

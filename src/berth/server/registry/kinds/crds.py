@@ -9,6 +9,7 @@ from __future__ import annotations
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.kube.validation.errors import INVALID, REQUIRED
 from berth.server import errors
 from berth.server.registry import deletion, writes
 from berth.server.registry.fields import spec_of, unchanged
@@ -18,7 +19,6 @@ from berth.server.storage.store import decode
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
-_INVALID, _REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 
 
 class DefinitionStrategy(Strategy):
@@ -157,32 +157,32 @@ def _problems(crd: RawObject) -> list[FieldError]:
     spec, found = crd["spec"], []
     group, plural = spec.get("group"), spec["names"].get("plural")
     if not group:
-        found.append(FieldError("spec.group", _REQUIRED))
+        found.append(FieldError("spec.group", REQUIRED))
     elif messages := names.dns_subdomain_errors(str(group)):
-        found.append(FieldError("spec.group", _INVALID, "; ".join(messages), group))
+        found.append(FieldError("spec.group", INVALID, "; ".join(messages), group))
     elif "." not in str(group):
-        found.append(FieldError("spec.group", _INVALID, "should be a domain with at least one dot", group))
+        found.append(FieldError("spec.group", INVALID, "should be a domain with at least one dot", group))
     found += [
-        FieldError(f"spec.names.{field}", _REQUIRED)
+        FieldError(f"spec.names.{field}", REQUIRED)
         for field in ("plural", "kind")
         if not spec["names"].get(field)
     ]
     if crd["metadata"].get("name") != f"{plural}.{group}":
         detail = 'must be spec.names.plural+"."+spec.group'
-        found.append(FieldError("metadata.name", _INVALID, detail, crd["metadata"].get("name")))
+        found.append(FieldError("metadata.name", INVALID, detail, crd["metadata"].get("name")))
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         detail = 'supported values: "Cluster", "Namespaced"'
         found.append(FieldError("spec.scope", "FieldValueNotSupported", detail, spec.get("scope") or ""))
     versions = spec.get("versions") or []
     if sum(1 for entry in versions if entry.get("storage")) != 1:
         detail = "must have exactly one version marked as storage version"
-        found.append(FieldError("spec.versions", _INVALID, detail, [entry.get("name") for entry in versions]))
+        found.append(FieldError("spec.versions", INVALID, detail, [entry.get("name") for entry in versions]))
     for i, entry in enumerate(versions):
         path = f"spec.versions[{i}]"
         if not entry.get("name"):
-            found.append(FieldError(f"{path}.name", _REQUIRED))
+            found.append(FieldError(f"{path}.name", REQUIRED))
         if not (entry.get("schema") or {}).get("openAPIV3Schema"):
-            found.append(FieldError(f"{path}.schema.openAPIV3Schema", _REQUIRED, "schemas are required"))
+            found.append(FieldError(f"{path}.schema.openAPIV3Schema", REQUIRED, "schemas are required"))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.kube.well_known import JOB_NAME
 from berth.server.registry.fields import spec_of, unchanged
 from berth.server.registry.kinds.pod_specs import default_pod_spec, default_template
 from berth.server.registry.resources import served
@@ -11,7 +12,7 @@ from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
 
-_CONTROLLER_UID, _JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+_CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _RESTART_POLICY = "spec.template.spec.restartPolicy"
 
 
@@ -38,7 +39,7 @@ class JobStrategy(Strategy):
         if old is not None or spec.get("manualSelector") or not isinstance(template, dict):
             return
         uid, name = obj["metadata"]["uid"], obj["metadata"].get("name") or ""
-        own = {_CONTROLLER_UID: uid, _JOB_NAME: name, "controller-uid": uid, "job-name": name}
+        own = {_CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
         labels = template.setdefault("metadata", {}).get("labels") or {}
         template["metadata"]["labels"] = {**labels, **own}
         if spec.get("selector") is None:

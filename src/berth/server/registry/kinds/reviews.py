@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.kube.validation.errors import INVALID
 from berth.server import errors
 from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
 from berth.server.registry.strategy import Registry, Strategy
@@ -26,7 +27,6 @@ _EVERYTHING = {
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
-_INVALID = "FieldValueInvalid"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _NOT_BOTH = "cannot be specified in combination with resourceAttributes"
 _NOBODY = "at least one of user or group must be specified"
@@ -112,11 +112,11 @@ def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> No
     found = []
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
-        found.append(FieldError("spec.nonResourceAttributes", _INVALID, _NOT_BOTH, outside))
+        found.append(FieldError("spec.nonResourceAttributes", INVALID, _NOT_BOTH, outside))
     if in_api is None and outside is None:
-        found.append(FieldError("spec.resourceAttributes", _INVALID, _ONE_OF))
+        found.append(FieldError("spec.resourceAttributes", INVALID, _ONE_OF))
     if not own and not spec.get("user") and not spec.get("groups"):
-        found.append(FieldError("spec.user", _INVALID, _NOBODY, ""))
+        found.append(FieldError("spec.user", INVALID, _NOBODY, ""))
     if found:
         raise errors.invalid(resource.kind, resource.group, "", found)
 

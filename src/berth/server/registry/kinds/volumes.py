@@ -15,6 +15,7 @@ from berth.kube.objects import RawObject
 from berth.kube.quantity import QuantityError, read
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
+from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.server.registry.fields import spec_of, spell_amounts, unchanged
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -25,7 +26,6 @@ _DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
@@ -68,7 +68,7 @@ class ClaimStrategy(Strategy):
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is not None or obj["spec"].get("storageClassName") is not None:
             return
-        if _CLASS_ANNOTATION not in (obj["metadata"].get("annotations") or {}):
+        if BETA_STORAGE_CLASS not in (obj["metadata"].get("annotations") or {}):
             chosen = _default_class(registry)
             if chosen is not None:
                 obj["spec"]["storageClassName"] = chosen

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.kube.karmada import CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP
 from berth.server.registry.kinds.karmada.parts import (
     REASON,
     Schema,
@@ -26,8 +27,6 @@ from berth.server.registry.kinds.karmada.parts import (
     toleration,
 )
 from berth.server.registry.kinds.karmada.placements import placement
-
-CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
 
 # A definition is brought up to date at the next start as long as it says so itself.
 AUTOUPDATE = "berth.dev/autoupdate"

@@ -7,7 +7,15 @@ pkg/util/helper/policy.go, pkg/registry/cluster and pkg/apis/cluster/{mutation,v
 from __future__ import annotations
 
 from berth.kube import names
-from berth.kube.karmada import Binding, Cluster, PropagationPolicy, ResourceModel
+from berth.kube.karmada import (
+    CLUSTER_GROUP,
+    POLICY_GROUP,
+    WORK_GROUP,
+    Binding,
+    Cluster,
+    PropagationPolicy,
+    ResourceModel,
+)
 from berth.kube.objects import RawObject
 from berth.kube.quantity import Quantity, read
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
@@ -16,7 +24,6 @@ from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.server.registry.decoding import decode_as
 from berth.server.registry.kinds.custom import CustomStrategy
-from berth.server.registry.kinds.karmada.definitions import CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP
 from berth.server.registry.strategy import Registry
 
 _GRACE = 600  # seconds an application that fails over is kept
