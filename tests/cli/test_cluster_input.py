@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from berth.cli.input import manifests
-from berth.engine.state.options import Options
 from tests.cli.test_simulate import Terminal
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import deployment, pod
@@ -217,7 +216,15 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(manifests, "_SHOW_EVERY", 0.0)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    manifests._take_in_cluster(str(kubeconfig), None, (), Options())
+    settings: manifests.InputSettings = {
+        "files": (),
+        "kubeconfig": str(kubeconfig),
+        "context": None,
+        "hard_pod_affinity_weight": 1,
+        "daemon_namespaces": "",
+        "feature_gates": "",
+    }
+    manifests.read_input(settings)
 
     assert "listing" in shown.getvalue()
 

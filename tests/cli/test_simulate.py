@@ -313,7 +313,7 @@ def test_progress_of_reading_and_taking_in(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(manifests, "_SHOW_EVERY", 0.0)
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    manifests.take_in((str(files(tmp_path, NODES, WEB)),), Options())
+    manifests.read_files((str(files(tmp_path, NODES, WEB)),), Options())
     assert "reading" in shown.getvalue()
     assert "taking in" in shown.getvalue()
 
@@ -322,5 +322,5 @@ def test_no_progress_before_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Quick work shows nothing."""
     shown = Terminal()
     monkeypatch.setattr(sys, "stderr", shown)
-    manifests.take_in((str(files(tmp_path, NODES, WEB)),), Options())
+    manifests.read_files((str(files(tmp_path, NODES, WEB)),), Options())
     assert "reading" not in shown.getvalue()

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from berth.cli.up.server import encode_settings
 from berth.server import Prepared, ServerSettings, prepare
 from berth.server.serving import open_server
 from tests.support.api.client import Client
@@ -122,16 +122,8 @@ class Embedded(Backend):
 
     def _start_server(self) -> subprocess.Popen[bytes]:
         process = self._spawn(self.name, [sys.executable, "-m", "berth.cli.up.server"])
-        given = {
-            "dataDir": str(self.settings.data_dir),
-            "host": self.settings.host,
-            "port": self.settings.port,
-            "kubeconfigOut": "",
-            "featureGates": "",
-            "eventLimit": self.settings.event_limit,
-        }
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(given) + b"\n")
+        process.stdin.write(encode_settings(self.settings))
         process.stdin.flush()
         return process
 

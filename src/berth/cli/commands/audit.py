@@ -6,10 +6,9 @@ from typing import Unpack
 
 import click
 
-from berth.cli.input.manifests import Reading, progress_bar, reading_options, taken_in
+from berth.cli.input.manifests import InputSettings, progress_bar, read_input, reading_options
 from berth.cli.output.audit_report import report
-from berth.cli.output.documents import audit_document, show
-from berth.cli.output.tables import terminal
+from berth.cli.output.documents import audit_document, present
 from berth.engine.execution.eviction_ceiling import Ceiling
 from berth.engine.offline.audit import audit
 from berth.engine.rules import AUDITED_RULES
@@ -62,7 +61,7 @@ def command(
     eviction_domain: str,
     max_evicted_share: float,
     halt_above: int,
-    **settings: Unpack[Reading],
+    **settings: Unpack[InputSettings],
 ) -> None:
     """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
 
@@ -77,14 +76,9 @@ def command(
     if problems := names.label_key_errors(eviction_domain):
         raise click.UsageError(f"--eviction-domain {eviction_domain}: {problems[0]}")
     ceiling = Ceiling(domain_key=eviction_domain, max_share=max_evicted_share, halt_above=halt_above)
-    snapshot = taken_in(settings, "PodDisruptionBudget")
+    snapshot = read_input(settings, "PodDisruptionBudget")
     with progress_bar("judging pods") as progress:
         found = audit(snapshot, progress, ceiling)
     shown = found.only(namespace, rules)
-    if form in ("json", "yaml"):
-        show(audit_document(shown), form)
-    else:
-        term = terminal()
-        for line in report(shown, term, wide=form == "wide"):
-            click.echo(line, color=term.color)
+    present(form, lambda: audit_document(shown), lambda term, wide: report(shown, term, wide=wide))
     ctx.exit(0 if shown.clean else 1)

@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 
 import click
 
-from berth.cli.input.manifests import take_in
+from berth.cli.input.manifests import read_files
 from berth.cli.output import explanation_report, simulation_report
 from berth.cli.output.tables import terminal
 from berth.engine.offline.explanation import explain
@@ -27,7 +27,7 @@ def command() -> None:
         click.echo(text, color=term.color)
 
     with as_file(files("berth.cli").joinpath("demo")) as folder:
-        simulation = simulate(take_in((str(folder),), Options()))
+        simulation = simulate(read_files((str(folder),), Options()))
         say(term.title("$ berth simulate -f demo/"))
         for line in simulation_report.report(
             simulation, domains(simulation), spreads(simulation), term, wide=False

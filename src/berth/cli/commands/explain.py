@@ -6,10 +6,9 @@ from typing import Unpack
 
 import click
 
-from berth.cli.input.manifests import Settings, manifest_options, placed
-from berth.cli.output.documents import explanation_document, show
+from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
+from berth.cli.output.documents import explanation_document, present
 from berth.cli.output.explanation_report import report
-from berth.cli.output.tables import terminal
 from berth.engine.offline.explanation import FITS, RUNS, explain
 from berth.engine.offline.lookup import NotFoundError, find, kind_of
 
@@ -20,7 +19,7 @@ from berth.engine.offline.lookup import NotFoundError, find, kind_of
 @click.option("-n", "--namespace", metavar="NS", help="The pod's namespace.")
 @click.pass_context
 def command(
-    ctx: click.Context, *, pod: str, form: str, namespace: str | None, **settings: Unpack[Settings]
+    ctx: click.Context, *, pod: str, form: str, namespace: str | None, **settings: Unpack[PlacingSettings]
 ) -> None:
     """Say why a pod fits where it fits, and what would help if it fits nowhere.
 
@@ -29,16 +28,15 @@ def command(
     would talk to; it is only read.
     Exit code 0: the pod runs or fits; 1: it does not; 2: bad input.
     """
-    simulation = placed("placing the other pods", kind_of(pod) or "", **settings)
+    simulation = place_input("placing the other pods", kind_of(pod) or "", **settings)
     try:
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
     explanation = explain(simulation, entry)
-    if form in ("json", "yaml"):
-        show(explanation_document(explanation, simulation.snapshot.notes), form)
-    else:
-        term = terminal()
-        for line in report(explanation, term, wide=form == "wide"):
-            click.echo(line, color=term.color)
+    present(
+        form,
+        lambda: explanation_document(explanation, simulation.snapshot.notes),
+        lambda term, wide: report(explanation, term, wide=wide),
+    )
     ctx.exit(0 if explanation.state in (FITS, RUNS) else 1)

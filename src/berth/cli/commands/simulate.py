@@ -6,11 +6,10 @@ from typing import Unpack
 
 import click
 
-from berth.cli.input.manifests import Settings, manifest_options, placed
-from berth.cli.output.documents import show, simulation_document
+from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
+from berth.cli.output.documents import present, simulation_document
 from berth.cli.output.saving import save
 from berth.cli.output.simulation_report import report
-from berth.cli.output.tables import terminal
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.topology import domains, spreads
 
@@ -34,7 +33,7 @@ def command(
     form: str,
     namespace: str | None,
     target: str | None,
-    **settings: Unpack[Settings],
+    **settings: Unpack[PlacingSettings],
 ) -> None:
     """Place the pending pods of manifests, or of a live cluster, onto their nodes.
 
@@ -43,7 +42,7 @@ def command(
     it reads the cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
-    simulation = placed("placing pods", **settings)
+    simulation = place_input("placing pods", **settings)
     if target is not None:
         save(simulation, target)
     _show(simulation, form, namespace)
@@ -64,9 +63,8 @@ def _show(simulation: Simulation, form: str, namespace: str | None) -> None:
     zones = domains(simulation, namespace)
     constraints = [s for s in spreads(simulation) if namespace in (None, s.namespace)]
     shown = _only(simulation, namespace)
-    if form in ("json", "yaml"):
-        show(simulation_document(shown, zones, constraints), form)
-        return
-    term = terminal()
-    for line in report(shown, zones, constraints, term, wide=form == "wide"):
-        click.echo(line, color=term.color)
+    present(
+        form,
+        lambda: simulation_document(shown, zones, constraints),
+        lambda term, wide: report(shown, zones, constraints, term, wide=wide),
+    )

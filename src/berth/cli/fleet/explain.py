@@ -12,8 +12,7 @@ from berth.cli.fleet.documents import explanation_document
 from berth.cli.fleet.input import fleet_options, taken_in
 from berth.cli.fleet.reports import explanation_report
 from berth.cli.input.manifests import progress_bar
-from berth.cli.output.documents import show
-from berth.cli.output.tables import terminal
+from berth.cli.output.documents import present
 from berth.fleet.offline.explanation import explain
 from berth.fleet.offline.simulation import FleetWorkload, simulate
 from berth.kube.manifests import DEFAULT_NAMESPACE
@@ -56,12 +55,11 @@ def command(
             given.fleet, given.workloads, retry=given.retry, asked=workload, progress=progress
         )
     explanation = explain(simulation, workload)
-    if form in ("json", "yaml"):
-        show(explanation_document(explanation, given.notes), form)
-    else:
-        term = terminal()
-        for line in explanation_report(explanation, term, wide=form == "wide"):
-            click.echo(line, color=term.color)
+    present(
+        form,
+        lambda: explanation_document(explanation, given.notes),
+        lambda term, wide: explanation_report(explanation, term, wide=wide),
+    )
     ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)
 
 

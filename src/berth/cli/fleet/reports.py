@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from berth.cli.output.tables import NONE, Terminal, count, indented, table
+from berth.cli.output.tables import NONE, Terminal, count, first_of, indented, table
 from berth.fleet.offline.explanation import (
     DOES_NOT_FIT,
     ClusterExplanation,
@@ -71,9 +71,8 @@ def _map(simulation: FleetSimulation, shown: list[FleetWorkload], term: Terminal
     for name, titles in list(on.items())[: None if wide else _CLUSTERS_LISTED]:
         slot = clusters.slot_of.get(name)
         view = clusters.views[slot] if slot is not None else None
-        names = titles if wide else titles[:_NAMES_LISTED]
-        more = f" and {len(titles) - len(names)} more" if len(names) < len(titles) else ""
-        rows.append([name, view.spec.region if view is not None else None, f"{', '.join(names)}{more}"])
+        listed = first_of(titles, len(titles) if wide else _NAMES_LISTED)
+        rows.append([name, view.spec.region if view is not None else None, listed])
     sheet = table(["CLUSTER", "REGION", "WORKLOADS"], rows, term)
     if len(rows) < len(on):
         sheet += f"\n({len(rows)} of {len(on)} clusters; -o wide lists every one)"
@@ -162,8 +161,7 @@ def _refused(clusters: list[ClusterExplanation], term: Terminal, *, wide: bool) 
         groups.setdefault(cluster.rejections, []).append(cluster)
     rows = []
     for members in sorted(groups.values(), key=len, reverse=True):
-        more = f" and {len(members) - _REFUSED_LISTED} more" if len(members) > _REFUSED_LISTED else ""
-        rows += _rows(f"{', '.join(c.name for c in members[:_REFUSED_LISTED])}{more}", members[0])
+        rows += _rows(first_of([cluster.name for cluster in members], _REFUSED_LISTED), members[0])
     return table(headers, rows, term) + f"\n({count(len(clusters), 'cluster')}; -o wide lists every one)"
 
 

@@ -10,8 +10,7 @@ from berth.cli.fleet.documents import simulation_document
 from berth.cli.fleet.input import fleet_options, taken_in
 from berth.cli.fleet.reports import simulation_report
 from berth.cli.input.manifests import progress_bar
-from berth.cli.output.documents import show
-from berth.cli.output.tables import terminal
+from berth.cli.output.documents import present
 from berth.fleet.offline.simulation import simulate
 
 
@@ -41,10 +40,9 @@ def command(
         simulation = simulate(given.fleet, given.workloads, retry=given.retry, progress=progress)
     simulation.notes = given.notes
     shown = [w for w in simulation.workloads if namespace in (None, w.key[0])]
-    if form in ("json", "yaml"):
-        show(simulation_document(simulation, shown), form)
-    else:
-        term = terminal()
-        for line in simulation_report(simulation, shown, term, wide=form == "wide"):
-            click.echo(line, color=term.color)
+    present(
+        form,
+        lambda: simulation_document(simulation, shown),
+        lambda term, wide: simulation_report(simulation, shown, term, wide=wide),
+    )
     ctx.exit(1 if any(namespace in (None, workload.key[0]) for workload in simulation.unplaced) else 0)

@@ -82,7 +82,7 @@ _SCHEDULING = (
 )
 
 
-class Reading(TypedDict):
+class InputSettings(TypedDict):
     """What the options give, except for how to show the result."""
 
     files: tuple[str, ...]
@@ -93,7 +93,7 @@ class Reading(TypedDict):
     feature_gates: str
 
 
-class Settings(Reading):
+class PlacingSettings(InputSettings):
     """The same for commands that place pods."""
 
     seed: int | None
@@ -113,12 +113,12 @@ def reading_options(command: _F) -> _F:
     return command
 
 
-def placed(words: str, *kinds: str, **settings: Unpack[Settings]) -> Simulation:
+def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) -> Simulation:
     """The pods of the files or the cluster on their nodes; `words` say what is being done meanwhile.
 
     `kinds` are those of workloads that are needed beside their pods.
     """
-    snapshot = taken_in(settings, *kinds)
+    snapshot = read_input(settings, *kinds)
     seed = settings["seed"]
     with progress_bar(words) as progress:
         return simulate(
@@ -126,17 +126,17 @@ def placed(words: str, *kinds: str, **settings: Unpack[Settings]) -> Simulation:
         )
 
 
-def taken_in(settings: Reading, *kinds: str) -> Snapshot:
+def read_input(settings: InputSettings, *kinds: str) -> Snapshot:
     """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
     options = _options(settings)
     if not settings["files"]:
-        return _take_in_cluster(settings["kubeconfig"], settings["context"], kinds, options)
+        return _read_cluster(settings["kubeconfig"], settings["context"], kinds, options)
     if settings["kubeconfig"] or settings["context"]:
         raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
-    return take_in(settings["files"], options)
+    return read_files(settings["files"], options)
 
 
-def _options(settings: Reading) -> Options:
+def _options(settings: InputSettings) -> Options:
     try:
         gates = FeatureGates.parse(settings["feature_gates"])
     except FeatureGateError as error:
@@ -150,7 +150,7 @@ def _options(settings: Reading) -> Options:
     )
 
 
-def take_in(files: tuple[str, ...], options: Options) -> Snapshot:
+def read_files(files: tuple[str, ...], options: Options) -> Snapshot:
     """The snapshot in the files; whatever is wrong with them ends the command."""
     try:
         with progress_bar("reading") as progress:
@@ -162,7 +162,7 @@ def take_in(files: tuple[str, ...], options: Options) -> Snapshot:
     return _noted(snapshot)
 
 
-def _take_in_cluster(
+def _read_cluster(
     kubeconfig: str | None, context: str | None, kinds: tuple[str, ...], options: Options
 ) -> Snapshot:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from berth.cli.output.simulation_report import spread_table
-from berth.cli.output.tables import NONE, Terminal, count, indented, table
+from berth.cli.output.tables import NONE, Style, Terminal, count, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from berth.engine.offline.audit import Audit, AuditViolation, Eviction
     from berth.engine.offline.snapshot import Entry
@@ -106,7 +106,6 @@ def _spreads(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
 
 
 def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
-    listed = evictions if wide else evictions[:_ROWS_LISTED]
     rows = [
         (
             eviction.entry.namespace,
@@ -116,13 +115,10 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
             _held_back(eviction),
             _why(eviction, wide=wide),
         )
-        for eviction in listed
+        for eviction in evictions
     ]
     headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
-    lines = table(headers, rows, term, {"nowhere": "red"}.get)
-    if len(listed) < len(evictions):
-        lines += f"\n({count(len(evictions), 'pod')}; -o wide lists every one)"
-    return lines
+    return _listed(headers, rows, term, {"nowhere": "red"}.get, wide=wide)
 
 
 def _held_back(eviction: Eviction) -> str:
@@ -131,12 +127,22 @@ def _held_back(eviction: Eviction) -> str:
 
 
 def _faulty(entries: list[Entry], term: Terminal, *, wide: bool) -> str:
-    listed = entries if wide else entries[:_ROWS_LISTED]
-    rows = [(entry.namespace, entry.name, entry.pod.spec.node_name, entry.fault) for entry in listed]
-    lines = table(("NAMESPACE", "POD", "NODE", "WHY"), rows, term)
-    if len(listed) < len(entries):
-        lines += f"\n({count(len(entries), 'pod')}; -o wide lists every one)"
-    return lines
+    rows = [(entry.namespace, entry.name, entry.pod.spec.node_name, entry.fault) for entry in entries]
+    return _listed(("NAMESPACE", "POD", "NODE", "WHY"), rows, term, wide=wide)
+
+
+def _listed(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    term: Terminal,
+    style: Style | None = None,
+    *,
+    wide: bool,
+) -> str:
+    """A table with a row a pod, and how many there are if not all are shown."""
+    most = len(rows) if wide else _ROWS_LISTED
+    more = f"\n({count(len(rows), 'pod')}; -o wide lists every one)" if len(rows) > most else ""
+    return table(headers, rows[:most], term, style) + more
 
 
 def _why(eviction: Eviction, *, wide: bool) -> str:

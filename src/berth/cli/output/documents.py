@@ -8,10 +8,11 @@ import click
 import msgspec
 import yaml
 
+from berth.cli.output.tables import Terminal, terminal
 from berth.kube.well_known import ZONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from berth.engine.execution.eviction_ceiling import Halt
     from berth.engine.offline.audit import Audit, AuditViolation, Eviction
@@ -27,8 +28,17 @@ API_VERSION = "berth.dev/v1alpha1"
 Document = dict[str, Any]
 
 
-def show(document: Document, form: str) -> None:
-    click.echo(as_json(document) if form == "json" else as_yaml(document), nl=form == "json")
+def present(
+    form: str, document: Callable[[], Document], report: Callable[[Terminal, bool], Iterable[str]]
+) -> None:
+    """Show a result in the form that was asked for: a document for programs, or lines for people."""
+    if form in ("json", "yaml"):
+        write = as_json if form == "json" else as_yaml
+        click.echo(write(document()), nl=form == "json")
+        return
+    term = terminal()
+    for line in report(term, form == "wide"):
+        click.echo(line, color=term.color)
 
 
 def as_json(document: Document) -> str:

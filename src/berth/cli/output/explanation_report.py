@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from berth.cli.output.tables import Terminal, count, indented, table
+from berth.cli.output.tables import Terminal, count, first_of, indented, table
 from berth.engine.offline.explanation import FITS, RUNS, Explanation, NodeVerdict
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def _refusals(nodes: list[NodeVerdict], term: Terminal, *, wide: bool) -> str:
         groups.setdefault(tuple((r.rule, *r.reasons) for r in node.verdicts), []).append(node)
     rows = []
     for members in sorted(groups.values(), key=len, reverse=True):
-        shown = ", ".join(node.name for node in members[:_NAMES_LISTED])
-        more = f" and {len(members) - _NAMES_LISTED} more" if len(members) > _NAMES_LISTED else ""
         zones = {node.zone for node in members}
         zone = members[0].zone if len(zones) == 1 else f"{len(zones)} zones"
-        rows += _rows(f"{shown}{more}", zone, members[0].verdicts, wide=False)
+        rows += _rows(
+            first_of([node.name for node in members], _NAMES_LISTED), zone, members[0].verdicts, wide=False
+        )
     return table(headers, rows, term) + f"\n({count(len(nodes), 'node')}; -o wide lists every one)"
 
 

@@ -96,5 +96,11 @@ def indented(text: str, indent: str, term: Terminal) -> str:
     )
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -20,7 +20,7 @@ import click
 from berth.cli.input.components import log_options
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.plane import Plane, make_plane
-from berth.cli.up.server_process import ServerProcess, StartError, check_port
+from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.kube.api_resources import NODES
 from berth.kube.gates import FeatureGateError, FeatureGates
@@ -37,7 +37,7 @@ _KUBECONFIG_MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class UpSettings:
     """What the user asked for; `nodes` None means: what is there, or a few if there is nothing."""
 
     settings: ServerSettings
@@ -144,7 +144,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
                 gates=gates,
             )
-            wish = Wish(
+            asked = UpSettings(
                 settings=settings,
                 shape=shape,
                 zones=zones,
@@ -155,8 +155,8 @@ def command(  # noqa: PLR0913 - one parameter an option
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
             )
-            code = _run(_up(wish))
-        except StartError as error:
+            code = _run(_up(asked))
+        except ServerStartError as error:
             raise click.ClickException(str(error)) from None
     ctx.exit(code)
 
@@ -200,24 +200,24 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
 # --- running ------------------------------------------------------------------------------------
 
 
-async def _up(wish: Wish) -> int:
+async def _up(asked: UpSettings) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    server = await ServerProcess.start(wish.settings)
+    server = await ServerProcess.start(asked.settings)
     try:
-        return await _until_stopped(wish, server, stop)
+        return await _until_stopped(asked, server, stop)
     finally:
         await server.stop()
 
 
-async def _until_stopped(wish: Wish, server: ServerProcess, stop: asyncio.Event) -> int:
-    prepared = prepare(wish.settings)
+async def _until_stopped(asked: UpSettings, server: ServerProcess, stop: asyncio.Event) -> int:
+    prepared = prepare(asked.settings)
     context = ssl.create_default_context(cafile=str(prepared.ca_file))
     async with Client.with_token(prepared.url, prepared.token, context) as client:
         stopping = asyncio.create_task(stop.wait())
-        starting = asyncio.create_task(_start(wish, server, client, prepared))
+        starting = asyncio.create_task(_start(asked, server, client, prepared))
         tasks: set[asyncio.Task[object]] = {stopping, starting, server.ended}
         running: asyncio.Task[None] | None = None
         try:
@@ -230,7 +230,7 @@ async def _until_stopped(wish: Wish, server: ServerProcess, stop: asyncio.Event)
                 return 0
             if server.ended.done():
                 why = server.last_words()
-                raise StartError(f"the API server ended unexpectedly{f': {why}' if why else ''}")
+                raise ServerStartError(f"the API server ended unexpectedly{f': {why}' if why else ''}")
             if running is not None:
                 await running
             return 0
@@ -242,13 +242,17 @@ async def _until_stopped(wish: Wish, server: ServerProcess, stop: asyncio.Event)
                         await task
 
 
-async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Prepared) -> asyncio.Task[None]:
+async def _start(
+    asked: UpSettings, server: ServerProcess, client: Client, prepared: Prepared
+) -> asyncio.Task[None]:
     await server.ready(client)
-    nodes = [*wish.manifests, *await _wanted_nodes(wish, client)]
-    plane = await make_plane(client, nodes, wish.settings.gates, scheduler=wish.scheduler, fleet=wish.fleet)
+    nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
+    plane = await make_plane(
+        client, nodes, asked.settings.gates, scheduler=asked.scheduler, fleet=asked.fleet
+    )
     serving = None
-    if wish.metrics_port is not None:
-        serving = ServingSettings(host=wish.settings.host, port=wish.metrics_port)
+    if asked.metrics_port is not None:
+        serving = ServingSettings(host=asked.settings.host, port=asked.metrics_port)
     running = asyncio.create_task(_reporting(plane, serving))
     ready = asyncio.create_task(plane.ready(_progress()))
     await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
@@ -256,9 +260,9 @@ async def _start(wish: Wish, server: ServerProcess, client: Client, prepared: Pr
         ready.cancel()
         await running
     await ready
-    if wish.demo:
+    if asked.demo:
         await apply_demo(client)
-    _say(prepared, len(plane.plane.cache.all(NODES, Node)), wish)
+    _say(prepared, len(plane.plane.cache.all(NODES, Node)), asked)
     return running
 
 
@@ -271,22 +275,22 @@ async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         if isinstance(first, ServingError):
-            raise StartError(f"--metrics-port: {first}") from errors
+            raise ServerStartError(f"--metrics-port: {first}") from errors
         raise first from errors
 
 
-async def _wanted_nodes(wish: Wish, client: Client) -> list[RawObject]:
-    if wish.shape is not None:
-        return make_nodes(wish.shape)
+async def _wanted_nodes(asked: UpSettings, client: Client) -> list[RawObject]:
+    if asked.shape is not None:
+        return make_nodes(asked.shape)
     try:
         page = await client.page(NODES, Node, limit=1)
     except ApiError as error:
-        raise StartError(f"cannot list nodes: {error}") from None
-    if page.items or wish.manifests:
+        raise ServerStartError(f"cannot list nodes: {error}") from None
+    if page.items or asked.manifests:
         return []
-    if wish.demo:
+    if asked.demo:
         return demo_nodes()
-    return make_nodes(Shape(nodes=DEFAULT_NODES, zones=wish.zones, racks=wish.racks))
+    return make_nodes(Shape(nodes=DEFAULT_NODES, zones=asked.zones, racks=asked.racks))
 
 
 def _progress() -> Callable[[int, int], None]:
@@ -300,7 +304,7 @@ def _progress() -> Callable[[int, int], None]:
     return show
 
 
-def _say(prepared: Prepared, nodes: int, wish: Wish) -> None:
+def _say(prepared: Prepared, nodes: int, asked: UpSettings) -> None:
     kubeconfig = str(prepared.kubeconfig)
     try:
         shown = str(prepared.kubeconfig.relative_to(Path.cwd()))
@@ -309,12 +313,12 @@ def _say(prepared: Prepared, nodes: int, wish: Wish) -> None:
     click.echo(f"Kubernetes API   {prepared.url}")
     click.echo(f"kubeconfig       {kubeconfig}")
     click.echo(f"nodes            {nodes}")
-    if wish.metrics_port is not None:
-        host = wish.settings.host
+    if asked.metrics_port is not None:
+        host = asked.settings.host
         click.echo(
-            f"metrics          https://{f'[{host}]' if ':' in host else host}:{wish.metrics_port}/metrics"
+            f"metrics          https://{f'[{host}]' if ':' in host else host}:{asked.metrics_port}/metrics"
         )
-    tries = "get pods -o wide" if wish.demo else "get nodes"
+    tries = "get pods -o wide" if asked.demo else "get nodes"
     click.echo(f"try              kubectl --kubeconfig {shown} {tries}")
     click.echo("Ctrl-C stops it; the same --data-dir continues where it was.")
     sys.stdout.flush()

@@ -21,9 +21,22 @@ from berth.server import DataDirInUseError, PortInUseError, ServerSettings, serv
 REFUSED = 2
 
 
-def main() -> int:
-    given: dict[str, Any] = msgspec.json.decode(sys.stdin.buffer.readline())
-    settings = ServerSettings(
+def encode_settings(settings: ServerSettings) -> bytes:
+    """The line that the process is told its settings with."""
+    told = {
+        "dataDir": str(settings.data_dir),
+        "host": settings.host,
+        "port": settings.port,
+        "kubeconfigOut": str(settings.kubeconfig_out) if settings.kubeconfig_out else "",
+        "featureGates": str(settings.gates),
+        "eventLimit": settings.event_limit,
+    }
+    return msgspec.json.encode(told) + b"\n"
+
+
+def _decode_settings(line: bytes) -> ServerSettings:
+    given: dict[str, Any] = msgspec.json.decode(line)
+    return ServerSettings(
         data_dir=Path(given["dataDir"]),
         host=given["host"],
         port=given["port"],
@@ -31,6 +44,10 @@ def main() -> int:
         gates=FeatureGates.parse(given["featureGates"]),
         event_limit=given["eventLimit"],
     )
+
+
+def main() -> int:
+    settings = _decode_settings(sys.stdin.buffer.readline())
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     try:
         serve(settings)

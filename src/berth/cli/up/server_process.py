@@ -10,8 +10,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 
-import msgspec
-
+from berth.cli.up.server import encode_settings
 from berth.live.client import Client
 from berth.live.errors import ApiError
 from berth.server import ServerSettings
@@ -20,13 +19,15 @@ START_TIMEOUT = 60.0
 STOP_TIMEOUT = 10.0
 
 
-class StartError(Exception):
+class ServerStartError(Exception):
     """The server did not start or did not stay; the message is a sentence for the user."""
 
 
 class ServerProcess:
-    """Attributes:
-    ended: Done when the process has ended, however it did.
+    """The child process, with the last lines of what it said.
+
+    Attributes:
+        ended: Done when the process has ended, however it did.
     """
 
     def __init__(self, process: Process) -> None:
@@ -47,18 +48,8 @@ class ServerProcess:
             stderr=PIPE,
             start_new_session=True,
         )
-        line = msgspec.json.encode(
-            {
-                "dataDir": str(settings.data_dir),
-                "host": settings.host,
-                "port": settings.port,
-                "kubeconfigOut": str(settings.kubeconfig_out) if settings.kubeconfig_out else "",
-                "featureGates": str(settings.gates),
-                "eventLimit": settings.event_limit,
-            }
-        )
         if process.stdin is not None:
-            process.stdin.write(line + b"\n")
+            process.stdin.write(encode_settings(settings))
         return cls(process)
 
     @property
@@ -70,12 +61,12 @@ class ServerProcess:
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT
         while True:
             if self.ended.done():
-                raise StartError(self.last_words() or f"it ended with code {self._process.returncode}")
+                raise ServerStartError(self.last_words() or f"it ended with code {self._process.returncode}")
             with contextlib.suppress(ApiError):
                 await client.request("GET", "/readyz")
                 return
             if asyncio.get_running_loop().time() > deadline:
-                raise StartError(f"it did not become ready within {START_TIMEOUT:.0f} seconds")
+                raise ServerStartError(f"it did not become ready within {START_TIMEOUT:.0f} seconds")
             await asyncio.wait((self.ended,), timeout=0.05)
 
     def last_words(self) -> str:
@@ -119,6 +110,6 @@ def check_port(host: str, port: int) -> int:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise StartError(f"cannot listen on port {port} of {host}: {error.strerror}") from None
+            raise ServerStartError(f"cannot listen on port {port} of {host}: {error.strerror}") from None
         found: int = probe.getsockname()[1]
         return found
