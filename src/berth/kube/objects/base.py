@@ -18,5 +18,13 @@ RawObject = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" for what lives in none) and name
 
 
-class Struct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True, gc=False):
+class Struct(
+    msgspec.Struct,
+    rename="camel",
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+):
     """Base of every view: camelCase on the wire, immutable, compared by value."""
