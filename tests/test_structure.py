@@ -32,23 +32,17 @@ WIDE_FOLDERS: dict[str, str] = {
 DOUBLED: frozenset[str] = frozenset(
     (
         "Backoff",
-        "Bucket",
         "Claim",
         "ClientConnection",
         "Cluster",
-        "Desk",
         "Entry",
         "LeaderElection",
-        "Limits",
         "NodeAffinity",
-        "Phase",
         "Placement",
         "Profile",
         "RuleVerdict",
         "Status",
         "StorageClass",
-        "Verdict",
-        "Violation",
         "Volume",
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from berth.eviction.domain_counts import DomainCounts
+from berth.eviction.planning import DomainCounts
 from berth.kube.api_resources import NODES, PODS
 from tests.support.scripts.eviction import ZONE, EvictionScript
 

@@ -2,10 +2,10 @@
 
 - `records`: what is known of one pod, with the phase of its eviction; `state` has all of them.
 - `detection`: which rules are broken, by the engine's judgement; `open_violations` since when.
-- `planning`: who has to go, in which order; `domain_counts` how many run where.
+- `planning`: who has to go, in which order.
 - `safety`: how fast, and when nobody at all; `pacing`: one of an owner at a time, and no circles.
 - `lifecycle`: the transitions from phase to phase; `evictor` takes each pod through them.
-- `disruption_target`, `reports`, `metrics`, `decisions`: what pods, people, dashboards and logs are told.
+- `reports`, `metrics`, `decisions`: what people, dashboards and logs are told.
 - `machine`: all of it together.
 """
 

@@ -21,10 +21,12 @@ _WARNINGS = frozenset({REFUSED, HALTED, BACKED_OFF, INVALID})
 
 @dataclass(frozen=True, slots=True)
 class EvictionDecision:
-    """Attributes:
-    what: One of the constants of this module.
-    subject: The pod as `namespace/name`, or the domain.
-    details: The rule, the node, the label and the value, and what else there is to say.
+    """One thing that the controller decided, or found.
+
+    Attributes:
+        what: One of the constants of this module.
+        subject: The pod as `namespace/name`, or the domain.
+        details: The rule, the node, the label and the value, and what else there is to say.
     """
 
     at: float

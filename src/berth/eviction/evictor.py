@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from berth.eviction.detection import ViolationDetector
-from berth.eviction.disruption_target import is_marked
-from berth.eviction.lifecycle import EvictionLifecycle
+from berth.eviction.lifecycle import EvictionLifecycle, is_marked
 from berth.eviction.metrics import NODE_KIND
 from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan

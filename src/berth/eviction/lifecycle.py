@@ -23,8 +23,7 @@ holds its place in the rates and in the pace of its owner; who does not go gives
 
 from __future__ import annotations
 
-from berth.eviction.disruption_target import REASONS, RULES_HOLD, is_marked, mark
-from berth.eviction.metrics import NODE_KIND
+from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.eviction.records import (
     ANSWERED,
     BEGUN,
@@ -40,8 +39,15 @@ from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
 from berth.eviction.state import EvictionState, key_of
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import LivePod
+from berth.kube.pods import pod_condition
+from berth.kube.times import stamp
+from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Action, Evict, Get, Outcome
+from berth.machines.contract import Action, Evict, Get, Outcome, Patch
+
+# The pod condition that says of a pod that it is about to go, and why.
+DISRUPTION_TARGET = "DisruptionTarget"
+REASONS = {NODE_KIND: "RequiredNodeAffinityViolation", POD_KIND: "RequiredPodAffinityViolation"}
 
 STAYING, WAITING, MARKING, MARKED, CHECKING, CHECKED, EVICTING, EVICTED = EvictionPhase
 
@@ -53,7 +59,7 @@ _SEEN = 30.0
 # Answers after which the eviction may have happened all the same; 0 is none at all, and 500 is what a server
 # says whose storage did not answer.
 _UNSURE = frozenset({0, 500, 502, 503, 504})
-_HOLD_AGAIN = "The affinity rules of the pod hold again"
+_RULES_HOLD = ("False", "AffinityRulesHold", "The affinity rules of the pod hold again")
 
 
 class EvictionLifecycle:
@@ -94,7 +100,7 @@ class EvictionLifecycle:
             self._to(record, MARKED, {WAITING})
             return
         self._to(record, MARKING, {WAITING})
-        self._mark(record, pod, EvictionPurpose.STEP, REASONS[planned.kind], planned.reasons, now)
+        self._write_condition(record, pod, EvictionPurpose.STEP, now)
 
     def marked(self, record: PodRecord, version: str) -> None:
         """The condition was written, and made this version of the pod."""
@@ -145,7 +151,7 @@ class EvictionLifecycle:
         self._gates.evicted(planned, pod, at)
         self._reports.evicted(attempt, at)
         # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
-        self._mark(record, pod, EvictionPurpose.EXPLAIN, REASONS[planned.kind], planned.reasons, at)
+        self._write_condition(record, pod, EvictionPurpose.EXPLAIN, at)
         self._to(record, EVICTED, {EVICTING})
 
     # --- back ---------------------------------------------------------------------------------------
@@ -204,7 +210,7 @@ class EvictionLifecycle:
 
     def clear_condition(self, record: PodRecord, pod: LivePod, now: float) -> None:
         """Take the condition back: the rules hold."""
-        self._mark(record, pod, EvictionPurpose.CLEAR, RULES_HOLD, _HOLD_AGAIN, now)
+        self._write_condition(record, pod, EvictionPurpose.CLEAR, now)
 
     # --- parts of them ------------------------------------------------------------------------------
 
@@ -216,10 +222,42 @@ class EvictionLifecycle:
         record.phase = phase
         self._state.index(record)
 
-    def _mark(
-        self, record: PodRecord, pod: LivePod, purpose: EvictionPurpose, reason: str, message: str, now: float
-    ) -> None:
-        self._requests.append(mark(record, pod, purpose=purpose, reason=reason, message=message, now=now))
+    def _write_condition(self, record: PodRecord, pod: LivePod, purpose: EvictionPurpose, now: float) -> None:
+        """Set the pod's condition: as a step of its eviction only if the pod is still as it was seen."""
+        status, reason, message = _RULES_HOLD
+        if purpose is not EvictionPurpose.CLEAR:
+            planned = _attempt_of(record).planned
+            status, reason, message = "True", REASONS[planned.kind], planned.reasons
+        metadata, known = pod.metadata, pod_condition(pod, DISRUPTION_TARGET)
+        changed = stamp(now)
+        if known is not None and known.status == status and known.last_transition_time:
+            changed = known.last_transition_time
+        guard = {"uid": metadata.uid}
+        if purpose is EvictionPurpose.STEP:
+            guard["resourceVersion"] = metadata.resource_version
+        entry = {
+            "type": DISRUPTION_TARGET,
+            "status": status,
+            "reason": reason,
+            "message": message[:1024],
+            "lastProbeTime": stamp(now),
+            "lastTransitionTime": changed,
+        }
+        namespace, name = key_of(record.name)
+        self._requests.append(
+            Patch(
+                resource=PODS,
+                key=(namespace, name),
+                namespace=namespace,
+                name=name,
+                purpose=purpose,
+                attempt=record.number,
+                body={"metadata": guard, "status": {"conditions": [entry]}},
+                subresource="status",
+                form=STRATEGIC_PATCH,
+                why=message,
+            )
+        )
 
     def _turn_back(self, record: PodRecord) -> None:
         attempt = _attempt_of(record)
@@ -230,3 +268,10 @@ def _attempt_of(record: PodRecord) -> EvictionAttempt:
     if record.attempt is None:
         raise ValueError(f"{record.name} is not to be evicted")
     return record.attempt
+
+
+def is_marked(pod: LivePod, *kinds: str) -> bool:
+    """Whether the pod is said to go for a rule of these kinds; of any, if none is given."""
+    condition = pod_condition(pod, DISRUPTION_TARGET)
+    reasons = [REASONS[kind] for kind in kinds or REASONS]
+    return condition is not None and condition.status == "True" and condition.reason in reasons

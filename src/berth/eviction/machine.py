@@ -9,15 +9,14 @@ from __future__ import annotations
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, released_domains
 from berth.eviction.decisions import Tell, silent
 from berth.eviction.detection import ViolationDetector
-from berth.eviction.domain_counts import DomainCounts
 from berth.eviction.evictor import Evictor
 from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
-from berth.eviction.planning import EvictionPlan
-from berth.eviction.records import BEGUN, EvictionPurpose
+from berth.eviction.planning import DomainCounts, EvictionPlan
+from berth.eviction.records import BEGUN, EvictionPurpose, expect
 from berth.eviction.reports import COMPONENT, EvictionReports
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
-from berth.eviction.state import EvictionState, expect
+from berth.eviction.state import EvictionState
 from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
 from berth.kube.well_known import SYSTEM_NAMESPACE

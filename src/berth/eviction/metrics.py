@@ -90,28 +90,18 @@ class EvictionStateCollector(Collector):
         self._invalid = invalid
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        open_now = GaugeMetricFamily(
-            "affinity_violations", "Execution-time rules that are broken now, by kind.", labels=("kind",)
-        )
-        for kind, count in sorted(self._violations().items()):
-            open_now.add_metric((kind,), count)
-        yield open_now
-        halted = GaugeMetricFamily(
-            "affinity_evictions_halted",
-            "Domains where too many pods would go at once, and their share; * is the cluster.",
-            labels=("domain",),
-        )
-        for domain, share in sorted(self._halts().items()):
-            halted.add_metric((domain,), share)
-        yield halted
-        waiting = GaugeMetricFamily(
-            "affinity_evictions_waiting", "Pods that have to go and wait, by what for.", labels=("reason",)
-        )
-        for reason, count in sorted(self._waiting().items()):
-            waiting.add_metric((reason,), count)
-        yield waiting
-        yield GaugeMetricFamily(
-            "affinity_invalid_annotations",
-            "Running pods whose annotation is not valid, so that its rules are not enforced.",
-            value=self._invalid(),
-        )
+        broken = "Execution-time rules that are broken now, by kind."
+        yield _gauge("affinity_violations", broken, "kind", self._violations())
+        halted = "Domains where too many pods would go at once, and their share; * is the cluster."
+        yield _gauge("affinity_evictions_halted", halted, "domain", self._halts())
+        waiting = "Pods that have to go and wait, by what for."
+        yield _gauge("affinity_evictions_waiting", waiting, "reason", self._waiting())
+        invalid = "Running pods whose annotation is not valid, so that its rules are not enforced."
+        yield GaugeMetricFamily("affinity_invalid_annotations", invalid, value=self._invalid())
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for value, number in sorted(values.items()):
+        family.add_metric((value,), number)
+    return family

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.engine.execution.violations import AFFINITY, Violation
-from berth.eviction.records import OpenViolation, PodRecord, Rule
+from berth.eviction.records import OpenViolation, PodRecord, Rule, expect
 
 
 def rule_of(violation: Violation) -> Rule:
@@ -147,11 +147,9 @@ class OpenViolations:
     def validate(self, records: Mapping[str, PodRecord]) -> None:
         """Check that the indexes say what the records say; for tests."""
         broken = {name: record for name, record in records.items() if record.violations}
-        if self._open != broken:
-            raise AssertionError("every pod that breaks a rule is listed, and no other")
-        if +self.counts != Counter(kind for record in broken.values() for kind, _ in record.violations):
-            raise AssertionError("the violations of each kind are counted")
-        if {pod for pods in self._on.values() for pod in pods} != broken.keys():
-            raise AssertionError("every pod that breaks a rule is listed with its node")
-        if not {pod for pod, _ in self._in_grace} <= broken.keys():
-            raise AssertionError("only violations have a time of grace")
+        counts = Counter(kind for record in broken.values() for kind, _ in record.violations)
+        on_nodes = {pod for pods in self._on.values() for pod in pods}
+        expect(self._open == broken, "every pod that breaks a rule is listed, and no other")
+        expect(on_nodes == broken.keys(), "every pod that breaks a rule is listed with its node")
+        expect(+self.counts == counts, "the violations of each kind are counted")
+        expect({pod for pod, _ in self._in_grace} <= broken.keys(), "only violations have a time of grace")

@@ -8,6 +8,7 @@ know the rules would put them, is evicted from less and less often.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ from berth.machines.cache import Cache
 # How long an owner is waited for that comes back.
 _RETURNS = Backoff(first=30.0, longest=3600.0)
 # An eviction is remembered for so long after the pause that followed it.
-MEMORY = 3600.0
+_MEMORY = 3600.0
 _MOST_OWNERS = 4096
 # Their pods belong to nodes, one each: no replacement can be anywhere else.
 _UNPACED = frozenset({"DaemonSet", "Node"})
@@ -64,7 +65,7 @@ class OwnerPacing:
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self._cache = cache
         self._enabled = settings.pace_by_owner
-        self._timeout = settings.pace_timeout
+        self._timeout = settings.pace_timeout or math.inf
         self._steps: dict[str, _Step] = {}
 
     def concerns(self, pod: LivePod) -> bool:
@@ -89,35 +90,39 @@ class OwnerPacing:
 
     def begin(self, pod: LivePod) -> None:
         """A pod is about to be evicted."""
-        owner = controller_of(pod.metadata)
-        if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
-            return
-        uid = pod.metadata.uid or ""
-        self._steps[owner.uid] = _Step(uid, self._ready(owner), pod.metadata.namespace or "", owner)
+        owner = self._paced_owner(pod)
+        if owner is not None:
+            uid, namespace = pod.metadata.uid or "", pod.metadata.namespace or ""
+            self._steps[owner_id(pod)] = _Step(uid, self._ready(owner), namespace, owner)
 
     def evicted(self, pod: LivePod, now: float) -> None:
         """The pod is gone, or may be: its replacement is waited for."""
-        step = self._steps.get(owner_id(pod))
-        if step is not None and step.uid == pod.metadata.uid:
-            step.deadline = now + self._timeout if self._timeout else float("inf")
+        if (step := self._step_of(pod)) is not None:
+            step.deadline = now + self._timeout
 
     def cancel(self, pod: LivePod) -> None:
         """The pod was not evicted after all."""
-        owner = owner_id(pod)
-        step = self._steps.get(owner)
-        if step is not None and step.uid == pod.metadata.uid:
-            del self._steps[owner]
+        if self._step_of(pod) is not None:
+            del self._steps[owner_id(pod)]
 
     def resume(self, pod: LivePod, now: float) -> None:
         """After a restart: an owner with too few ready pods may have lost one to us just before."""
+        owner, namespace = self._paced_owner(pod), pod.metadata.namespace or ""
+        if owner is None or owner_id(pod) in self._steps:
+            return
+        replicas = self._replicas(namespace, owner)
+        if replicas is not None and self._ready(owner) < replicas:
+            self._steps[owner_id(pod)] = _Step("", replicas, namespace, owner, now + self._timeout)
+
+    def _paced_owner(self, pod: LivePod) -> OwnerReference | None:
         owner = controller_of(pod.metadata)
         if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
-            return
-        namespace = pod.metadata.namespace or ""
-        replicas = self._replicas(namespace, owner)
-        if replicas is not None and self._ready(owner) < replicas and owner.uid not in self._steps:
-            deadline = now + self._timeout if self._timeout else float("inf")
-            self._steps[owner.uid] = _Step("", replicas, namespace, owner, deadline)
+            return None
+        return owner
+
+    def _step_of(self, pod: LivePod) -> _Step | None:
+        step = self._steps.get(owner_id(pod))
+        return step if step is not None and step.uid == pod.metadata.uid else None
 
     def _is_over(self, step: _Step, now: float) -> bool:
         if step.deadline is None:
@@ -165,9 +170,14 @@ class OwnerPacing:
 
 @dataclass(slots=True)
 class _Memory:
+    """When a pod of an owner was last evicted, how often one came back, and until when none goes."""
+
     evicted: float
     returns: int = 0
     until: float = 0.0
+
+    def is_over(self, now: float) -> bool:
+        return now > max(self.until, self.evicted) + _MEMORY
 
 
 class OwnerReturns:
@@ -179,7 +189,7 @@ class OwnerReturns:
     def evicted(self, owner: str, now: float) -> None:
         """A pod of an owner was evicted."""
         memory = self._owners.get(owner)
-        if memory is None or now > max(memory.until, memory.evicted) + MEMORY:
+        if memory is None or memory.is_over(now):
             self._owners[owner] = _Memory(now)
         else:
             memory.evicted = now
@@ -190,7 +200,7 @@ class OwnerReturns:
     def came_back(self, owner: str, now: float) -> float | None:
         """A pod of an owner breaks a rule as soon as it is there; until when to wait, if we sent it there."""
         memory = self._owners.get(owner)
-        if memory is None or now > max(memory.until, memory.evicted) + MEMORY:
+        if memory is None or memory.is_over(now):
             return None
         memory.returns += 1
         memory.until = now + _RETURNS.after(memory.returns)

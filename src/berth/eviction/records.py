@@ -149,3 +149,9 @@ class PodRecord:
     phase: EvictionPhase = EvictionPhase.STAYING
     attempt: EvictionAttempt | None = None
     recheck_at: float | None = None
+
+
+def expect(holds: object, what: str) -> None:
+    """Raise unless an invariant holds."""
+    if not holds:
+        raise AssertionError(what)

@@ -20,53 +20,11 @@ from berth.machines.cache import Cache
 from berth.machines.token_bucket import TokenBucket
 
 # What a pod may have to wait for, as logs and metrics have it.
-REFUSED, CHANGED, HALTED, PACED, BACKED_OFF, RATE = (
-    "refused",
-    "changed",
-    "halted",
-    "paced",
-    "owner-backed-off",
-    "rate",
-)
+REFUSED, CHANGED, HALTED = "refused", "changed", "halted"
+PACED, BACKED_OFF, RATE = "paced", "owner-backed-off", "rate"
 # Evictions are of one wave if no more than this is between them.
 WAVE = 60.0
 _MOST_BUCKETS = 4096
-
-
-def _bucket(rate: EvictionRate) -> TokenBucket:
-    return TokenBucket(rate.qps, rate.burst)
-
-
-class EvictionRateLimits:
-    """The rates of the cluster and of each domain together."""
-
-    def __init__(self, settings: EvictionSettings) -> None:
-        self._all = _bucket(settings.rate)
-        self._rate = settings.domain_rate
-        self._domains: dict[str, TokenBucket] = {}
-
-    def available_at(self, domain: str, now: float) -> float:
-        """When a pod of the domain may go; not later than `now` if at once."""
-        return max(bucket.available_at(now) for bucket in self._of(domain))
-
-    def take(self, domain: str, now: float) -> None:
-        for bucket in self._of(domain):
-            bucket.take(now)
-
-    def give_back(self, domain: str) -> None:
-        """What was taken for an eviction that did not happen."""
-        for bucket in self._of(domain):
-            bucket.give_back()
-
-    def _of(self, domain: str) -> tuple[TokenBucket, ...]:
-        if not domain:
-            return (self._all,)  # a node that is in no domain counts for the cluster only
-        bucket = self._domains.get(domain)
-        if bucket is None:
-            if len(self._domains) >= _MOST_BUCKETS:
-                del self._domains[next(iter(self._domains))]
-            bucket = self._domains[domain] = _bucket(self._rate)
-        return self._all, bucket
 
 
 class EvictionHalts:
@@ -126,7 +84,9 @@ class EvictionGates:
         self.halts = EvictionHalts(settings)
         self.pacing = OwnerPacing(cache, settings)
         self.returns = OwnerReturns()
-        self._limits = EvictionRateLimits(settings)
+        self._cluster_bucket = _bucket(settings.rate)
+        self._domain_rate = settings.domain_rate
+        self._domain_buckets: dict[str, TokenBucket] = {}
         self._paced: set[str] = set()
 
     def new_round(self) -> None:
@@ -145,18 +105,19 @@ class EvictionGates:
         if owner in self._paced or self.pacing.waits(attempt.pod, now):
             self._paced.add(owner)
             return PACED, self.pacing.due(attempt.pod, now)
-        if (when := self._limits.available_at(attempt.planned.domain, now)) > now:
-            return RATE, when
-        return "", None
+        when = max(bucket.available_at(now) for bucket in self._buckets(attempt.planned.domain))
+        return (RATE, when) if when > now else ("", None)
 
     def enter(self, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
-        self._limits.take(planned.domain, now)
+        for bucket in self._buckets(planned.domain):
+            bucket.take(now)
         self.pacing.begin(pod)
 
     def turn_back(self, planned: PlannedEviction, pod: LivePod) -> None:
         """A pod that began to go did not."""
-        self._limits.give_back(planned.domain)
+        for bucket in self._buckets(planned.domain):
+            bucket.give_back()
         self.pacing.cancel(pod)
 
     def evicted(self, planned: PlannedEviction, pod: LivePod, at: float) -> None:
@@ -164,3 +125,18 @@ class EvictionGates:
         self.pacing.evicted(pod, at)
         self.returns.evicted(owner_id(pod), at)
         self.halts.evicted(planned.domain, at)
+
+    def _buckets(self, domain: str) -> tuple[TokenBucket, ...]:
+        """The rates that a pod counts for: the cluster's, and that of the domain if it is in one."""
+        if not domain:
+            return (self._cluster_bucket,)
+        bucket = self._domain_buckets.get(domain)
+        if bucket is None:
+            if len(self._domain_buckets) >= _MOST_BUCKETS:
+                del self._domain_buckets[next(iter(self._domain_buckets))]
+            bucket = self._domain_buckets[domain] = _bucket(self._domain_rate)
+        return self._cluster_bucket, bucket
+
+
+def _bucket(rate: EvictionRate) -> TokenBucket:
+    return TokenBucket(rate.qps, rate.burst)

@@ -6,7 +6,7 @@ from itertools import count
 
 from berth.engine.state.cluster import pod_name
 from berth.eviction.open_violations import OpenViolations
-from berth.eviction.records import BEGUN, EvictionPhase, PodRecord
+from berth.eviction.records import BEGUN, EvictionPhase, PodRecord, expect
 from berth.eviction.settings import EvictionSettings
 from berth.kube.objects import Key, LivePod
 from berth.kube.pods import is_terminating
@@ -132,9 +132,3 @@ class EvictionState:
         expect(self.active.keys() <= self.records.keys(), "only pods that are there are active")
         expect(self.static_pods <= self.records.keys(), "only pods that are there are static")
         self.violations.validate(self.records)
-
-
-def expect(holds: object, what: str) -> None:
-    """Raise unless an invariant holds."""
-    if not holds:
-        raise AssertionError(what)
