@@ -14,6 +14,7 @@ from berth.kube.api_resources import (
     POLICIES,
     RESOURCE_BINDINGS,
 )
+from berth.kube.karmada import Binding
 from berth.kube.manifests import Manifest, listed
 from berth.live.discovery import find
 from berth.live.errors import ApiError
@@ -26,19 +27,6 @@ if TYPE_CHECKING:
 
 REQUIRED = (CLUSTERS, RESOURCE_BINDINGS)
 _OTHERS = (CLUSTER_BINDINGS, POLICIES, CLUSTER_POLICIES, NAMESPACES)
-
-
-class _Reference(msgspec.Struct, rename="camel", frozen=True):
-    api_version: str = ""
-    kind: str = ""
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    resource: _Reference = _Reference()
-
-
-class _Binding(msgspec.Struct, frozen=True):
-    spec: _Spec = _Spec()
 
 
 async def list_fleet(client: Client, progress: Progress | None = None) -> Listing:
@@ -62,10 +50,10 @@ async def list_fleet(client: Client, progress: Progress | None = None) -> Listin
 
 def _kind(item: msgspec.Raw) -> tuple[str, str]:
     try:
-        reference = msgspec.json.decode(item, type=_Binding).spec.resource
+        reference = msgspec.json.decode(item, type=Binding).spec.resource
     except msgspec.MsgspecError:
         return "", ""  # reading the binding itself will say what is wrong
-    return reference.api_version, reference.kind
+    return reference.api_version or "", reference.kind or ""
 
 
 async def _served(client: Client, kinds: set[tuple[str, str]], notes: list[str]) -> list[Resource]:

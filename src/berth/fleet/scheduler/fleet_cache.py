@@ -44,6 +44,7 @@ VIEWS: dict[Resource, type[Any]] = {
 # Where a binding says which policy it was made by: name, and namespace unless it is a cluster's policy.
 _POLICY = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name")
 
+WorkloadKind = tuple[str, str]  # apiVersion and kind
 _WorkloadKey = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
 
 
@@ -67,7 +68,7 @@ class FleetCache:
         self._by_policy: dict[Key, dict[Key, None]] = {}
         self._by_workload: dict[_WorkloadKey, dict[Key, None]] = {}
         self._moved = moved
-        self.watched: set[tuple[str, str]] = set()
+        self.watched: set[WorkloadKind] = set()
 
     # --- events -------------------------------------------------------------------
 
@@ -201,6 +202,17 @@ class FleetCache:
         for key in found:
             self._index(key)
         return found
+
+
+def referred_kind(event: Event) -> WorkloadKind | None:
+    """The kind of workload that a binding stands for.
+
+    Karmada's bindings do not carry the labels of their workloads, so that rules between workloads have
+    nothing to go by unless those are watched, too.
+    """
+    if event.resource not in BINDINGS or event.change == DELETED:
+        return None
+    return _workload_of(event.object)[:2]
 
 
 def policy_of(binding: Binding) -> Key | None:

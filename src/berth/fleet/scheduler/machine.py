@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import group_failover, patches
 from berth.fleet.scheduler.answers import BindingAnswers
-from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest, PlacementWrite
+from berth.fleet.scheduler.binding_state import (
+    BindingPhase,
+    BindingRecord,
+    BindingRequest,
+    PlacementWrite,
+)
 from berth.fleet.scheduler.changed_clusters import ChangedClusters
 from berth.fleet.scheduler.fleet_cache import BINDINGS, VIEWS
 from berth.fleet.scheduler.metrics import FleetMetrics

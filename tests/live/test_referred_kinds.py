@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler.fleet_cache import VIEWS
-from berth.live import workloads as module
+from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind
+from berth.live import referred_kinds as module
 from berth.live.fleet_listing import list_fleet
+from berth.live.referred_kinds import ReferredKinds
 from berth.live.runner import Runner
-from berth.live.workloads import Workloads
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.support.api.fake import FakeApi, Fault, Raw, serving
 from tests.support.waiting import running, until
@@ -84,7 +84,7 @@ async def prepared() -> Discovering:
 async def scheduling(api: FakeApi) -> AsyncIterator[Runner]:
     async with serving(api) as client:
         machine = FleetScheduler(FleetSettings(scheduler_names=NAMES))
-        watching = Workloads(client, machine, machine.cache)
+        watching = ReferredKinds(client, machine, referred_kind, machine.cache.watched)
         runner = Runner(client, [machine], VIEWS, first=(watching,))
 
         async def act() -> None:

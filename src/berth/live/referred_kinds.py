@@ -1,19 +1,17 @@
-"""The workloads that bindings stand for, watched for their labels and annotations.
+"""Workloads that other objects refer to, watched for their labels and annotations.
 
-Karmada's bindings do not carry the labels of their workloads, so that rules between workloads have
-nothing to go by.  Every kind that a binding refers to is watched, from its first binding on.  A kind
-that the server does not have, or does not let us list, is said so once and left alone.
+Every kind that some object refers to is watched, from the first such object on.  A kind that the server
+does not have, or does not let us list, is said so once and left alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS
 from berth.kube.objects import PartialObjectMetadata
 from berth.kube.well_known import DELETED
 from berth.live.client import Selection
@@ -23,6 +21,8 @@ from berth.live.logs import say
 from berth.machines.contract import Event, Machine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from berth.kube.api_resources import Resource
     from berth.live.client import Client
     from berth.live.informer import Informer
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Kind = tuple[str, str]  # apiVersion and kind
 
-_BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
 # What workloads contain is nobody's business here, and may be a secret.
 _METADATA = Selection(metadata_only=True)
 _RETRY = 1.0  # seconds until a server that did not answer is asked again
@@ -40,25 +39,23 @@ _LONGEST_START = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Watched(Protocol):
-    """Where the machine is told which kinds it will hear of."""
-
-    watched: set[Kind]
-
-
-class Workloads:
-    """Hears of bindings before the machine does, and brings it the workloads behind them.
+class ReferredKinds:
+    """Hears of objects before the machine does, and brings it what they refer to.
 
     Args:
         client: The server to ask.
         machine: Who wants to know of the workloads.
-        keeping: Told at once of a kind that is going to be watched.
+        kind_of: The kind that an event's object refers to; None if it refers to none.
+        watched: Where the machine looks up which kinds it will hear of; kept up to date.
     """
 
-    def __init__(self, client: Client, machine: Machine, keeping: Watched) -> None:
+    def __init__(
+        self, client: Client, machine: Machine, kind_of: Callable[[Event], Kind | None], watched: set[Kind]
+    ) -> None:
         self._client = client
         self._machine = machine
-        self._keeping = keeping
+        self._kind_of = kind_of
+        self._watched = watched
         self._own = {(resource.api_version, resource.kind) for resource in machine.watches}
         self._seen: set[Kind] = set()
         self._new: dict[Kind, None] = {}
@@ -68,15 +65,11 @@ class Workloads:
         self._informers: list[Informer[Any]] = []
 
     def handle(self, event: Event) -> None:
-        """Take note of the kind that a binding refers to."""
-        if event.resource not in _BINDINGS or event.change == DELETED:
-            return
-        resource = event.object.spec.resource
-        kind = (resource.api_version or "", resource.kind or "")
-        if kind not in self._seen and kind not in self._own:
+        kind = self._kind_of(event)
+        if kind is not None and kind not in self._seen and kind not in self._own:
             self._seen.add(kind)
             self._new[kind] = None
-            self._keeping.watched.add(kind)
+            self._watched.add(kind)
             self._idle.clear()
             self._wake.set()
 
@@ -90,14 +83,14 @@ class Workloads:
                 resource = await self._look(kind)
                 del self._new[kind]
                 if resource is None:
-                    self._keeping.watched.discard(kind)
+                    self._watched.discard(kind)
                 else:
                     informer = runner.watch(resource, PartialObjectMetadata, (self._machine,), _METADATA)
                     self._informers.append(informer)
             self._idle.set()
 
     async def settled(self, runner: Runner) -> None:
-        """Wait until the bindings were listed, and all that they refer to."""
+        """Wait until what the machine watches was listed, and all that it refers to."""
         for resource in self._machine.watches:
             await runner.informers[resource].synced.wait()
         try:
