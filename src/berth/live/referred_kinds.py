@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from berth.kube.objects import PartialObjectMetadata
-from berth.kube.well_known import DELETED
 from berth.live.client import Selection
 from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
