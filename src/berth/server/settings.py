@@ -23,6 +23,8 @@ SERVICE_NAMES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerSettings:
+    """Where the server keeps its data, where it listens, and what it is told to keep and to log."""
+
     data_dir: Path
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT

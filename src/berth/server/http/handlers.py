@@ -82,9 +82,13 @@ async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
     return without_nulls_like_go(obj) if b"null" in body and not endpoint.strategy.custom else obj
 
 
-async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
-    if write.done is not None:
+async def _committed(write: Write | None) -> None:
+    if write is not None and write.done is not None:
         await write.done
+
+
+async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
+    await _committed(write)
     return presentation.one(request, endpoint, write.record, write.status)
 
 
@@ -154,8 +158,7 @@ async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
     address, resource = request.address, endpoint.resource
     record = writes.current(endpoint, (address.namespace, address.name))
     write = deletion.delete(state.registry, endpoint, record, options)
-    if write.done is not None:
-        await write.done
+    await _committed(write)
     gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
     if gone and not endpoint.strategy.returns_deleted:
         return of_object(errors.deleted_status(address.name, resource.group, resource.plural, record.uid))
@@ -222,8 +225,7 @@ async def _scaled(
     obj = _part(state, request, change(scale.of(endpoint, record)))
     intent = Intent(request.manager, request.dry_run, address.subresource)
     write = scale.update(state.registry, endpoint, record, obj, intent)
-    if write.done is not None:
-        await write.done
+    await _committed(write)
     return of_object(scale.of(endpoint, write.record))
 
 
@@ -238,8 +240,7 @@ async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> 
     obj = _part(state, request, await _object_in(request, endpoint))
     address = request.address
     write = bind(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run)
-    if write.done is not None:
-        await write.done
+    await _committed(write)
     return of_object(errors.success(), 201)
 
 
@@ -250,8 +251,7 @@ async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) ->
     obj = _part(state, request, obj)
     address = request.address
     write = evict(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run)
-    if write is not None and write.done is not None:
-        await write.done
+    await _committed(write)
     return of_object(errors.success(), 201)
 
 

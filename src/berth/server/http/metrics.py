@@ -13,6 +13,8 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class ServerMetrics:
+    """Requests, open watches and the size of the store."""
+
     def __init__(self, store: Store) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)

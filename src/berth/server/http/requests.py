@@ -32,7 +32,7 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False", ""})
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a path points at; `group` is None for paths outside the resource API."""
+    """The resource, object or subresource that a path points at."""
 
     group: str
     version: str
@@ -45,6 +45,8 @@ class Address:
 
 @dataclass(slots=True)
 class ApiRequest:
+    """One request; `warnings` are sent along with the answer."""
+
     method: str
     path: str
     address: Address

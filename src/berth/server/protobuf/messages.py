@@ -21,6 +21,8 @@ Shape = Literal["one", "list", "map"]
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
+    """One field of a message, taken from its expression."""
+
     name: str
     type: str
     shape: Shape
@@ -33,6 +35,8 @@ class FieldType:
 
 
 class Table(msgspec.Struct, frozen=True):
+    """The packaged file: the package of each group version, and the fields of each message."""
+
     groups: dict[str, str]
     messages: dict[str, dict[str, str]]
 

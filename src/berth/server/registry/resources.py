@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from berth.kube.api_resources import Resource
+from berth.server.registry.fields import mapping
 
 STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
@@ -90,8 +91,8 @@ def served(  # noqa: PLR0913 -- the facts about one resource
 
 def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
     """The resources a CustomResourceDefinition asks to have served, one for each served version."""
-    spec = _mapping(crd.get("spec"))
-    names = _mapping(spec.get("names"))
+    spec = mapping(crd.get("spec"))
+    names = mapping(spec.get("names"))
     kind = str(names.get("kind", ""))
     versions = spec.get("versions")
     return tuple(
@@ -104,15 +105,11 @@ def from_crd(crd: dict[str, object]) -> tuple[ServedResource, ...]:
             namespaced=spec.get("scope") == "Namespaced",
             short_names=_strings(names.get("shortNames")),
             categories=_strings(names.get("categories")),
-            subresources=frozenset(_mapping(version.get("subresources"))) & {"status", "scale"},
+            subresources=frozenset(mapping(version.get("subresources"))) & {"status", "scale"},
         )
         for version in (versions if isinstance(versions, list) else [])
         if isinstance(version, dict) and version.get("served")
     )
-
-
-def _mapping(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
 
 
 def _strings(value: object) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from berth.kube import kinds, names
@@ -30,20 +30,23 @@ from berth.server.storage.history import Record
 from berth.server.storage.store import Bucket, Fields, Store, decode, encode, no_fields
 from berth.server.tables.cells import CREATED_AT, NAME, Column
 
+# What a client gets to read, and what to wait for before it does.
+Answer = tuple[RawObject, asyncio.Future[None] | None]
 Convert = Callable[[RawObject], RawObject]
-Address = tuple[str, str, str]  # group, version, plural
+GroupVersionResource = tuple[str, str, str]
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
 _NO_ALIASES: Mapping[str, str] = {}
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Strategy:
     """What the server asks about one kind: facts as fields, rules as methods."""
 
     custom: ClassVar[bool] = False  # defined by a CustomResourceDefinition
 
     resource: ServedResource
+    _: KW_ONLY
     columns: tuple[Column, ...] = (NAME, CREATED_AT)  # of its table
     fields: Fields = no_fields  # what a field selector may name beside the metadata
     field_aliases: Mapping[str, str] = field(default_factory=lambda: _NO_ALIASES)
@@ -58,7 +61,7 @@ class Strategy:
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status
     orphans_dependents: bool = False  # unless the client says otherwise
-    stored_as: Address | None = None  # another resource keeps the objects, see `to_stored`
+    stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
 
     def __post_init__(self) -> None:
         self.status_apart = self.status_apart and "status" in self.resource.subresources
@@ -111,9 +114,7 @@ class Strategy:
         """What an update may not change beside metadata."""
         return []
 
-    def judge_subresource(
-        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
-    ) -> list[FieldError]:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         """Bring what was written to a subresource into shape; what is wrong with it."""
         return []
 
@@ -154,10 +155,8 @@ class Strategy:
 
     # --- what some kinds have
 
-    def answer(
-        self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool
-    ) -> tuple[RawObject, asyncio.Future[None] | None]:
-        """The answer to an object that is created but not stored, and what to wait for before it is given."""
+    def answer(self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool) -> Answer:
+        """The answer to an object that is created but not stored."""
         raise errors.method_not_allowed()
 
     def to_stored(self, obj: RawObject) -> RawObject:
@@ -216,8 +215,8 @@ class Registry:
         self.token = token  # whoever bears it may do everything
         self.version = 0  # grows whenever what is served changes
         self._strategy_of_custom = custom
-        self._builtin: dict[Address, Endpoint] = {}
-        self._custom: dict[Address, Endpoint] = {}
+        self._builtin: dict[GroupVersionResource, Endpoint] = {}
+        self._custom: dict[GroupVersionResource, Endpoint] = {}
         self._by_crd: dict[str, list[Endpoint]] = {}
         for strategy in strategies:
             self._serve(strategy)
@@ -225,13 +224,12 @@ class Registry:
     def _serve(self, strategy: Strategy) -> None:
         resource = strategy.resource
         schema = self.schemas.for_kind(*resource.gvk)
-        address = (resource.group, resource.version, resource.plural)
         if strategy.stored_as is None:
             endpoint = Endpoint(resource, strategy, self.store.bucket(resource.name), schema)
         else:
             keeper = self._builtin[strategy.stored_as]
             endpoint = Endpoint(resource, strategy, keeper.bucket, schema, strategy.from_stored, keeper)
-        self._builtin[address] = endpoint
+        self._builtin[resource.group, resource.version, resource.plural] = endpoint
 
     def lookup(self, group: str, version: str, plural: str) -> Endpoint | None:
         key = (group, version, plural)

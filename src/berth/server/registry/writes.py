@@ -111,7 +111,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     metadata.carry_over(meta, old["metadata"])
     found = metadata.check_update(meta, old["metadata"])
     if intent.subresource:
-        found += strategy.judge_subresource(registry, obj, old, intent.subresource)
+        found += strategy.judge_subresource(registry, obj, old)
     else:
         found += strategy.judge(registry, obj, old)
     if found:

@@ -63,6 +63,8 @@ Outcome = Callable[[list[Batch], Exception | None], None]
 
 
 class Journal:
+    """The file and the thread that writes it; holds the data directory until it is closed."""
+
     def __init__(self, data_dir: Path) -> None:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _lock(data_dir / "lock")

@@ -158,6 +158,8 @@ class _Ticket:
 
 
 class Store:
+    """All buckets and the one count of versions; a write is visible once it is on disk, not before."""
+
     def __init__(self, data_dir: Path, *, event_limit: int, fields: Mapping[str, Fields]) -> None:
         self._limit = event_limit
         self._fields = fields

@@ -5,8 +5,6 @@ Upstream: pkg/registry/core/pod/storage/storage.go, BindingREST.
 
 from __future__ import annotations
 
-import asyncio
-
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
@@ -14,7 +12,7 @@ from berth.server.registry import writes
 from berth.server.registry.kinds.nodes import topology_labels
 from berth.server.registry.kinds.pods import upsert_condition
 from berth.server.registry.resources import CREATE_ONLY, served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import Answer, Registry, Strategy
 from berth.server.registry.writes import Write
 from berth.server.storage.store import decode
 
@@ -22,14 +20,12 @@ from berth.server.storage.store import decode
 class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
-    def answer(
-        self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool
-    ) -> tuple[RawObject, asyncio.Future[None] | None]:
+    def answer(self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool) -> Answer:
         write = bind(registry, namespace, "", obj, dry_run=dry_run)
         return errors.success(), write.done
 
 
-STRATEGIES = (BindingStrategy(resource=served("v1", "bindings", "Binding", verbs=CREATE_ONLY)),)
+STRATEGIES = (BindingStrategy(served("v1", "bindings", "Binding", verbs=CREATE_ONLY)),)
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: RawObject, *, dry_run: bool) -> Write:

@@ -42,12 +42,12 @@ class SecretStrategy(ConfigMapStrategy):
 
 STRATEGIES = (
     ConfigMapStrategy(
-        resource=served("v1", "configmaps", "ConfigMap", short="cm"),
+        served("v1", "configmaps", "ConfigMap", short="cm"),
         columns=tables.CONFIG_MAP,
         generation=False,
     ),
     SecretStrategy(
-        resource=served("v1", "secrets", "Secret"),
+        served("v1", "secrets", "Secret"),
         columns=tables.SECRET,
         fields=paths("type"),
         generation=False,

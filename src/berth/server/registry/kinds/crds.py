@@ -64,7 +64,7 @@ class DefinitionStrategy(Strategy):
 
 STRATEGIES = (
     DefinitionStrategy(
-        resource=served(
+        served(
             f"{_GROUP}/v1",
             _PLURAL,
             "CustomResourceDefinition",

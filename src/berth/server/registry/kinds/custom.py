@@ -17,7 +17,7 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import custom as tables
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False, kw_only=True)
 class CustomStrategy(Strategy):
     """An object of a custom resource is defaulted and validated by its schema."""
 
@@ -61,9 +61,7 @@ class CustomStrategy(Strategy):
     def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
         return validate_annotated(obj["metadata"].get("annotations"))
 
-    def judge_subresource(
-        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
-    ) -> list[FieldError]:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         return self._validate_schema(obj)
 
     def after_remove(self, registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:

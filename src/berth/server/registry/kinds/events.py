@@ -72,14 +72,14 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 
 STRATEGIES = (
     EventStrategy(
-        resource=served("v1", "events", "Event", short="ev"),
+        served("v1", "events", "Event", short="ev"),
         columns=tables.EVENT,
         fields=_selectable,
         field_aliases=_ALIASES,
         generation=False,
     ),
     NewEventStrategy(
-        resource=served("events.k8s.io/v1", "events", "Event", short="ev"),
+        served("events.k8s.io/v1", "events", "Event", short="ev"),
         columns=tables.EVENT,
         field_aliases=_ALIASES,
         generation=False,

@@ -33,7 +33,7 @@ _CONDITION = {
 
 STRATEGIES = (
     Strategy(
-        resource=served(
+        served(
             "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"
         ),
         columns=tables.POD_DISRUPTION_BUDGET,

@@ -80,13 +80,11 @@ class CronJobStrategy(Strategy):
 
 STRATEGIES = (
     CronJobStrategy(
-        resource=served(
-            "batch/v1", "cronjobs", "CronJob", short="cj", categories="all", subresources="status"
-        ),
+        served("batch/v1", "cronjobs", "CronJob", short="cj", categories="all", subresources="status"),
         columns=tables.CRON_JOB,
     ),
     JobStrategy(
-        resource=served("batch/v1", "jobs", "Job", categories="all", subresources="status"),
+        served("batch/v1", "jobs", "Job", categories="all", subresources="status"),
         columns=tables.JOB,
         fields=paths("status.successful", default="0"),
         orphans_dependents=True,

@@ -48,9 +48,7 @@ class NamespaceStrategy(Strategy):
 
 STRATEGIES = (
     NamespaceStrategy(
-        resource=served(
-            "v1", "namespaces", "Namespace", namespaced=False, short="ns", subresources="finalize status"
-        ),
+        served("v1", "namespaces", "Namespace", namespaced=False, short="ns", subresources="finalize status"),
         columns=tables.NAMESPACE,
         fields=paths("status.phase"),
         generation=False,

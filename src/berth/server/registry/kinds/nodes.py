@@ -27,7 +27,7 @@ class NodeStrategy(Strategy):
 
 STRATEGIES = (
     NodeStrategy(
-        resource=served("v1", "nodes", "Node", namespaced=False, short="no", subresources="status"),
+        served("v1", "nodes", "Node", namespaced=False, short="no", subresources="status"),
         columns=tables.NODE,
         fields=paths("spec.unschedulable", default="false"),
         generation=False,

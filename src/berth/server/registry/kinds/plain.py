@@ -14,18 +14,18 @@ _RBAC = "rbac.authorization.k8s.io/v1"
 
 _CORE = (
     Strategy(
-        resource=served("v1", "endpoints", "Endpoints", short="ep"),
+        served("v1", "endpoints", "Endpoints", short="ep"),
         columns=tables.ENDPOINTS,
         generation=False,
     ),
-    Strategy(resource=served("v1", "limitranges", "LimitRange", short="limits"), generation=False),
+    Strategy(served("v1", "limitranges", "LimitRange", short="limits"), generation=False),
     Strategy(
-        resource=served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
+        served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
         columns=tables.RESOURCE_QUOTA,
         generation=False,
     ),
     Strategy(
-        resource=served("v1", "serviceaccounts", "ServiceAccount", short="sa"),
+        served("v1", "serviceaccounts", "ServiceAccount", short="sa"),
         columns=tables.PLAIN,
         generation=False,
         returns_deleted=True,
@@ -33,38 +33,38 @@ _CORE = (
 )
 _CLUSTER = (
     Strategy(
-        resource=served("coordination.k8s.io/v1", "leases", "Lease"),
+        served("coordination.k8s.io/v1", "leases", "Lease"),
         columns=tables.LEASE,
         generation=False,
         needs_version=True,
         create_on_update=True,
     ),
     Strategy(
-        resource=served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
+        served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
         columns=tables.ENDPOINT_SLICE,
         needs_version=True,
     ),
     Strategy(
-        resource=served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
+        served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
         columns=tables.INGRESS_CLASS,
     ),
     Strategy(
-        resource=served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
+        served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
         columns=tables.INGRESS,
     ),
     Strategy(
-        resource=served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
+        served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
         columns=tables.NETWORK_POLICY,
     ),
     Strategy(
-        resource=served("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+        served("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
         columns=tables.RUNTIME_CLASS,
     ),
 )
 # Roles and bindings are stored but not evaluated: there is only one user who can authenticate.
 _ROLES = tuple(
     Strategy(
-        resource=served(_RBAC, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
+        served(_RBAC, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
         columns=columns,
         name_errors=path_segment_errors,
         generation=False,
@@ -79,7 +79,7 @@ _ROLES = tuple(
 # Configurations of webhooks are stored but nobody is called.
 _WEBHOOKS = tuple(
     Strategy(
-        resource=served(_ADMISSION, f"{kind.lower()}s", kind, namespaced=False, categories="api-extensions"),
+        served(_ADMISSION, f"{kind.lower()}s", kind, namespaced=False, categories="api-extensions"),
         columns=tables.WEBHOOKS,
     )
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

@@ -45,9 +45,7 @@ class PodGroupStrategy(Strategy):
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return _frozen(obj, old, "podGroupTemplateRef", "schedulingPolicy")
 
-    def judge_subresource(
-        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
-    ) -> list[FieldError]:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         status = mapping(obj.get("status"))
         status.pop("resourceClaimStatuses", None)
         return _check_conditions(mappings(status.get("conditions")))
@@ -73,12 +71,12 @@ class WorkloadDefinitionStrategy(Strategy):
 
 STRATEGIES = (
     PodGroupStrategy(
-        resource=served(_GROUP_VERSION, "podgroups", "PodGroup", subresources="status"),
+        served(_GROUP_VERSION, "podgroups", "PodGroup", subresources="status"),
         columns=tables.POD_GROUP,
         generation=False,
     ),
     WorkloadDefinitionStrategy(
-        resource=served(_GROUP_VERSION, "workloads", "Workload"),
+        served(_GROUP_VERSION, "workloads", "Workload"),
         columns=tables.PLAIN,
         generation=False,
     ),

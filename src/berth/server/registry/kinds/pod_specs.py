@@ -84,7 +84,7 @@ def default_template(spec: RawObject) -> None:
 
 STRATEGIES = (
     Strategy(
-        resource=served("v1", "podtemplates", "PodTemplate"),
+        served("v1", "podtemplates", "PodTemplate"),
         columns=tables.POD_TEMPLATE,
         returns_deleted=True,
     ),

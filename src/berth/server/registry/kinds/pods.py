@@ -94,14 +94,7 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 
 STRATEGIES = (
     PodStrategy(
-        resource=served(
-            "v1",
-            "pods",
-            "Pod",
-            short="po",
-            categories="all",
-            subresources="binding eviction log status",
-        ),
+        served("v1", "pods", "Pod", short="po", categories="all", subresources="binding eviction log status"),
         columns=tables.COLUMNS,
         fields=_selectable,
         status_takes_labels=True,

@@ -39,9 +39,7 @@ class PriorityClassStrategy(Strategy):
 
 STRATEGIES = (
     PriorityClassStrategy(
-        resource=served(
-            "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short="pc"
-        ),
+        served("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short="pc"),
         columns=tables.PRIORITY_CLASS,
     ),
 )

@@ -5,7 +5,6 @@ Roles and bindings are stored but not evaluated: there is only one user who can 
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID
 from berth.server import errors
 from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import Answer, Registry, Strategy
 
 MASTERS = "system:masters"
 USER: RawObject = {"username": "berth-admin", "groups": [MASTERS, "system:authenticated"]}
@@ -35,9 +34,7 @@ _NOBODY = "at least one of user or group must be specified"
 class ReviewStrategy(Strategy):
     """A review is answered with itself and a status."""
 
-    def answer(
-        self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool
-    ) -> tuple[RawObject, asyncio.Future[None] | None]:
+    def answer(self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool) -> Answer:
         metadata, spec = obj.get("metadata") or {}, obj.get("spec")
         answered = {
             **obj,
@@ -82,7 +79,7 @@ class TokenReviewStrategy(ReviewStrategy):
         return {"user": {}} if known else {"user": {}, "error": "invalid bearer token"}
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False, kw_only=True)
 class AccessReviewStrategy(ReviewStrategy):
     """May somebody do this? `own`: may I?"""
 
@@ -99,12 +96,12 @@ def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResourc
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 STRATEGIES = (
-    SelfSubjectReviewStrategy(resource=_review(_AUTHENTICATION, "SelfSubjectReview")),
-    TokenReviewStrategy(resource=_review(_AUTHENTICATION, "TokenReview")),
-    AccessReviewStrategy(resource=_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
-    AccessReviewStrategy(resource=_review(_AUTHORIZATION, "SelfSubjectAccessReview"), own=True),
-    SelfSubjectRulesReviewStrategy(resource=_review(_AUTHORIZATION, "SelfSubjectRulesReview")),
-    AccessReviewStrategy(resource=_review(_AUTHORIZATION, "SubjectAccessReview")),
+    SelfSubjectReviewStrategy(_review(_AUTHENTICATION, "SelfSubjectReview")),
+    TokenReviewStrategy(_review(_AUTHENTICATION, "TokenReview")),
+    AccessReviewStrategy(_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
+    AccessReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectAccessReview"), own=True),
+    SelfSubjectRulesReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectRulesReview")),
+    AccessReviewStrategy(_review(_AUTHORIZATION, "SubjectAccessReview")),
 )
 
 

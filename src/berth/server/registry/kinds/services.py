@@ -50,7 +50,7 @@ class ServiceStrategy(Strategy):
 
 STRATEGIES = (
     ServiceStrategy(
-        resource=served("v1", "services", "Service", short="svc", categories="all", subresources="status"),
+        served("v1", "services", "Service", short="svc", categories="all", subresources="status"),
         columns=tables.SERVICE,
         fields=paths("spec.clusterIP", "spec.type"),
         generation=False,

@@ -107,9 +107,7 @@ class VolumeStrategy(Strategy):
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return _check_volume_update(obj["spec"], old["spec"])
 
-    def judge_subresource(
-        self, registry: Registry, obj: RawObject, old: RawObject, subresource: str
-    ) -> list[FieldError]:
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         status, before = obj.setdefault("status", {}), old.get("status") or {}
         since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
         if status.get("phase") != before.get("phase"):
@@ -142,15 +140,13 @@ class StorageClassStrategy(Strategy):
 
 STRATEGIES = (
     ClaimStrategy(
-        resource=served(
-            "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"
-        ),
+        served("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"),
         columns=tables.PERSISTENT_VOLUME_CLAIM,
         generation=False,
         returns_deleted=True,
     ),
     VolumeStrategy(
-        resource=served(
+        served(
             "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short="pv", subresources="status"
         ),
         columns=tables.PERSISTENT_VOLUME,
@@ -158,24 +154,22 @@ STRATEGIES = (
         returns_deleted=True,
     ),
     StorageClassStrategy(
-        resource=served("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
+        served("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
         columns=tables.STORAGE_CLASS,
         generation=False,
     ),
+    Strategy(served("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False), generation=False),
     Strategy(
-        resource=served("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False), generation=False
-    ),
-    Strategy(
-        resource=served("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False),
+        served("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False),
         columns=tables.CSI_NODE,
         generation=False,
     ),
     Strategy(
-        resource=served("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+        served("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
         columns=tables.CSI_STORAGE_CAPACITY,
     ),
     Strategy(
-        resource=served(
+        served(
             "storage.k8s.io/v1",
             "volumeattachments",
             "VolumeAttachment",

@@ -118,7 +118,7 @@ def _default_rollout(spec: RawObject, name: str, **rolling: Any) -> None:  # noq
 
 STRATEGIES = (
     ReplicationControllerStrategy(
-        resource=served(
+        served(
             "v1",
             "replicationcontrollers",
             "ReplicationController",
@@ -131,14 +131,12 @@ STRATEGIES = (
         counts=("replicas",),
     ),
     Strategy(
-        resource=served("apps/v1", "controllerrevisions", "ControllerRevision"),
+        served("apps/v1", "controllerrevisions", "ControllerRevision"),
         columns=tables.CONTROLLER_REVISION,
         generation=False,
     ),
     DaemonSetStrategy(
-        resource=served(
-            "apps/v1", "daemonsets", "DaemonSet", short="ds", categories="all", subresources="status"
-        ),
+        served("apps/v1", "daemonsets", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=tables.DAEMON_SET,
         counts=(
             "currentNumberScheduled",
@@ -148,7 +146,7 @@ STRATEGIES = (
         ),
     ),
     DeploymentStrategy(
-        resource=served(
+        served(
             "apps/v1",
             "deployments",
             "Deployment",
@@ -159,7 +157,7 @@ STRATEGIES = (
         columns=tables.DEPLOYMENT,
     ),
     ReplicaSetStrategy(
-        resource=served(
+        served(
             "apps/v1", "replicasets", "ReplicaSet", short="rs", categories="all", subresources="scale status"
         ),
         columns=tables.REPLICA_SET,
@@ -167,7 +165,7 @@ STRATEGIES = (
         counts=("replicas",),
     ),
     StatefulSetStrategy(
-        resource=served(
+        served(
             "apps/v1",
             "statefulsets",
             "StatefulSet",
@@ -179,7 +177,7 @@ STRATEGIES = (
         counts=("replicas", "availableReplicas"),
     ),
     Strategy(
-        resource=served(
+        served(
             "autoscaling/v2",
             "horizontalpodautoscalers",
             "HorizontalPodAutoscaler",

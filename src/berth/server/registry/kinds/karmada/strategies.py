@@ -23,6 +23,7 @@ from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.server.registry.decoding import decode_as
+from berth.server.registry.fields import mapping, mappings
 from berth.server.registry.kinds.custom import CustomStrategy
 from berth.server.registry.strategy import Registry
 
@@ -46,8 +47,8 @@ class KarmadaClusterStrategy(KarmadaStrategy):
         self.status_apart = False
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        before = _mapping(_mapping(old).get("spec"))
-        prepare_cluster(_mapping(obj.get("spec")), before, registry.timestamp())
+        before = mapping(mapping(old).get("spec"))
+        prepare_cluster(mapping(obj.get("spec")), before, registry.timestamp())
 
     def check(self, obj: RawObject) -> list[FieldError]:
         return cluster_problems(decode_as(obj, Cluster))
@@ -58,9 +59,9 @@ class KarmadaBindingStrategy(KarmadaStrategy):
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         metadata = obj["metadata"]
-        labels = _mapping(metadata.get("labels"))
+        labels = mapping(metadata.get("labels"))
         if not labels.get(self._permanent_id):
-            before = _mapping(_mapping(_mapping(old).get("metadata")).get("labels")).get(self._permanent_id)
+            before = mapping(mapping(mapping(old).get("metadata")).get("labels")).get(self._permanent_id)
             metadata["labels"] = {**labels, self._permanent_id: before or registry.new_uid()}
 
     @property
@@ -80,7 +81,7 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         prepare_policy(obj, obj["metadata"].get("namespace") or "")
         if old is None:
-            labels = _mapping(obj["metadata"].get("labels"))
+            labels = mapping(obj["metadata"].get("labels"))
             obj["metadata"]["labels"] = {**labels, self._permanent_id: registry.new_uid()}
         else:
             super().prepare(registry, obj, old)
@@ -119,34 +120,34 @@ def prepare_cluster(spec: RawObject, old: RawObject, now: str) -> None:
     kept = isinstance(zones, list) and len(zones) == 1 and zones == old.get("zones")
     if spec.get("zone") and (not zones or kept):
         spec["zones"] = [spec.pop("zone")]
-    for taint in _mappings(spec.get("taints")):
+    for taint in mappings(spec.get("taints")):
         if taint.get("effect") == "NoExecute" and not taint.get("timeAdded"):
             taint["timeAdded"] = now
-    models = _mappings(spec.get("resourceModels"))
+    models = mappings(spec.get("resourceModels"))
     if models and all(isinstance(model.get("grade"), int) for model in models):
         models.sort(key=lambda model: int(model["grade"]))
         spec["resourceModels"] = models
-        for lowest in _mappings(models[0].get("ranges")):
+        for lowest in mappings(models[0].get("ranges")):
             lowest["min"] = "0"
-        for highest in _mappings(models[-1].get("ranges")):
+        for highest in mappings(models[-1].get("ranges")):
             highest["max"] = str(_BOUNDLESS)
 
 
 def prepare_policy(obj: RawObject, namespace: str) -> None:
-    spec = _mapping(obj.get("spec"))
-    for selector in _mappings(spec.get("resourceSelectors")):
+    spec = mapping(obj.get("spec"))
+    for selector in mappings(spec.get("resourceSelectors")):
         if namespace and not selector.get("namespace"):
             selector["namespace"] = namespace
-    placement = _mapping(spec.get("placement"))
-    for constraint in _mappings(placement.get("spreadConstraints")):
+    placement = mapping(spec.get("placement"))
+    for constraint in mappings(placement.get("spreadConstraints")):
         if not constraint.get("spreadByField") and not constraint.get("spreadByLabel"):
             constraint["spreadByField"] = "cluster"
         if not constraint.get("minGroups"):
             constraint["minGroups"] = 1
-    scheduling = _mapping(placement.get("replicaScheduling"))
+    scheduling = mapping(placement.get("replicaScheduling"))
     if scheduling.get("replicaSchedulingType") == "Divided":
         scheduling.setdefault("replicaDivisionPreference", "Weighted")
-    application = _mapping(_mapping(spec.get("failover")).get("application"))
+    application = mapping(mapping(spec.get("failover")).get("application"))
     if application.get("purgeMode") == "Gracefully":
         application.setdefault("gracePeriodSeconds", _GRACE)
 
@@ -157,7 +158,7 @@ def prepare_policy(obj: RawObject, namespace: str) -> None:
 def _behaviour_problems(spec: RawObject) -> list[FieldError]:
     """The parts of a policy that are only passed on."""
     errors = Errors()
-    failover = _mapping(spec.get("failover"))
+    failover = mapping(spec.get("failover"))
     application = failover.get("application")
     if application is not None:
         if not spec.get("propagateDeps"):
@@ -165,21 +166,19 @@ def _behaviour_problems(spec: RawObject) -> list[FieldError]:
             errors.invalid(("spec", "propagateDeps"), False, detail)
         _check_application(application, errors, ("spec", "failover", "application"))
     for part in ("application", "cluster"):
-        preserved = _mapping(_mapping(failover.get(part)).get("statePreservation"))
-        for i, rule in enumerate(_mappings(preserved.get("rules"))):
+        preserved = mapping(mapping(failover.get(part)).get("statePreservation"))
+        for i, rule in enumerate(mappings(preserved.get("rules"))):
             path = ("spec", "failover", part, "statePreservation", "rules", i, "aliasLabelName")
             check_label_key(rule.get("aliasLabelName") or "", errors, path)
-    suspension = _mapping(spec.get("suspension"))
-    if suspension.get("dispatching") and _mapping(suspension.get("dispatchingOnClusters")).get(
-        "clusterNames"
-    ):
+    suspension = mapping(spec.get("suspension"))
+    if suspension.get("dispatching") and mapping(suspension.get("dispatchingOnClusters")).get("clusterNames"):
         detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
         errors.invalid(("spec", "suspension"), suspension, detail)
     return errors
 
 
 def _check_application(application: RawObject, errors: Errors, path: Path) -> None:
-    tolerated = _mapping(application.get("decisionConditions")).get("tolerationSeconds", 0)
+    tolerated = mapping(application.get("decisionConditions")).get("tolerationSeconds", 0)
     if tolerated < 0:
         at = (*path, "decisionConditions", "tolerationSeconds")
         errors.invalid(at, tolerated, "must be greater than or equal to 0")
@@ -238,11 +237,3 @@ def _model_problem(models: list[ResourceModel]) -> str:
                 return "Model intervals for resources must be contiguous and non-overlapping"
         before = ranges
     return ""
-
-
-def _mapping(value: object) -> RawObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: object) -> list[RawObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
