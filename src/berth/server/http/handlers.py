@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from berth.kube.objects import RawObject
 from berth.kube.well_known import APPLY_PATCH
 from berth.server import errors, protobuf
-from berth.server.http import field_validation, lists, patching, presentation, watching
-from berth.server.http.replies import Reply, of_object
+from berth.server.http import field_validation, lists, patching, watching
+from berth.server.http.replies import Reply, of_object, of_record
 from berth.server.http.requests import ApiRequest, Send, decode_body, read_body, without_nulls_like_go
 from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
@@ -70,10 +70,6 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
     return await _VERBS[verb](state, request, endpoint)
 
 
-async def _get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return lists.get(state, request, endpoint)
-
-
 async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
     if request.content_type not in _BODY_TYPES:
         raise errors.unsupported_media_type(("application/json", "application/yaml"))
@@ -89,7 +85,7 @@ async def _committed(write: Write | None) -> None:
 
 async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
     await _committed(write)
-    return presentation.one(request, endpoint, write.record, write.status)
+    return of_record(request, endpoint, write.record, write.status)
 
 
 async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -162,7 +158,7 @@ async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
     gone = endpoint.bucket.newest(record.key) is None or bool(options.get("dryRun"))
     if gone and not endpoint.strategy.returns_deleted:
         return of_object(errors.deleted_status(address.name, resource.group, resource.plural, record.uid))
-    return presentation.one(request, endpoint, write.record)
+    return of_record(request, endpoint, write.record)
 
 
 async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -195,13 +191,8 @@ async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: 
 # --- subresources -----------------------------------------------------------------------------------
 
 
-async def _get_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    address = request.address
-    record = endpoint.bucket.records.get((address.namespace, address.name))
-    if record is None:
-        raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
-    del state
-    return of_object(scale.of(endpoint, record))
+async def _get_scale(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    return of_object(scale.of(endpoint, lists.committed(request, endpoint)))
 
 
 async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -256,12 +247,12 @@ async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) ->
 
 
 async def _log(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    lists.get(state, request, endpoint)  # 404 where there is no such pod
+    await lists.get(state, request, endpoint)  # 404 where there is no such pod
     return Reply(200, _NO_LOG, b"text/plain")
 
 
 _VERBS: dict[str, Handler] = {
-    "get": _get,
+    "get": lists.get,
     "list": lists.list_,
     "create": _create,
     "update": _update,
@@ -270,7 +261,7 @@ _VERBS: dict[str, Handler] = {
     "deletecollection": _delete_collection,
 }
 _SUBRESOURCES: dict[tuple[str, str], Handler] = {
-    ("status", "get"): _get,
+    ("status", "get"): lists.get,
     ("status", "update"): _update,
     ("status", "patch"): _patch,
     ("finalize", "update"): _update,

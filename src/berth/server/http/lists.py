@@ -16,7 +16,7 @@ import msgspec
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
-from berth.server.http import presentation
+from berth.server.http import replies
 from berth.server.http.replies import Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
 from berth.server.http.state import ServerState
@@ -53,13 +53,19 @@ class _Page:
     remaining: int = 0
 
 
-def get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+async def get(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    record = committed(request, endpoint)
+    _check_version(state, request)
+    return replies.of_record(request, endpoint, record)
+
+
+def committed(request: ApiRequest, endpoint: Endpoint) -> Record:
+    """The object a request names, or 404."""
     address = request.address
     record = endpoint.bucket.records.get((address.namespace, address.name))
     if record is None:
         raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)
-    _check_version(state, request)
-    return presentation.one(request, endpoint, record)
+    return record
 
 
 def match_of(request: ApiRequest, endpoint: Endpoint) -> Match:
@@ -95,8 +101,8 @@ async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> 
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
     items = page.records
     if form == PARTIAL:
-        head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": presentation.META_V1}
-        encoded = [presentation.partial_data(record) for record in items]
+        head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": replies.META_V1}
+        encoded = [replies.partial_data(record) for record in items]
     elif endpoint.show is None:
         encoded = [record.data for record in items]
     else:
@@ -111,11 +117,11 @@ async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> 
 
 
 async def _as_table(request: ApiRequest, endpoint: Endpoint, page: _Page, metadata: RawObject) -> Reply:
-    include = presentation.include(request)
-    table = presentation.table(endpoint, page.records[:_TABLE_STEP], include)
+    include = replies.include(request)
+    table = replies.table(endpoint, page.records[:_TABLE_STEP], include)
     for start in range(_TABLE_STEP, len(page.records), _TABLE_STEP):
         await asyncio.sleep(0)
-        more = presentation.table(endpoint, page.records[start : start + _TABLE_STEP], include)
+        more = replies.table(endpoint, page.records[start : start + _TABLE_STEP], include)
         table["rows"].extend(more["rows"])
     table["metadata"] = metadata
     return Reply(200, encode(table))

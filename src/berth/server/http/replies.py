@@ -1,19 +1,25 @@
-"""Answers and how they are sent: JSON, YAML, compressed or in pieces."""
+"""Answers: objects in the form a client asked for, and how they are sent (YAML, compressed, in pieces)."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import yaml
 
+from berth.kube.objects import RawObject
 from berth.server.errors import StatusError
-from berth.server.http.requests import YAML, ApiRequest, Send
+from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
+from berth.server.registry.strategy import Endpoint
+from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
+from berth.server.tables import partial_metadata, render_table
 
+META_V1 = "meta.k8s.io/v1"
 _JSON = b"application/json"
 _YAML = b"application/yaml"
 _GZIP_FROM = 128 * 1024  # kube-apiserver's threshold
@@ -32,6 +38,38 @@ class Reply:
 
 def of_object(obj: object, status: int = 200) -> Reply:
     return Reply(status, encode(obj))
+
+
+def of_record(request: ApiRequest, endpoint: Endpoint, record: Record, status: int = 200) -> Reply:
+    form = request.accept
+    if form == TABLE:
+        rendered = table(endpoint, [record], include(request))
+        rendered["metadata"] = {"resourceVersion": str(record.rv)}
+        return Reply(status, encode(rendered))
+    if form == PARTIAL:
+        return Reply(status, partial_data(record))
+    return Reply(status, endpoint.data(record))
+
+
+def include(request: ApiRequest) -> str:
+    """How much of each object a table row carries."""
+    return request.query.get("includeObject") or "Metadata"
+
+
+def partial_data(record: Record) -> bytes:
+    return encode(partial_metadata(decode(record.data)))
+
+
+def table(
+    endpoint: Endpoint, records: Sequence[Record], include_object: str, *, headers: bool = True
+) -> RawObject:
+    return render_table(
+        endpoint.strategy.columns,
+        [endpoint.object(record) for record in records],
+        time.time(),
+        include_object,
+        headers=headers,
+    )
 
 
 def of_error(error: StatusError) -> Reply:

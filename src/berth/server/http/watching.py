@@ -17,8 +17,7 @@ from berth.kube.validation import FieldError
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
 from berth.server.errors import StatusError
-from berth.server.http import lists, presentation
-from berth.server.http.replies import pieces
+from berth.server.http import lists, replies
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest, Receive, Send
 from berth.server.http.state import ServerState
 from berth.server.registry.strategy import Endpoint
@@ -128,11 +127,11 @@ class ClientWatcher:
     def _encode(self, kind: str, record: Record, *, columns: bool = False) -> bytes:
         shape = self._shape
         if shape.form == TABLE:
-            table = presentation.table(shape.endpoint, [record], shape.include, headers=columns)
+            table = replies.table(shape.endpoint, [record], shape.include, headers=columns)
             table["metadata"] = {"resourceVersion": str(record.rv)}
             data = encode(table)
         elif shape.form == PARTIAL:
-            data = presentation.partial_data(record)
+            data = replies.partial_data(record)
         else:
             data = shape.endpoint.data(record)
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), data)
@@ -144,12 +143,12 @@ class ClientWatcher:
         resource = self._shape.endpoint.resource
         obj: RawObject = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         if self._shape.form == PARTIAL:
-            obj.update(kind="PartialObjectMetadata", apiVersion=presentation.META_V1)
+            obj.update(kind="PartialObjectMetadata", apiVersion=replies.META_V1)
         elif self._shape.form == TABLE:
             row = {"cells": [], "object": partial_metadata(obj)}
             obj = {
                 "kind": "Table",
-                "apiVersion": presentation.META_V1,
+                "apiVersion": replies.META_V1,
                 "metadata": {"resourceVersion": str(rv)},
                 "columnDefinitions": None,
                 "rows": [row],
@@ -181,7 +180,7 @@ class _Start:
 async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> None:
     match = lists.match_of(request, endpoint)
     _check_options(request)
-    shape = WatchShape(endpoint, request.accept, presentation.include(request))
+    shape = WatchShape(endpoint, request.accept, replies.include(request))
     bookmarks = request.flag("allowWatchBookmarks")
     timeout = request.number("timeoutSeconds")
     lasts = float(timeout) if timeout else 1800 * (1 + random.random())  # noqa: S311 - spreads reconnects
@@ -266,7 +265,7 @@ async def _frames(
     for step in range(0, len(start.initial), _INITIAL_STEP):
         records = start.initial[step : step + _INITIAL_STEP]
         frames = [watcher.initial(ADDED, record) for record in records if match.matches(record)]
-        for piece in pieces(frames):
+        for piece in replies.pieces(frames):
             yield piece
         await asyncio.sleep(0)
     if start.announce:
@@ -275,7 +274,7 @@ async def _frames(
     due = loop.time() + interval
     while not state.stopping:
         frames = watcher.take()
-        for piece in pieces(frames):
+        for piece in replies.pieces(frames):
             yield piece
         now = loop.time()
         if watcher.closed or now >= ends:

@@ -1,12 +1,34 @@
-"""What the rules of several kinds share about fields: reading, spelling, leaving them alone."""
+"""What the rules of several kinds share about objects and fields: reading, spelling, leaving them alone."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from berth.kube.decoding import DecodeError, convert, without_nulls
 from berth.kube.objects import RawObject
 from berth.kube.quantity import QuantityError, format_quantity
 from berth.kube.validation import FieldError
+from berth.server import errors
+
+_T = TypeVar("_T")
 
 IMMUTABLE = "field is immutable"
+
+
+def decode_as(obj: RawObject, kind: type[_T]) -> _T:
+    """The object as a `kind`.
+
+    Raises:
+        StatusError: a field that decides something has a form it cannot have (400).
+    """
+    try:
+        return convert(obj, kind)
+    except DecodeError:
+        pass
+    try:
+        return convert(without_nulls(obj), kind)
+    except DecodeError as error:
+        raise errors.bad_request(f"{obj.get('kind', 'object')} cannot be decoded: {error}") from None
 
 
 def mapping(value: object) -> RawObject:

@@ -7,7 +7,7 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.registry import writes
-from berth.server.registry.decoding import decode_as
+from berth.server.registry.fields import decode_as
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.registry.writes import Intent, Write
 from berth.server.storage.history import Record

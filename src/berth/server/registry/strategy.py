@@ -8,6 +8,7 @@ knows no kind by its name. The three classes are one module because each of them
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +24,7 @@ from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_metadata
 from berth.kube.validation.propagation import validate_annotated
 from berth.server import errors
-from berth.server.registry.decoding import decode_as
+from berth.server.registry.fields import decode_as
 from berth.server.registry.resources import ServedResource, from_crd
 from berth.server.schema import Schema, SchemaRegistry
 from berth.server.storage.history import Record
@@ -36,7 +37,6 @@ Convert = Callable[[RawObject], RawObject]
 GroupVersionResource = tuple[str, str, str]
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
-_NO_ALIASES: Mapping[str, str] = {}
 
 
 @dataclass(eq=False)
@@ -49,10 +49,10 @@ class Strategy:
     _: KW_ONLY
     columns: tuple[Column, ...] = (NAME, CREATED_AT)  # of its table
     fields: Fields = no_fields  # what a field selector may name beside the metadata
-    field_aliases: Mapping[str, str] = field(default_factory=lambda: _NO_ALIASES)
+    field_aliases: Mapping[str, str] = field(default_factory=dict)
     name_errors: Callable[[str], list[str]] = names.dns_subdomain_errors
     scale_paths: ScalePaths = (".spec.replicas", ".status.replicas", ".spec.selector")
-    counts: tuple[str, ...] = ()  # what a new object's status says is zero
+    first_status: RawObject = field(default_factory=dict)  # of a new object, whatever the client said
     generation: bool = True  # changes of the spec are counted
     status_apart: bool = True  # where there is a status subresource, nothing else writes the status
     status_on_create: bool = False  # a new object may bring its status along
@@ -70,8 +70,8 @@ class Strategy:
     # --- creating and updating, in this order
 
     def begin_status(self, obj: RawObject) -> None:
-        """Set the status of a new object, whatever the client said."""
-        obj["status"] = dict.fromkeys(self.counts, 0)
+        """Set the status of a new object."""
+        obj["status"] = copy.deepcopy(self.first_status)
 
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         """Fill in, admit and validate an object in place; `old` is None if it is new."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors, patch
-from berth.server.registry import admission, metadata
+from berth.server.registry import metadata
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
@@ -58,7 +58,7 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
     metadata.settle_namespace(endpoint, meta, namespace)
     resource, strategy = endpoint.resource, endpoint.strategy
     if resource.namespaced:
-        admission.check_namespace(registry, endpoint, namespace, meta.get("name") or "")
+        _check_namespace(registry, endpoint, namespace, meta.get("name") or "")
     metadata.new_name(endpoint, meta)
     managed = meta.get("managedFields") if intent.tracked else None
     metadata.begin(endpoint, meta, registry.new_uid(), registry.timestamp())
@@ -76,6 +76,25 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
     strategy.accept(registry, obj, None)
     obj = _tracked(registry, endpoint, None, obj, intent)
     return replace(_store(registry, endpoint, key, obj, intent), status=201)
+
+
+def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, name: str) -> None:
+    """Refuse to create in a namespace that is missing (404) or going away (403).
+
+    Upstream: plugin/pkg/admission/namespace/lifecycle.
+    """
+    record = registry.builtin("", "namespaces").bucket.newest(("", namespace))
+    if record is None:
+        raise errors.not_found("namespaces", "", namespace)
+    if record.fields.get("status.phase") == "Terminating":
+        resource = endpoint.resource
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise errors.forbidden(resource.plural, resource.group, name, why, [cause])
 
 
 # --- update ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.server import errors
 from berth.server.registry import deletion, writes
-from berth.server.registry.decoding import decode_as
+from berth.server.registry.fields import decode_as
 from berth.server.registry.kinds.pods import upsert_condition
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
@@ -37,7 +37,9 @@ STRATEGIES = (
             "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"
         ),
         columns=tables.POD_DISRUPTION_BUDGET,
-        counts=("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"),
+        first_status=dict.fromkeys(
+            ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
+        ),
     ),
 )
 

@@ -27,8 +27,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.quantity import QuantityError, read
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
-from berth.server.registry.decoding import decode_as
-from berth.server.registry.fields import spec_of
+from berth.server.registry.fields import decode_as, spec_of
 from berth.server.registry.kinds.nodes import topology_labels
 from berth.server.registry.kinds.pod_specs import default_pod_spec
 from berth.server.registry.kinds.priority_classes import resolve_priority

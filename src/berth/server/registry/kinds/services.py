@@ -17,9 +17,6 @@ _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
 class ServiceStrategy(Strategy):
     """A Service keeps the address it got; nothing answers there."""
 
-    def begin_status(self, obj: RawObject) -> None:
-        obj["status"] = {"loadBalancer": {}}
-
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
         spec.setdefault("type", "ClusterIP")
@@ -53,6 +50,7 @@ STRATEGIES = (
         served("v1", "services", "Service", short="svc", categories="all", subresources="status"),
         columns=tables.SERVICE,
         fields=paths("spec.clusterIP", "spec.type"),
+        first_status={"loadBalancer": {}},
         generation=False,
         returns_deleted=True,
     ),

@@ -54,9 +54,6 @@ _NOT_A_SOURCE = frozenset(
 class ClaimStrategy(Strategy):
     """A claim gets the default class, and changes hardly at all once it is made."""
 
-    def begin_status(self, obj: RawObject) -> None:
-        obj["status"] = {"phase": "Pending"}
-
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
         spec.setdefault("volumeMode", "Filesystem")
@@ -84,9 +81,6 @@ class ClaimStrategy(Strategy):
 
 class VolumeStrategy(Strategy):
     """A volume keeps its source, and its status tells since when it is in its phase."""
-
-    def begin_status(self, obj: RawObject) -> None:
-        obj["status"] = {"phase": "Pending"}
 
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
@@ -142,6 +136,7 @@ STRATEGIES = (
     ClaimStrategy(
         served("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"),
         columns=tables.PERSISTENT_VOLUME_CLAIM,
+        first_status={"phase": "Pending"},
         generation=False,
         returns_deleted=True,
     ),
@@ -150,6 +145,7 @@ STRATEGIES = (
             "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short="pv", subresources="status"
         ),
         columns=tables.PERSISTENT_VOLUME,
+        first_status={"phase": "Pending"},
         generation=False,
         returns_deleted=True,
     ),

@@ -10,8 +10,7 @@ from typing import Any
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
-from berth.server.registry.decoding import decode_as
-from berth.server.registry.fields import spec_of, unchanged
+from berth.server.registry.fields import decode_as, spec_of, unchanged
 from berth.server.registry.kinds.pod_specs import default_template
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Strategy
@@ -128,7 +127,7 @@ STRATEGIES = (
         ),
         columns=tables.REPLICATION_CONTROLLER,
         fields=paths("status.replicas", default="0"),
-        counts=("replicas",),
+        first_status={"replicas": 0},
     ),
     Strategy(
         served("apps/v1", "controllerrevisions", "ControllerRevision"),
@@ -138,12 +137,12 @@ STRATEGIES = (
     DaemonSetStrategy(
         served("apps/v1", "daemonsets", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=tables.DAEMON_SET,
-        counts=(
-            "currentNumberScheduled",
-            "numberMisscheduled",
-            "desiredNumberScheduled",
-            "numberReady",
-        ),
+        first_status={
+            "currentNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberReady": 0,
+        },
     ),
     DeploymentStrategy(
         served(
@@ -162,7 +161,7 @@ STRATEGIES = (
         ),
         columns=tables.REPLICA_SET,
         fields=paths("status.replicas", default="0"),
-        counts=("replicas",),
+        first_status={"replicas": 0},
     ),
     StatefulSetStrategy(
         served(
@@ -174,7 +173,7 @@ STRATEGIES = (
             subresources="scale status",
         ),
         columns=tables.STATEFUL_SET,
-        counts=("replicas", "availableReplicas"),
+        first_status={"replicas": 0, "availableReplicas": 0},
     ),
     Strategy(
         served(
