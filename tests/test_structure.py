@@ -47,6 +47,20 @@ DOUBLED: frozenset[str] = frozenset(
     )
 )
 
+# Strings that several modules give a name to without meaning the same thing by it.
+SAME_BY_CHANCE: frozenset[str] = frozenset(
+    (
+        "berth",  # a scheduler, another scheduler, a field manager and a cluster
+        "*",  # every plugin, and every domain
+        "<none>",  # in kubectl's tables, and in Berth's own
+        "Success",  # of a rule, and of a binding
+        "Running",  # a phase, and what `explain` says of a pod
+        "Fits",  # a pod, and a binding
+        "DoesNotFit",
+        "node",  # a kind of rule, and a kind of metric
+    )
+)
+
 
 def modules(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.rglob("*.py"))
@@ -109,3 +123,29 @@ def test_folders_are_small(folder: Path) -> None:
     allowed = {name for name in WIDE_FOLDERS if name.startswith(name_of(folder))}
     assert wide <= allowed
     assert allowed <= wide, "these are small by now"
+
+
+def constants_of(path: Path) -> Iterator[str]:
+    """The strings a module gives a name in capitals."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=True))
+        for name, value in pairs:
+            named = isinstance(name, ast.Name) and name.id.isupper()
+            if named and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value.value
+
+
+def test_a_well_known_string_is_written_once() -> None:
+    """No two modules give a name to the same string; what is Kubernetes' own is in berth.kube.well_known."""
+    places: dict[str, set[str]] = defaultdict(set)
+    for path in modules(SOURCE):
+        for text in constants_of(path):
+            places[text].add(name_of(path))
+    doubled = {text: sorted(found) for text, found in places.items() if len(found) > 1}
+    assert {text: found for text, found in doubled.items() if text not in SAME_BY_CHANCE} == {}
+    assert sorted(SAME_BY_CHANCE - doubled.keys()) == [], "these are written once by now"

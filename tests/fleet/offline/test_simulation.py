@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from berth.fleet.offline.explanation import DOES_NOT_FIT, FITS, RUNS, FleetExplanation, explain
+from berth.fleet.offline.explanation import DOES_NOT_FIT, FITS, FleetExplanation, explain
 from berth.fleet.offline.simulation import (
     PLACED,
     STAYS,
@@ -151,7 +151,7 @@ def test_what_is_broken_now() -> None:
     found = explained(
         fleet_of(*THREE), workload(make_binding("web").anti_group("ha=x").on(m1=1, gone=1)), [peer]
     )
-    assert found.state == RUNS
+    assert found.state == PLACED
     assert any("m1" in text for text in found.broken)
     (gone,) = [cluster for cluster in found.clusters if cluster.name == "gone"]
     assert [rejection.reason for rejection in gone.rejections] == ["there is no such cluster"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from berth.fleet.placement.fleet import Fleet
     from berth.kube.karmada import Binding, TargetCluster
 
-RUNS, FITS, DOES_NOT_FIT = "Placed", "Fits", "DoesNotFit"
+FITS, DOES_NOT_FIT = "Fits", "DoesNotFit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _state(workload: FleetWorkload) -> str:
     if workload.state == SUSPENDED:
         return SUSPENDED
     if workload.binding.spec.clusters:
-        return RUNS
+        return PLACED
     return FITS if workload.state in (PLACED, STAYS) else DOES_NOT_FIT
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, grown
+from berth.fleet.state.terms import ZONE
 from berth.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from berth.kube.karmada import Cluster, ClusterAffinity, FieldSelector
     from berth.kube.objects import LabelSelector
 
-_ZONE = "zone"
 _KEPT = 1024
 
 Check = Callable[["Cluster"], bool]
@@ -110,7 +110,7 @@ def _label_check(selector: LabelSelector) -> Check:
 def _field_checks(selector: FieldSelector) -> Iterable[Check]:
     others = []
     for expression in selector.match_expressions or ():
-        if expression.key == _ZONE:
+        if expression.key == ZONE:
             yield _zone_check(expression.operator, frozenset(expression.values or ()))
         else:
             others.append(expression)

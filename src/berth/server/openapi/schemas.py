@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from berth.server.schema import Schema, SchemaNode, SchemaStruct
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_PREFIX = "#/components/schemas/"
+SCHEMAS_PREFIX = "#/components/schemas/"
 
 PATCH = f"{_META}.Patch"
 
@@ -37,7 +37,7 @@ _NAMED_SCALARS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def ref(name: str) -> dict[str, Any]:
-    return {"$ref": f"{_PREFIX}{name}"}
+    return {"$ref": f"{SCHEMAS_PREFIX}{name}"}
 
 
 @cache
@@ -79,7 +79,7 @@ class Components:
 
     def list_kind(self, resource: ServedResource, schema: Schema) -> dict[str, Any]:
         item = self.kind(resource, schema)
-        name = f"{item['$ref'].removeprefix(_PREFIX)}List"
+        name = f"{item['$ref'].removeprefix(SCHEMAS_PREFIX)}List"
         if name not in self.schemas:
             self.schemas[name] = {
                 "description": f"A list of {resource.kind} objects.",

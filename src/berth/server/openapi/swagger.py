@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-_SCHEMAS, _DEFINITIONS = "#/components/schemas/", "#/definitions/"
+from berth.server.openapi.schemas import SCHEMAS_PREFIX
+
+_DEFINITIONS = "#/definitions/"
 _PARAMETERS_V3, _PARAMETERS_V2 = "#/components/parameters/", "#/parameters/"
 _V3_ONLY = frozenset({"anyOf", "not", "nullable", "oneOf"})
 _VERBS = frozenset({"get", "put", "post", "patch", "delete"})
@@ -63,7 +65,7 @@ def _schema(schema: Any) -> Any:  # noqa: ANN401 -- a schema, or true where one 
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return {"$ref": schema["$ref"].replace(_SCHEMAS, _DEFINITIONS)}
+        return {"$ref": schema["$ref"].replace(SCHEMAS_PREFIX, _DEFINITIONS)}
     written = {name: _keyword(name, held) for name, held in schema.items() if name not in _V3_ONLY}
     if "oneOf" in schema and "type" not in schema and not _is_open(schema):
         written["type"] = "string"

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from berth.kube.objects import RawObject
+from berth.server.patch.fieldset import MEMBER
 from berth.server.patch.typed import element_of
 from berth.server.schema import FREE_FORM, Schema, SchemaNode
 
-_MEMBER = "."
 _NOTHING: Mapping[str, SchemaNode] = {}
 _UNOWNED_TOP = frozenset({"apiVersion", "kind"})
 _UNOWNED_METADATA = frozenset(
@@ -75,7 +75,7 @@ def _owned_map(value: RawObject, node: SchemaNode) -> RawObject | None:
         return {}
     struct, others = node.struct, node.values or FREE_FORM
     known = struct.fields if struct is not None else _NOTHING
-    out: RawObject = {_MEMBER: {}} if struct is None and not node.required else {}
+    out: RawObject = {MEMBER: {}} if struct is None and not node.required else {}
     for name, item in value.items():
         if item is None:
             continue
@@ -88,16 +88,16 @@ def _owned_map(value: RawObject, node: SchemaNode) -> RawObject | None:
             out[f"f:{name}"] = {}
     if not out:
         return None
-    return {} if len(out) == 1 and _MEMBER in out else out
+    return {} if len(out) == 1 and MEMBER in out else out
 
 
 def _owned_list(value: list[Any], node: SchemaNode) -> RawObject:
-    out: RawObject = {} if node.required else {_MEMBER: {}}
+    out: RawObject = {} if node.required else {MEMBER: {}}
     inner = node.element()
     for item in value:
         element = element_of(item, node)
         if element is None or element in out:
             return {}  # elements that cannot be told apart are owned as a whole
         owned = _owned(item, inner)
-        out[element] = {_MEMBER: {}, **owned} if owned else {}
-    return {} if len(out) == 1 and _MEMBER in out else out
+        out[element] = {MEMBER: {}, **owned} if owned else {}
+    return {} if len(out) == 1 and MEMBER in out else out

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
-_MEMBER = "."
+MEMBER = "."
 
 
 def field(name: str) -> str:
@@ -50,7 +50,7 @@ def encode(paths: Iterable[Path]) -> dict[str, Any]:
 def _strip(node: dict[str, Any]) -> None:
     """An element without children needs no mark."""
     for child in node.values():
-        if len(child) == 1 and _MEMBER in child:
+        if len(child) == 1 and MEMBER in child:
             child.clear()
         else:
             _strip(child)
@@ -66,7 +66,7 @@ def decode(fields: object) -> FieldSet:
 
 def _collect(node: dict[str, Any], path: Path, found: set[Path]) -> None:
     for element, child in node.items():
-        if element == _MEMBER:
+        if element == MEMBER:
             if path:
                 found.add(path)
         elif not isinstance(child, dict) or not child:
@@ -82,7 +82,7 @@ def trie(paths: Iterable[Path]) -> dict[str, Any]:
         at = root
         for element in path:
             at = at.setdefault(element, {})
-        at[_MEMBER] = {}
+        at[MEMBER] = {}
     return root
 
 
@@ -95,11 +95,11 @@ def holds(fields: dict[str, Any], path: Path) -> bool:
         at = at.get(element)
         if at is None:
             return False
-    return not at or _MEMBER in at
+    return not at or MEMBER in at
 
 
 def is_end(node: dict[str, Any]) -> bool:
-    return _MEMBER in node
+    return MEMBER in node
 
 
 def show(path: Path) -> str:
