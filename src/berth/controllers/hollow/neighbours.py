@@ -16,7 +16,7 @@ from berth.engine.execution.violations import (
     is_in_the_way,
     violations_among,
 )
-from berth.engine.rules.inter_pod_affinity import rule as inter_pod_affinity
+from berth.engine.rules.inter_pod_affinity.admission import ALONE, KEPT_AWAY, UNWANTED_PEERS
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError
@@ -55,15 +55,15 @@ def rejection(
         if violation.topology is not None and violation.topology[0] == HOSTNAME
     ]
     if any(violation.kind == ANTI_AFFINITY and violation.pod == name for violation in near):
-        return failed("InterPodAffinity", inter_pod_affinity.REASON_ANTI_AFFINITY)
+        return failed(UNWANTED_PEERS)
     if any(is_in_the_way(here, violation, name) for violation in near):
-        return failed("InterPodAffinity", inter_pod_affinity.REASON_EXISTING)
+        return failed(KEPT_AWAY)
     if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
         there = violations_among(_cluster(pod, node, bound, namespaces, gates), [name])
         if any(
             violation.kind == AFFINITY and (violation.topology or ("",))[0] == HOSTNAME for violation in there
         ):
-            return failed("InterPodAffinity", inter_pod_affinity.REASON_AFFINITY)
+            return failed(ALONE)
     return None
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from berth.controllers.node_matching import matches_lastingly, matches_once
 from berth.controllers.workloads.pods import pod_from
+from berth.engine.rules.node_affinity.admission import matches_during_execution, matches_when_placed
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
@@ -45,7 +45,7 @@ class Eligibility:
         """Whether a pod should be started on the node, and whether one that is there may stay."""
         return self._of(node)[:2]
 
-    def lasts(self, node: Node) -> bool:
+    def holds_during_execution(self, node: Node) -> bool:
         """Whether the rules that must hold during execution hold; where they do not, no pod is started."""
         return self._of(node)[2]
 
@@ -58,22 +58,22 @@ class Eligibility:
 
     def _judge(self, node: Node) -> tuple[bool, bool, bool]:
         wanted = self._pod.spec.node_name
-        if (wanted and wanted != node.metadata.name) or not matches_once(self._pod, node, self._gates):
+        if (wanted and wanted != node.metadata.name) or not matches_when_placed(self._pod, node, self._gates):
             return False, False, False
-        lasts = matches_lastingly(self._pod, node, self._gates)
+        holds = matches_during_execution(self._pod, node, self._gates)
         taints = (node.spec.taints if node.spec else None) or []
         tolerations = self._pod.spec.tolerations
         if first_untolerated(tolerations, taints) is None:
-            return lasts, True, lasts
-        lasting = [taint for taint in taints if taint.effect == "NoExecute"]
-        return False, first_untolerated(tolerations, lasting) is None, lasts
+            return holds, True, holds
+        evicting = [taint for taint in taints if taint.effect == "NoExecute"]
+        return False, first_untolerated(tolerations, evicting) is None, holds
 
 
 def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
     """Whether a pod breaks a rule of its own that running pods are evicted for."""
     if not pod.spec.node_name or phase(pod) in ("Succeeded", "Failed"):
         return False
-    return not matches_lastingly(pod, node, gates)
+    return not matches_during_execution(pod, node, gates)
 
 
 def daemon_tolerations(*, host_network: bool) -> list[Toleration]:

@@ -152,7 +152,7 @@ class DaemonSetController(Controller):
             pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
             failed = [pod for pod in pods if phase(pod) == "Failed"]
             living = [pod for pod in pods if phase(pod) != "Failed"]
-            if not stays or not eligibility.lasts(node):
+            if not stays or not eligibility.holds_during_execution(node):
                 plan.delete |= self._unwanted(pods, node, stays=stays)
                 continue
             for pod in failed:

@@ -14,6 +14,7 @@ import msgspec
 
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import plan_for
+from berth.engine.rules import RULES
 from berth.engine.rules.verdicts import Status
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster, pod_name
@@ -36,8 +37,9 @@ from berth.kube.pods import is_finished
 from berth.kube.unreadable import unreadable_field
 from berth.kube.validation import FieldError, validate_pod
 
-# Images are not part of the recorded data.
-_WEIGHTS = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name != "ImageLocality"}
+_WEIGHTS = {
+    rule.name: DEFAULT_WEIGHTS[rule.name] for rule in RULES if rule.recorded and rule.name in DEFAULT_WEIGHTS
+}
 
 
 _object_path = re.compile(r"(?P<place>pod|\w+\[\d+\])(?:\.(?P<path>.*))?", re.DOTALL).fullmatch

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.taint_toleration.taints import first_untolerated
+from berth.engine.rules.taint_toleration.matching import match_tolerated
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
 from berth.engine.state.nodes import PODS_ROW
@@ -377,6 +377,5 @@ def _eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
     pod_class: PodClass = cluster.class_of(unpinned(Entry(pod, manifest)))
     nodes = cluster.nodes
     eligible = match_required(nodes, pod_class, nodes.every_slot)
-    tolerated = [first_untolerated(pod.spec.tolerations, taints) is None for taints in nodes.taints.values]
-    eligible &= np.array(tolerated, dtype=np.bool_)[nodes.taints.ids[nodes.every_slot]]
+    eligible &= match_tolerated(nodes, pod.spec.tolerations, nodes.every_slot)
     return {nodes.names[slot] or "" for slot in np.flatnonzero(eligible)}

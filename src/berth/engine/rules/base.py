@@ -48,6 +48,7 @@ class Rule:
         for_newcomers: Whether running pods need not mind it, but for violations that say so.
         evicts: Whether running pods that break it are evicted, if it is required during execution.
         names_nodes: Whether it looks only at the nodes that a pod names.
+        recorded: Whether the cases that `berth evaluate` reads have what it judges by.
         relax_rank: Its relaxations are tried after those of rules with a lower rank: small changes first.
         prefilter: Whether the rule filters this pod at all; None if it has no such step.
         prescore: Whether it scores this pod; None if it has no such step.
@@ -59,6 +60,7 @@ class Rule:
     for_newcomers: ClassVar[bool] = False
     evicts: ClassVar[bool] = False
     names_nodes: ClassVar[bool] = False
+    recorded: ClassVar[bool] = True
     relax_rank: ClassVar[int] = 0
     filters: bool = True
     scores: bool = False

@@ -205,7 +205,7 @@ class PodClass:
         self._stated = stated_affinity(pod, options.gates)
         self.spread_constraints = enabled_constraints(pod, options.gates) or []
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
-        self.host_ports: tuple[HostPort, ...] = tuple(_host_ports(pod.spec))
+        self.host_ports: tuple[HostPort, ...] = tuple(host_ports(pod.spec))
         self.owner = controller_of(pod.metadata)
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
@@ -311,19 +311,7 @@ class PodClass:
 
     @cached_property
     def required_nodes(self) -> tuple[RequiredNodes, ...]:
-        places = [(where, rules.node_affinity) for where, rules in self._stated if rules.node_affinity]
-        lists = [
-            (where, rules.required_during_scheduling_ignored_during_execution, False)
-            for where, rules in places
-        ] + [
-            (where, rules.required_during_scheduling_required_during_execution, True)
-            for where, rules in places
-        ]
-        return tuple(
-            RequiredNodes(parsed, execution, selector, f"{where}.nodeAffinity.{_REQUIRED[execution]}")
-            for where, selector, execution in lists
-            if selector is not None and (parsed := parse_node_selector(selector)) is not None
-        )
+        return required_nodes(self._stated)
 
     @cached_property
     def preferred_nodes(self) -> tuple[WeightedNodeTerm, ...]:
@@ -360,7 +348,20 @@ def with_tag(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
-def _host_ports(spec: PodSpec) -> Iterable[HostPort]:
+def required_nodes(stated: Iterable[tuple[str, Affinity]]) -> tuple[RequiredNodes, ...]:
+    """The node selectors of affinity rules; `stated` says where these stand."""
+    places = [(where, rules.node_affinity) for where, rules in stated if rules.node_affinity]
+    lists = [
+        (where, rules.required_during_scheduling_ignored_during_execution, False) for where, rules in places
+    ] + [(where, rules.required_during_scheduling_required_during_execution, True) for where, rules in places]
+    return tuple(
+        RequiredNodes(parsed, execution, selector, f"{where}.nodeAffinity.{_REQUIRED[execution]}")
+        for where, selector, execution in lists
+        if selector is not None and (parsed := parse_node_selector(selector)) is not None
+    )
+
+
+def host_ports(spec: PodSpec) -> Iterable[HostPort]:
     sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
     for container in (*sidecars, *(spec.containers or ())):
         for port in container.ports or ():

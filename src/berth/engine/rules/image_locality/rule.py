@@ -15,6 +15,7 @@ _MAX_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
 class ImageLocality(NodeRule):
     name = "ImageLocality"
     audited = False
+    recorded = False  # a case has no images
     filters = False
     scores = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -19,6 +19,14 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import UNSCHEDULABLE
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+def conflict(wanted: Collection[HostPort], taken: Iterable[HostPort]) -> bool:
+    return any(
+        (port.protocol, port.port) == (other.protocol, other.port) and port.conflicts(other.ip)
+        for other in taken
+        for port in wanted
+    )
 
 
 class NodePorts(NodeRule):
@@ -59,11 +67,7 @@ class NodePorts(NodeRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         if not isinstance(change, PodDeleted):
             return False
-        freed = any(
-            (port.protocol, port.port) == (other.protocol, other.port) and port.conflicts(other.ip)
-            for other in change.pod_class.host_ports
-            for port in self.pod_class.host_ports
-        )
+        freed = conflict(self.pod_class.host_ports, change.pod_class.host_ports)
         return freed and self.feasible_at(change.slot)
 
     def verdict(self, slot: int) -> RuleVerdict | None:

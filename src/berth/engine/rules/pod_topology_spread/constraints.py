@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.rules.node_affinity.matching import has_required, match_required
-from berth.engine.rules.taint_toleration.taints import first_untolerated
+from berth.engine.rules.taint_toleration.matching import match_tolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
 from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
 from berth.engine.state.cluster import Cluster
@@ -47,9 +47,7 @@ class Constraint:
         if self.honor_affinity:
             included &= match_required(nodes, pod_class, slots)
         if self.honor_taints:
-            tolerations = pod_class.spec.tolerations
-            tolerated = [first_untolerated(tolerations, taints) is None for taints in nodes.taints.values]
-            included &= np.array(tolerated, dtype=np.bool_)[nodes.taints.ids[slots]]
+            included &= match_tolerated(nodes, pod_class.spec.tolerations, slots)
         return included
 
 

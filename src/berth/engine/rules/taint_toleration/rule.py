@@ -9,6 +9,7 @@ import numpy as np
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.taint_toleration import relax
+from berth.engine.rules.taint_toleration.matching import match_tolerated
 from berth.engine.rules.taint_toleration.taints import (
     NO_EXECUTE,
     SOFT_EFFECT,
@@ -40,10 +41,7 @@ class TaintToleration(NodeRule):
         return relax.relaxations(question)
 
     def feasible(self, slots: Slots) -> BoolArray:
-        tolerations = self.pod_class.spec.tolerations
-        taints = self.nodes.taints
-        passes = [first_untolerated(tolerations, taint_set) is None for taint_set in taints.values]
-        return np.array(passes, dtype=np.bool_)[taints.ids[slots]]
+        return match_tolerated(self.nodes, self.pod_class.spec.tolerations, slots)
 
     def raw(self, slots: Slots) -> IntArray:
         soft = [t for t in self.pod_class.spec.tolerations or () if not t.effect or t.effect == SOFT_EFFECT]
