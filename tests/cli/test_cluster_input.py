@@ -136,7 +136,7 @@ def test_the_context_counts(kubeconfig: Path) -> None:
 
 
 def test_files_or_a_cluster(kubeconfig: Path) -> None:
-    """Not both."""
+    """Files and a kubeconfig together are refused."""
     outcome = berth("explain", "runs", "-f", "x.yaml", "--kubeconfig", kubeconfig)
 
     assert outcome.code == 2
@@ -188,7 +188,7 @@ def test_a_server_that_cannot_be_reached(kubeconfig: Path, tmp_path: Path) -> No
 
 
 def test_a_server_that_is_not_trusted(server: Client, tmp_path: Path) -> None:
-    """Without the CA its certificate is not believed."""
+    """A server whose certificate the kubeconfig's authority did not sign is not read."""
     url = server.prepared.url
     config = changed(server.prepared.kubeconfig, tmp_path / "config", server=url)
     outcome = berth("explain", "p", "--kubeconfig", config)

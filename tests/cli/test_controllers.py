@@ -146,7 +146,7 @@ def test_decisions_are_logged_with_what_they_are_about(caplog: pytest.LogCapture
 
 
 def test_every_flag_is_in_the_table() -> None:
-    """With its default, where it has one that is always the same."""
+    """docs/eviction.md lists exactly the flags there are, with their defaults."""
     assert_flags_documented(PAGE, command)
 
 

@@ -182,7 +182,7 @@ def test_decisions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_every_flag_is_in_the_table() -> None:
-    """With its default, where it has one that is always the same."""
+    """docs/fleet.md lists exactly the flags there are, with their defaults."""
     assert_flags_documented(PAGE, command)
 
 

@@ -47,7 +47,7 @@ def test_recorded_answers_come_back() -> None:
 
 
 def test_bare_and_wrapped_cases() -> None:
-    """With or without the recorded answer beside it."""
+    """A case is read with or without the recorded answer beside it."""
     bare = berth("fleet", "evaluate", stdin=lines(CASE))
     wrapped = berth("fleet", "evaluate", "-", stdin=lines({"case": CASE, "expect": {}}))
     assert bare == wrapped
@@ -70,7 +70,7 @@ def test_bare_and_wrapped_cases() -> None:
     ],
 )
 def test_a_bad_line_is_answered_and_the_rest_still_runs(bad: object, identity: object, told: str) -> None:
-    """With an error and, where it can be had, the id; exit code 1."""
+    """A bad line is answered with an error and its id, the rest still runs, the exit code is 1."""
     outcome = berth("fleet", "evaluate", stdin=lines(CASE, bad, CASE))
     first, second, third = answers(outcome.out)
     assert outcome.code == 1

@@ -57,7 +57,7 @@ def test_by_default_it_is_named_berth_and_has_a_lease_of_its_own(ran: list[Run])
 
 
 def test_whoever_takes_kube_schedulers_pods_takes_its_lease(ran: list[Run], tmp_path: Path) -> None:
-    """Only one of the two may be at work, however the name was given."""
+    """A scheduler named like kube-scheduler uses its lease, however the name was given."""
     berth("scheduler", "--scheduler-name", "default-scheduler")
     berth("scheduler", "--config", config(tmp_path, "default-scheduler"))
     berth("scheduler", "--config", config(tmp_path, "mine"), "--scheduler-name", "default-scheduler")

@@ -21,12 +21,12 @@ PAGE = page("scheduler.md")
 
 
 def test_every_flag_is_in_the_table() -> None:
-    """With its default, where it has one that is always the same."""
+    """docs/scheduler.md lists exactly the flags there are, with their defaults."""
     assert_flags_documented(PAGE, command)
 
 
 def test_every_metric_is_in_the_table() -> None:
-    """With its labels."""
+    """docs/scheduler.md lists exactly the metrics there are, with their labels."""
     scheduler = Scheduler(SchedulerSettings(profiles={"berth": Options()}))
     metrics = scheduler.desk.metrics
     rows = cells(PAGE, "**Metrics**")

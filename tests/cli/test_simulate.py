@@ -256,7 +256,7 @@ spec: {big: 123456789012345678901234567890, old: 010}
 
 @pytest.mark.parametrize("name", ["all.json", "all.yaml"])
 def test_saved_integers_keep_their_digits(tmp_path: Path, name: str) -> None:
-    """Also in objects Berth knows nothing about; what is saved once is saved the same again."""
+    """Saved integers keep their digits, also in objects Berth does not know."""
     target, again = tmp_path / name, tmp_path / f"again-{name}"
     folder = tmp_path / "in"
     folder.mkdir()

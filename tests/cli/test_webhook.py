@@ -26,7 +26,7 @@ EVERYWHERE = pod(affinity=apart(term(namespaceSelector={})))
 
 
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    """With the certificate that its helper made, trusted by the authority beside it."""
+    """The webhook serves with the certificate its helper made, and stops on SIGTERM."""
     with webhook(tmp_path) as running:
         assert running.review(review(pod(apart(term(), rule=LASTING)))) == {
             "uid": "705ab4f5",
@@ -56,7 +56,7 @@ def test_the_limit_can_be_switched_off(tmp_path: Path) -> None:
 
 
 def test_there_is_no_webhook_without_tls(tmp_path: Path) -> None:
-    """Nor with a certificate that cannot be read."""
+    """Without a certificate that can be read the webhook does not start."""
     outcome = berth("webhook", "--tls-cert-file=x")
     assert (outcome.code, "give --tls-cert-file and --tls-private-key-file" in outcome.err) == (2, True)
     missing = tmp_path / "tls.crt"
@@ -97,7 +97,7 @@ def test_a_certificate_is_for_the_service(tmp_path: Path) -> None:
 
 
 def test_files_that_are_there_stay(tmp_path: Path) -> None:
-    """Unless one wants them replaced."""
+    """Certificate files that exist are only replaced when asked."""
     arguments = ("webhook", "certificate", f"--out={tmp_path}")
     assert berth(*arguments).code == 0
     before = (tmp_path / "tls.key").read_bytes()

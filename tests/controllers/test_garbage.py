@@ -75,7 +75,7 @@ def test_orphaning_leaves_the_dependents() -> None:
 
 
 def test_one_living_owner_is_enough() -> None:
-    """Only the reference to the owner that is gone is removed."""
+    """A dependent with one owner left stays and only loses the reference to the one that is gone."""
     world = Script(collector)
     first = world.create(DEPLOYMENTS, {"metadata": {"name": "first"}})
     second = world.create(DEPLOYMENTS, {"metadata": {"name": "second"}})

@@ -54,7 +54,7 @@ def test_nodes_are_dealt_out_to_zones_and_racks() -> None:
 
 
 def test_a_deleted_node_is_not_registered_again() -> None:
-    """Only a restart of its kubelet would do that."""
+    """A node that a user deletes is not registered again by a running kubelet."""
     world = script(2)
     world.delete(NODES, "node-0002")
     world.advance(60)
@@ -109,7 +109,7 @@ def test_large_clusters_renew_more_slowly_with_longer_leases() -> None:
 
 
 def test_a_pod_runs_as_soon_as_it_is_bound() -> None:
-    """With conditions, container statuses and an address of its node's range."""
+    """A bound pod runs with conditions, container statuses and an address of its node's range."""
     world = script(1)
     status = run(world, "p")["status"]
     assert status["phase"] == "Running"
@@ -164,7 +164,7 @@ def beside(rules: str, app: str, topology: str = "kubernetes.io/hostname") -> di
 
 
 def test_a_pod_is_not_admitted_beside_one_it_must_not_be_with() -> None:
-    """Nor beside one that must not be with it."""
+    """A kubelet rejects a pod whose anti-affinity, or another pod's, forbids the node."""
     world = script(2)
     run(world, "noise", labels={"app": "noise"})
     alone = beside("podAntiAffinity", "noise")
@@ -285,7 +285,7 @@ def test_a_pod_is_ready_again_when_its_node_is_back() -> None:
 
 
 def test_a_node_without_power_does_nothing() -> None:
-    """Neither leases nor pods; when it is back it catches up."""
+    """A node without power renews no lease and runs no pod, and catches up when it is back."""
     world = script(1)
     world.change(NODES, "node-0001", {"metadata": {"annotations": {"berth.dev/power": "off"}}})
     world.done.clear()

@@ -77,7 +77,7 @@ def test_a_kubelet_that_reports_is_believed_before_its_lease_is_renewed() -> Non
 
 
 def test_pods_leave_when_their_toleration_runs_out() -> None:
-    """Without a toleration at once, with tolerationSeconds later, with a plain one never."""
+    """Pods leave a tainted node at once, after tolerationSeconds, or never, as they tolerate it."""
     world = script()
     pod(world, "now")
     pod(world, "later", {"key": UNREACHABLE, "operator": "Exists", "tolerationSeconds": 300})

@@ -68,7 +68,7 @@ def container_of(objects: list[Object]) -> Any:
 
 
 def test_an_api_server_accepts_every_object(client: Client, objects: list[Object]) -> None:
-    """With strict field validation, so a misspelt field is an error."""
+    """An API server accepts every object with strict field validation."""
     assert_accepted(client, objects)
 
 
@@ -100,7 +100,7 @@ def test_roles_are_bound_to_the_pods_account(objects: list[Object]) -> None:
 
 
 def test_selectors_find_the_pods_and_no_others(objects: list[Object]) -> None:
-    """Also where the scheduler runs in the same namespace."""
+    """The selectors match the controllers' pods and not the scheduler's beside them."""
     labels = pod_of(objects)["metadata"]["labels"]
     others = pod_of(kustomized(BASE))["metadata"]["labels"]
     for selector in (
@@ -119,7 +119,7 @@ def test_two_replicas_of_this_version(objects: list[Object]) -> None:
 
 
 def test_the_pod_is_locked_down_as_the_schedulers_is(objects: list[Object]) -> None:
-    """Not root, nothing writable but a small /tmp, no capabilities, no way to more of them."""
+    """The pod is not root, writes only a small /tmp, and has no capabilities."""
     spec, schedulers = pod_of(objects)["spec"], pod_of(kustomized(BASE))["spec"]
     assert spec["securityContext"] == schedulers["securityContext"]
     assert container_of(objects)["securityContext"] == schedulers["containers"][0]["securityContext"]
@@ -129,7 +129,7 @@ def test_the_pod_is_locked_down_as_the_schedulers_is(objects: list[Object]) -> N
 
 
 def test_its_flags_are_flags_of_the_command(objects: list[Object]) -> None:
-    """And the probes ask where it serves."""
+    """Every argument is a flag of `berth controllers`, and the probes ask where it serves."""
     container = container_of(objects)
     assert container["args"][0] == command.name
     known = {flag for parameter in command.params for flag in parameter.opts}
@@ -209,7 +209,7 @@ def test_values_reach_the_arguments() -> None:
 
 @needs_helm
 def test_two_releases_have_a_lease_each() -> None:
-    """And each may hold its own only."""
+    """Two releases have a lease each, and each may hold its own only."""
     for release in ("one", "two"):
         objects = charted(release=release, chart=CONTROLLERS_CHART)
         lease = f"{release}-berth-controllers"

@@ -67,7 +67,7 @@ def rules_of(objects: list[Object], kind: str, name: str) -> list[Object]:
 def test_an_api_server_accepts_every_object(
     client: Client, host: list[Object], karmada: list[Object]
 ) -> None:
-    """With strict field validation, so a misspelt field is an error."""
+    """An API server accepts every object with strict field validation."""
     assert_accepted(client, [*host, *karmada])
 
 
@@ -94,7 +94,7 @@ def test_workloads_are_only_read(karmada: list[Object]) -> None:
 
 
 def test_every_role_is_bound_to_the_account(karmada: list[Object]) -> None:
-    """Except for that of whoever reads the metrics."""
+    """Every role but that of metrics readers is bound to the account."""
     account = one(karmada, "ServiceAccount")["metadata"]["name"]
     for kind in ("Role", "ClusterRole"):
         names = {each["metadata"]["name"] for each in karmada if each["kind"] == kind}
@@ -113,7 +113,7 @@ def test_the_token_is_the_accounts(karmada: list[Object]) -> None:
 
 
 def test_where_it_runs_it_has_no_rights(host: list[Object]) -> None:
-    """Nor a token: all it may do is said on Karmada's API server."""
+    """Where `berth fleet` runs it has neither roles nor a token."""
     assert not [each for each in host if "Role" in each["kind"]]
     assert pod_of(host)["spec"]["automountServiceAccountToken"] is False
 
@@ -137,7 +137,7 @@ def test_the_lease_is_where_the_role_allows_it(host: list[Object], karmada: list
 
 
 def test_its_flags_are_flags_of_the_command(host: list[Object]) -> None:
-    """And the probes ask where it serves."""
+    """Every argument is a flag of `berth fleet`, and the probes ask where it serves."""
     (container,) = pod_of(host)["spec"]["containers"]
     assert container["args"][0] == command.name
     known = {flag for parameter in command.params for flag in parameter.opts}
@@ -149,7 +149,7 @@ def test_its_flags_are_flags_of_the_command(host: list[Object]) -> None:
 
 
 def test_selectors_find_the_pods_and_no_others(host: list[Object]) -> None:
-    """Also where the scheduler of pods runs in the same namespace."""
+    """The selectors match the fleet's pods and not the pod scheduler's beside them."""
     labels = pod_of(host)["metadata"]["labels"]
     others = pod_of(kustomized(BASE))["metadata"]["labels"]
     for selector in (

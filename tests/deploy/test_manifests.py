@@ -71,7 +71,7 @@ def configuration(objects: list[Object]) -> str:
 
 
 def test_an_api_server_accepts_every_object(client: Client, objects: list[Object]) -> None:
-    """With strict field validation, so a misspelt field is an error."""
+    """An API server accepts every object with strict field validation."""
     assert_accepted(client, objects)
 
 
@@ -117,7 +117,7 @@ def test_two_replicas_of_this_version(objects: list[Object]) -> None:
 
 
 def test_the_pod_is_locked_down(objects: list[Object]) -> None:
-    """Not root, nothing writable but a small /tmp, no capabilities, no way to more of them."""
+    """The pod is not root, writes only a small /tmp, and has no capabilities."""
     spec = pod_of(objects)["spec"]
     (container,) = spec["containers"]
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -168,7 +168,7 @@ def test_the_roles_cover_exactly_what_the_scheduler_does(objects: list[Object]) 
 
 
 def test_nothing_is_granted_by_wildcard(objects: list[Object]) -> None:
-    """And no secrets, and nothing that leads to further rights."""
+    """No rule has a wildcard, reads secrets, or leads to further rights."""
     for each in objects:
         for rule in each.get("rules", ()):
             for field in ("apiGroups", "resources", "verbs", "nonResourceURLs"):

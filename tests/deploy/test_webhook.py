@@ -76,12 +76,12 @@ def known() -> set[tuple[str, str]]:
 
 
 def test_an_api_server_accepts_every_object(client: Client, objects: list[Object]) -> None:
-    """With strict field validation, so a misspelt field is an error."""
+    """An API server accepts every object with strict field validation."""
     assert_accepted(client, objects)
 
 
 def test_it_has_no_rights(objects: list[Object]) -> None:
-    """Nor a token, nor anything writable but a small /tmp."""
+    """The webhook has no roles, no token, and writes only a small /tmp."""
     assert {each["kind"] for each in objects} - {"Namespace"} == {
         "Deployment",
         "PodDisruptionBudget",
@@ -116,7 +116,7 @@ def test_selectors_find_the_webhook_and_not_the_scheduler(objects: list[Object])
 
 
 def test_its_flags_are_flags_of_the_command(objects: list[Object]) -> None:
-    """And the files they name are those of the Secret."""
+    """Every argument is a flag of `berth webhook`, and its files are those of the Secret."""
     spec = one(objects, "Deployment")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     given = dict(argument.split("=", 1) for argument in container["args"][1:])

@@ -68,7 +68,7 @@ def test_pods_of_other_nodes_stay() -> None:
 
 
 def test_the_rule_may_be_in_the_annotation() -> None:
-    """And is named there, in the log and in the event."""
+    """A rule in the annotation evicts, and is named there in log and event."""
     made = world()
     made.pod("annotated", "n2", annotations={"berth.dev/affinity": json.dumps(RULE)})
     made.relabel("n2", userB=None)
@@ -252,7 +252,7 @@ def test_a_refusal_is_told_and_counted_by_pod() -> None:
 
 
 def test_a_pod_that_matches_again_is_left_alone() -> None:
-    """And no longer said to be about to go."""
+    """A pod that matches again stays, and its condition is taken back."""
     made = world()
     refused(made)
     made.relabel("n1", userB="allow")
@@ -420,7 +420,7 @@ def test_nobody_goes_for_a_rule_that_no_server_would_take(expression: Raw) -> No
 
 
 def test_another_pod_with_the_same_mistake_is_reported_as_well() -> None:
-    """Even if it has the same name."""
+    """A new pod of the same name with a bad annotation is reported again."""
     made = world()
     for _ in range(2):
         made.pod("wrong", "n2", annotations={"berth.dev/affinity": "{"})
@@ -464,7 +464,7 @@ def test_what_is_left_to_say_is_said_at_the_end() -> None:
 
 
 def test_in_a_dry_run_nothing_is_written() -> None:
-    """But it is told and counted, once."""
+    """In a dry run nothing is written, and what would go is told and counted once."""
     made = world(EvictionSettings(dry_run=True))
     made.relabel("n1", userB=None)
     made.advance(600)

@@ -154,7 +154,7 @@ def test_a_refused_pod_does_not_hold_up_the_others_of_its_owner() -> None:
 
 @pytest.mark.parametrize("code", [0, 500, 504])
 def test_an_eviction_without_a_sure_answer_may_have_happened(code: int) -> None:
-    """So the next pod waits for its replacement as well."""
+    """After an eviction without an answer the next pod waits for a replacement."""
     world = service()
     world.relabel("old", user=None)
     lost = Outcome(at=world.now, code=code, message="nobody knows")

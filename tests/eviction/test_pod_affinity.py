@@ -196,7 +196,7 @@ def test_with_equal_priorities_the_pod_whose_rule_is_violated_goes_at_once() -> 
 
 
 def test_of_different_priorities_the_lower_goes() -> None:
-    """Though the rule is that of the other one."""
+    """Of two that exclude each other the lower priority goes, though the rule is the other's."""
     world = neighbours(priority=10)
     world.pod("noise-2", "n1", app="noise")
     world.pod("noise-3", "n1", app="noise")
@@ -242,7 +242,7 @@ def test_nobody_goes_for_a_pod_that_somebody_else_deletes_meanwhile() -> None:
 
 
 def test_a_pod_that_is_in_nobodys_way_any_more_stays() -> None:
-    """Though the rule is still broken by others, and there are more of them than its violation names."""
+    """A pod that is in nobody's way any more stays, though others still break the rule."""
     rate = EvictionRate(qps=0.2, burst=1)
     world = EvictionScript(EvictionSettings(rate=rate, max_share=1.0))
     world.labelled("n1")

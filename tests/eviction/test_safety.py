@@ -107,7 +107,7 @@ def test_no_more_than_the_share_may_go() -> None:
 
 
 def test_those_that_went_count_for_a_while() -> None:
-    """So that a share is not exceeded bit by bit: with them it would be 13 of 23."""
+    """Pods that have just gone count for the share, so that it is not exceeded bit by bit."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=10, staying=10)
     assert len(world.going()) == 10
     world.vanish(*world.going())
@@ -148,7 +148,7 @@ def test_a_halt_ends_when_a_person_says_so(released: str) -> None:
 
 
 def test_another_domain_goes_on() -> None:
-    """Unless it is too much for the whole cluster."""
+    """A halt of one domain does not stop another, unless the cluster's share is exceeded."""
     world = crowd(EvictionSettings(rate=FAST, domain_rate=FAST), going=0, staying=8)
     world.relabel("theirs", user="b")
     world.labelled("there", "b", user="b")

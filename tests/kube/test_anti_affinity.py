@@ -54,7 +54,7 @@ def test_keys_can_be_allowed() -> None:
 
 
 def test_both_required_lists_count_and_preferences_do_not() -> None:
-    """Nor does affinity: it keeps nobody out."""
+    """Both required lists are limited; preferences and affinity are not."""
     term = PodAffinityTerm(topology_key=ZONE, namespace_selector=EVERYONE)
     rules = PodAffinity(
         required_during_scheduling_required_during_execution=[term],

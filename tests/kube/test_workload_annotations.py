@@ -94,7 +94,7 @@ def test_a_rule_that_arrives_twice_counts_once() -> None:
 
 
 def test_nothing_is_added_to_nothing() -> None:
-    """Neither placement nor annotation: there is no placement."""
+    """Without placement and annotation there is no placement."""
     assert effective_placement(None, None) is None
     rules = {"workloadAntiAffinity": {REQUIRED: [term("a")]}}
     assert placement(**rules) == effective_placement(None, annotated(rules))

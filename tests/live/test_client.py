@@ -114,7 +114,7 @@ def test_retry_after(header: str, expected: float | None) -> None:
 
 
 def test_the_wait_may_be_in_the_status_too() -> None:
-    """And answers that are not JSON are shown as they are."""
+    """The time to wait may be in the status; answers that are not JSON are shown as they are."""
     body = b'{"reason": "TooManyRequests", "details": {"retryAfterSeconds": 3, "causes": [{"reason": "x"}]}}'
     error = from_answer(429, body, {}, now=0.0)
     assert (error.retry_after, error.causes) == (3.0, [{"reason": "x"}])

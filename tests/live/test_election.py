@@ -70,7 +70,7 @@ def test_settings_are_checked(given_settings: dict[str, float], complaint: str) 
 
 
 def test_every_candidate_has_a_name_of_its_own() -> None:
-    """Even on one host."""
+    """Two candidates on one host have different identities."""
     assert ElectionSettings().identity != ElectionSettings().identity
 
 
@@ -366,7 +366,7 @@ def test_a_lease_that_was_deleted_is_made_again() -> None:
 
 
 def test_work_that_ends_or_breaks_gives_the_lease_back() -> None:
-    """And what it raised comes through."""
+    """Work that ends or raises gives the lease back, and the error comes through."""
 
     async def ends() -> None:
         pass

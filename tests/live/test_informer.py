@@ -84,7 +84,7 @@ def test_lists_then_watches() -> None:
 
 
 def test_a_connection_cut_in_mid_watch_is_resumed() -> None:
-    """Without listing again, without a gap and without a repetition."""
+    """A watch that is cut resumes without a list, a gap or a repetition."""
 
     async def story() -> None:
         api = FakeApi()
@@ -126,7 +126,7 @@ def test_an_expired_version_is_listed_again_and_only_differences_are_told() -> N
 
 
 def test_an_object_made_again_under_its_name_is_a_deletion_and_an_addition() -> None:
-    """Even if the informer only sees the outcome in a list."""
+    """A recreated object is told as deleted and added, also when only a list shows it."""
 
     async def story() -> None:
         api = FakeApi()

@@ -146,7 +146,7 @@ happenings = st.tuples(
 def test_the_consumer_ends_up_with_the_servers_state(
     script: list[tuple[str, str, int]], drifting: bool
 ) -> None:
-    """And heard of every uid that it came once, changed, and went once."""
+    """The consumer ends with the server's state, and hears of every UID in order."""
 
     async def story() -> None:
         world, heard = World(drifting=drifting), Listener()

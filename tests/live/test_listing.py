@@ -74,7 +74,7 @@ def test_pages_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_forbidden_is_left_out() -> None:
-    """With a sentence about it."""
+    """Resources that may not be listed are left out and noted."""
     api = FakeApi()
     api.before = refusing(403, "priorityclasses")
     found = listed(api)
@@ -102,7 +102,7 @@ def test_storage_is_whole_or_left_out() -> None:
 
 @pytest.mark.parametrize("resource", ["pods", "nodes"])
 def test_pods_and_nodes_are_needed(resource: str) -> None:
-    """Without them there is nothing to say."""
+    """A cluster whose pods or nodes cannot be listed is an error."""
     api = FakeApi()
     api.before = refusing(403, resource)
 

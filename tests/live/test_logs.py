@@ -53,7 +53,7 @@ def test_text_is_klogs() -> None:
 
 
 def test_json_is_an_object_a_line() -> None:
-    """With the same keys beside when, how bad, where and what."""
+    """JSON logs are one object a line with time, level, place, message and keys."""
     stream = io.StringIO()
     logs.set_up("json", 0, stream)
     say(log, logging.ERROR, "Failed", pod="shop/web-1", err=OSError("gone"), msg="mine", x=float("nan"))
@@ -71,7 +71,7 @@ def test_json_is_an_object_a_line() -> None:
 
 
 def test_plain_logging_works_too() -> None:
-    """With arguments, and with the trace of an exception, which is indented."""
+    """Plain records are formatted with arguments and indented traces."""
     stream = io.StringIO()
     logs.set_up("text", 0, stream)
     log.info("%s is %d", "this", 1)

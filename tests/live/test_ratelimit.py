@@ -99,7 +99,7 @@ def test_first_come_first_served_and_the_urgent_before_the_rest() -> None:
 
 
 def test_who_leaves_the_line_takes_no_token() -> None:
-    """Neither while waiting nor when the token comes in the same moment."""
+    """A waiter that is cancelled takes no token, not even in the moment it is handed one."""
 
     async def story() -> None:
         limiter = Limiter(1, 1)

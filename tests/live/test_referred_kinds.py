@@ -98,7 +98,7 @@ async def scheduling(api: FakeApi) -> AsyncIterator[Runner]:
 
 
 def test_labels_of_workloads_decide() -> None:
-    """Also for those that are there when it starts: nothing is decided before their labels are known."""
+    """Nothing is decided before the labels of the workloads that are there are known."""
 
     async def story() -> None:
         api = await prepared()
@@ -178,7 +178,7 @@ def test_a_kind_that_cannot_be_listed_is_told_once(code: int, caplog: pytest.Log
 
 
 def test_a_kind_that_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
-    """Nor are words that are no kind at all asked for."""
+    """A workload kind that is not served, or is no kind, is not asked for."""
 
     async def story() -> None:
         api = await prepared()
@@ -194,7 +194,7 @@ def test_a_kind_that_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_everything_can_be_listed_at_once() -> None:
-    """With the workloads that bindings refer to; what is not served is noted."""
+    """A fleet is listed with the workloads its bindings refer to; what is not served is noted."""
 
     async def story() -> None:
         api = await prepared()

@@ -179,7 +179,7 @@ def test_beyond_loopback_metrics_need_a_token(server: ServerClient) -> None:
 
 
 def test_without_an_api_server_to_ask_nobody_is_let_in() -> None:
-    """Nor if it cannot be reached."""
+    """Without an API server that can be asked nobody sees the metrics."""
 
     async def story() -> None:
         async with component(host=EVERYWHERE) as seen:
@@ -253,7 +253,7 @@ def test_reviews_ask_for_the_path_and_are_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_certificate_can_be_given(tmp_path: Path) -> None:
-    """And is then the one that is shown; one that cannot be read is a sentence."""
+    """A given certificate is shown; one that cannot be read is an error in one sentence."""
     certificate, key = self_signed("mine", ["127.0.0.1"], dt.datetime.now(dt.UTC))
     write_private(tmp_path / "tls.crt", certificate)
     write_private(tmp_path / "tls.key", key)
@@ -276,7 +276,7 @@ def test_a_certificate_can_be_given(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_a_sentence() -> None:
-    """With the port in it."""
+    """A port in use is an error in one sentence that names it."""
 
     async def story() -> None:
         async with component() as seen:
@@ -311,7 +311,7 @@ def test_those_who_ask_nothing_do_not_keep_others_out(monkeypatch: pytest.Monkey
 
 
 def test_it_stops_soon_and_leaves_signals_and_errors_alone() -> None:
-    """Even with a client that keeps its connection, and what the component raises comes through."""
+    """Serving stops soon despite open connections, and errors of the component come through."""
 
     async def story() -> None:
         before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]

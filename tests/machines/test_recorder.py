@@ -88,7 +88,7 @@ def test_what_lives_in_no_namespace_is_told_in_default() -> None:
 
 
 def test_names_are_never_used_twice() -> None:
-    """Neither in one instant nor by the process that starts afterwards; long ones stay valid."""
+    """Event names never repeat, not even after a restart, and long ones stay valid."""
     recorder = Recorder("berth")
     for number in range(20):
         refuse(recorder, message=f"reason {number}")
@@ -199,7 +199,7 @@ def test_a_server_that_is_away_is_asked_again_later() -> None:
 
 
 def test_a_server_that_stays_away_is_given_up() -> None:
-    """And nothing is left behind."""
+    """Events that cannot be written are given up after a while and leave nothing behind."""
     recorder = Recorder("berth")
     refuse(recorder)
     at, tries = NOW, 0

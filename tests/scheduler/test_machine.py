@@ -236,7 +236,7 @@ def test_a_pod_is_placed_when_what_blocks_it_goes() -> None:
 
 
 def test_a_pod_is_placed_when_the_peer_it_needs_was_placed() -> None:
-    """Also when it is the scheduler itself that places the peer."""
+    """A pod that needs a peer is placed once the scheduler has placed the peer."""
     story = SchedulerScript()
     story.zoned(n1="a", n2="b")
     story.pod("follower", affinity=near("leader"))
@@ -262,7 +262,7 @@ def test_a_changed_pod_is_judged_anew_at_once() -> None:
 
 
 def test_a_pod_counts_as_soon_as_it_was_decided() -> None:
-    """Even while the watch is silent nothing is placed on top of it."""
+    """Nothing is placed on top of a pod just decided, even while the watch is silent."""
     story = SchedulerScript()
     story.nodes("n1", "n2")
     story.held.add(PODS)

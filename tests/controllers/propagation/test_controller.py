@@ -90,7 +90,7 @@ def test_a_custom_resource_has_no_replicas() -> None:
 
 
 def test_what_lives_in_no_namespace_gets_a_cluster_binding() -> None:
-    """Only a cluster's policy can select it."""
+    """A cluster-scoped resource gets a ClusterResourceBinding, and only a cluster's policy selects it."""
     world = PropagationScript()
     world.cluster_policy("p", select(NAMESPACES, name="shop"))
     world.create(NAMESPACES, {"metadata": {"name": "shop"}})
@@ -302,7 +302,7 @@ def test_which_policy_wins() -> None:
 
 
 def test_preemption() -> None:
-    """With it a policy takes over from one of lower priority, and from a cluster's in any case."""
+    """A preempting policy takes over from one of lower priority, and from a cluster's in any case."""
     by_name = select(DEPLOYMENTS, name="web")
     world = PropagationScript()
     world.cluster_policy("cluster", priority=100)
@@ -380,7 +380,7 @@ def test_without_policies_nothing_is_done() -> None:
 
 
 def test_a_policy_that_selects_nothing_is_told() -> None:
-    """Not at once: it often arrives before what it is for."""
+    """A policy that selects nothing for a while gets an event that says so."""
     world = PropagationScript()
     nosuch = {"apiVersion": "x.io/v1", "kind": "Nothing"}
     world.policy("p", nosuch, select(DEPLOYMENTS, name="nosuch"))

@@ -93,7 +93,7 @@ def test_after_a_long_pause_only_the_last_run_is_made_up_for() -> None:
 
 
 def test_a_suspended_cron_job_does_nothing() -> None:
-    """And does not catch up on more than the last run that it missed."""
+    """A suspended CronJob makes no Job, and catches up on the last missed run only."""
     world = script(suspend=True)
     world.advance(3600)
     assert world.names(JOBS) == []

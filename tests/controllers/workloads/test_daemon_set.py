@@ -139,7 +139,7 @@ def test_a_pod_from_before_the_rule_is_deleted() -> None:
 
 
 def test_the_execution_rule_stays_in_the_pod() -> None:
-    """Only the scheduling rule is replaced by the pin, so that eviction still knows the other one."""
+    """Pinning a daemon pod replaces its scheduling rule and keeps the execution-time one."""
     world = script(1, pod={"affinity": {"nodeAffinity": {EXECUTION: needs("ssd")}}})
     affinity = world.all(PODS)[0]["spec"]["affinity"]["nodeAffinity"]
     assert needs("ssd") == affinity[EXECUTION]

@@ -131,6 +131,6 @@ def test_a_finished_job_goes_when_its_time_is_over() -> None:
     ("indexes", "text"), [(set(), ""), ({1}, "1"), ({1, 2}, "1,2"), ({0, 2, 3, 4}, "0,2-4")]
 )
 def test_indexes_are_spelled_as_ranges(indexes: set[int], text: str) -> None:
-    """And read back."""
+    """Completed indexes are written as ranges and read back."""
     assert text == spelled_indexes(indexes)
     assert indexes == read_indexes(text)

@@ -72,7 +72,7 @@ def left(engine: EngineCluster, pod: PodBuilder, node: str) -> PodDeleted:
 
 
 def test_a_pod_concerns_those_who_care_for_it_in_its_domain(engine: EngineCluster) -> None:
-    """Whether it comes or goes; a rule for scheduling only is of no interest."""
+    """A pod that comes or goes affects the execution rules of its domain that match it."""
     leader, web = pod("leader").labels(app="leader"), pod("web").labels(app="web")
 
     assert affected_pods(engine, left(engine, leader, "n-a")) == {"default/f-a"}
@@ -119,7 +119,7 @@ def test_a_node_that_moves_concerns_the_domain_it_left_and_the_one_it_joined(eng
 
 
 def test_a_node_that_leaves_concerns_its_pods_and_those_of_its_domains(engine: EngineCluster) -> None:
-    """Not knowing which domains these were, all are concerned. An empty node that comes concerns nobody."""
+    """A node that leaves affects the pods of its domains, or all if unknown; an empty new one nobody."""
     old = default_node(node("n-a", "a").build())
     slot = engine.nodes.slot_of["n-a"]
     engine.remove_node("n-a")

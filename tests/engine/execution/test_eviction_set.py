@@ -56,7 +56,7 @@ def member(name: str, where: str) -> PodBuilder:
 
 
 def test_a_pod_whose_node_or_affinity_rule_is_broken_goes_itself() -> None:
-    """With its own violations as the reason."""
+    """A pod whose node or affinity rule is broken goes, with its own violations as the reason."""
     pods = (
         make_pod("a").on("n").node_affinity(disk="ssd", during_execution=True),
         make_pod("b").on("n").affinity_to(app="x", topology=ZONE, during_execution=True),
@@ -138,7 +138,7 @@ def test_who_goes_for_the_sake_of_another_frees_the_rest() -> None:
 
 
 def test_of_two_that_exclude_each_other_the_younger_goes() -> None:
-    """Without knowing their age, the later name."""
+    """Of two that exclude each other the younger goes, or without ages the later name."""
     pods = apart("one", "x"), apart("two", "x")
 
     assert gone(node("n"), *pods, one=2, two=1) == ["one"]

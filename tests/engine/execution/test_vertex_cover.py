@@ -29,7 +29,7 @@ def graphs(draw: st.DrawFn, *, most: int) -> tuple[list[int], Edges]:
 
 
 def test_without_edges_nobody_goes() -> None:
-    """Nor does anybody of a graph without vertices."""
+    """A graph without edges, or without vertices, has an empty cover."""
     assert covered([0, 0, 1], set()) == covered([], set()) == set()
 
 

@@ -121,7 +121,7 @@ def test_a_terminating_pod_is_not_judged() -> None:
 
 
 def test_pods_without_a_node_break_nothing() -> None:
-    """Nor do pods that are not there at all, and a node that is not there has no pods."""
+    """Pods without a node, or that are not there, break nothing."""
     engine = engine_of(world(node("n"), follower().on("gone")))
 
     assert all_violations(engine) == []
@@ -144,7 +144,7 @@ def test_affinity_is_broken_where_no_peer_is_left() -> None:
 
 
 def test_a_peer_that_terminates_counts_until_it_is_gone() -> None:
-    """So that the grace of its followers starts when it is really missing."""
+    """A peer that terminates satisfies affinity until it is really gone."""
     assert broken(node("n"), follower().on("n"), LEADER.on("n").terminating()) == []
 
 
@@ -226,7 +226,7 @@ def test_many_peers_are_cut_short() -> None:
 
 
 def test_everyone_in_the_way_is_known_named_or_not() -> None:
-    """And nobody else: not those elsewhere, not those with other labels, not the pod with the rule itself."""
+    """All peers in the way are found, and nobody elsewhere, with other labels, or the pod itself."""
     crowd = [web(f"w{number:02}").on("n") for number in range(MOST_PEERS + 2)]
     others = [web("elsewhere").on("m"), make_pod("calm").labels(app="calm").on("n"), web("nowhere")]
     cluster = engine_of(world(node("n"), node("m"), loner().on("n"), *crowd, *others))
@@ -270,5 +270,5 @@ def test_violations_are_those_of_the_slow_reference(cluster: Cluster) -> None:
 @settings(thorough, max_examples=60)
 @given(strategies.clusters())
 def test_violations_are_those_of_the_slow_reference_in_any_cluster(cluster: Cluster) -> None:
-    """With every kind of selector, term and setting."""
+    """Violations equal those of the slow reference in any cluster."""
     check(cluster)

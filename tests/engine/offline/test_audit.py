@@ -329,7 +329,7 @@ def test_a_mirror_pod_is_not_evicted() -> None:
 
 
 def test_where_a_mirror_pod_is_in_the_way_the_other_one_goes() -> None:
-    """Though it has the higher priority: that is what the controller does."""
+    """Where a mirror pod is in the way the other goes, though its priority is higher."""
     noise = make_pod("noise").labels(app="noise").on("n").build()
     mirror = replace(noise, metadata=replace(noise.metadata, annotations={MIRROR_POD: "x"}))
     quiet = make_pod("quiet").priority(10).on("n")

@@ -128,7 +128,7 @@ def test_only_healthy_pods_count() -> None:
 
 
 def test_other_pods_do_not_count() -> None:
-    """Neither with other labels nor in other namespaces."""
+    """Pods with other labels or in other namespaces do not count for a budget."""
     others = (
         make_pod("db").labels(app="db").on("n1").build(),
         web("far").namespace("shop").build(),

@@ -352,7 +352,7 @@ def test_terms_of_the_annotation_are_found_where_they_stand() -> None:
 
 
 def test_node_requirements_of_the_annotation_are_found_where_they_stand() -> None:
-    """Also beside those of the spec, with which they are joined."""
+    """A relaxation names the annotation for requirements that stand there, beside those of the spec."""
     rule = "requiredDuringSchedulingRequiredDuringExecution"
     expression = '{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}'
     value = f'{{"nodeAffinity": {{"{rule}": {{"nodeSelectorTerms": [{expression}]}}}}}}'
@@ -366,7 +366,7 @@ def test_node_requirements_of_the_annotation_are_found_where_they_stand() -> Non
 
 
 def test_a_peers_term_in_its_annotation_is_found_where_it_stands() -> None:
-    """Even if the spec has others of its kind before it."""
+    """A relaxation names the place of a peer's term in its annotation, after those of its spec."""
     rule = "requiredDuringSchedulingIgnoredDuringExecution"
     term = f'{{"labelSelector": {{"matchLabels": {{"app": "p"}}}}, "topologyKey": "{HOSTNAME}"}}'
     value = f'{{"podAntiAffinity": {{"{rule}": [{term}]}}}}'

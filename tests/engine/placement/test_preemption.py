@@ -195,7 +195,7 @@ def test_a_budget_protects_even_the_less_important() -> None:
 
 
 def test_a_budget_is_broken_if_nothing_else_helps() -> None:
-    """And the decision says how many victims do."""
+    """A budget is broken if nothing else helps, and the decision says by how many victims."""
     pods = [runs("p", "n1"), runs("q", "n1")]
     budget = Budget("default", selector_from_labels({"app": "p"}), 0)
     found = decide(urgent("4"), [node("n1")], pods, budgets=[budget])
@@ -258,7 +258,7 @@ def test_fewer_broken_budgets_outweigh_everything_else() -> None:
 
 
 def test_nodes_are_looked_at_until_one_breaks_no_budget() -> None:
-    """Even if that is more than should be enough."""
+    """Nodes are looked at until one breaks no budget, even beyond the usual number."""
     budget = Budget("default", selector_from_labels({"app": "p"}), 0)
     pods = [runs("p", "n1"), runs("q", "n2", 50)]
     nodes = [node("n1", "2"), node("n2", "2")]
@@ -298,7 +298,7 @@ def test_with_few_candidates_the_cheapest_nodes_are_looked_at() -> None:
 
 
 def test_a_host_port_is_freed() -> None:
-    """Only the pod that holds it goes."""
+    """Only the pod that holds the wanted host port is a victim."""
     pods = [runs("other", "n1").host_port(81), runs("holder", "n1", 5, "1").host_port(80)]
 
     assert victims(decide(urgent("1").host_port(80), [node("n1")], pods)) == ["holder"]

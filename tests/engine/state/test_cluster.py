@@ -232,7 +232,7 @@ def test_the_cluster_without_some_pods_is_whole_again_afterwards() -> None:
 
 
 def test_a_pod_that_is_not_there_cannot_be_imagined_away() -> None:
-    """And the others are left alone."""
+    """A hypothetical removal of an unknown pod is refused and changes nothing."""
     cluster = cluster_of(host("a"))
     cluster.add_pod(created(alone("p").on("a").build()))
     with pytest.raises(KeyError), cluster.without("default/p", "default/nobody"):

@@ -65,7 +65,7 @@ def test_the_smallest_volume_on_the_node_is_bound() -> None:
 
 
 def test_what_has_no_volume_is_made() -> None:
-    """And a volume that is there goes before one that could be made."""
+    """A claim without a volume is provisioned, but only if no existing volume suits."""
     cluster = cluster_with(A, B, CSI, make_claim("data", "csi"), make_volume("pv", "csi", on=ON_A))
 
     assert decided(cluster, POD, "a").bind == (("pv", "default", "data"),)
@@ -242,7 +242,7 @@ def test_every_change_that_matters_reaches_a_plan_that_was_made_before() -> None
 
 
 def test_a_volume_of_another_class_leaves_plans_alone() -> None:
-    """So does a claim that the pod does not use."""
+    """Volumes of another class, and claims the pod does not use, leave its plan alone."""
     cluster = cluster_with(A, LOCAL, make_claim("data"), make_volume("pv"))
     pod_class = class_of(cluster, POD)
     plan = plan_for(cluster, pod_class)
@@ -289,7 +289,7 @@ def random_cluster(rng: random.Random) -> Cluster:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_all_nodes_at_once_are_judged_as_one_by_one(seed: int) -> None:
-    """And what is decided on a feasible node serves every claim, with no volume twice."""
+    """All nodes at once equal one by one, and decisions use no volume twice."""
     rng = random.Random(seed)  # noqa: S311 - repeatable
     cluster = random_cluster(rng)
     pod = make_pod("p")

@@ -86,7 +86,7 @@ def test_what_waits_for_a_peer_is_tried_again() -> None:
 
 
 def test_what_is_placed_stays() -> None:
-    """Even where it may not be put today; only other replicas or a reschedule move it."""
+    """A placed binding stays until its replicas change or a reschedule is asked for."""
     there = workload(make_binding("old").on(m1=1).affinity("m2"))
     simulation = simulate(fleet_of(*THREE), [there])
     assert (there.state, there.decision, where(simulation)) == (STAYS, None, {"old": ["m1"]})

@@ -33,7 +33,7 @@ def is_placement(action: Action, name: str) -> bool:
 class TestClaimsThatAreOver:
     @pytest.mark.parametrize("after", [0.0, 60.0])
     def test_a_group_moves_whoever_of_it_is_evicted_first(self, after: float) -> None:
-        """Not only the one that claimed the group, whose old claim says nothing of where it goes now."""
+        """A group moves together whichever member is evicted first."""
         world = FleetScript()
         world.bind(single("a").group(GROUP), single("b").group(GROUP))
         world.advance(after)

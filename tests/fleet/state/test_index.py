@@ -136,7 +136,7 @@ def known(fleet: Fleet) -> dict[tuple[str, str], object]:
 @given(changes())
 @settings(max_examples=150, deadline=None)
 def test_when_all_are_gone_nothing_is_left(events: list[tuple[str, Binding]]) -> None:
-    """Neither a workload nor a label set or term that one of them used."""
+    """When all bindings are gone no workload, label set or term is left."""
     fleet = filled(members(), {}, FleetOptions())
     for _, binding in events:
         fleet.set_binding(key_of(binding), binding)

@@ -142,7 +142,7 @@ def test_resources_of_the_pod(resources: str, inner: list[str], expected: list[s
 
 
 def test_overhead_is_checked_like_limits() -> None:
-    """And reported as such."""
+    """Overhead is checked like limits and reported under its own path."""
     assert errors("overhead: {cpu: -1}") == [
         'spec.overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0'
     ]
@@ -236,7 +236,7 @@ def annotated(value: object) -> str:
 
 
 def test_rules_in_the_annotation_are_checked_too() -> None:
-    """With the annotation's path in front."""
+    """Errors in the annotation have its path in front."""
     found = errors("", annotated({"podAffinity": {LASTING: [{}]}}))
     path = f"metadata.annotations[berth.dev/affinity].podAffinity.{LASTING}[0].topologyKey"
     assert found[0] == f"{path}: Required value: can not be empty"

@@ -156,7 +156,7 @@ def test_a_workload_may_have_no_template() -> None:
 
 @pytest.mark.parametrize("rule", [LASTING, REQUIRED])
 def test_the_limit_holds_for_spec_and_annotation(rule: str) -> None:
-    """And for what is required at scheduling as for what is required throughout."""
+    """The limit holds for spec and annotation, at scheduling and during execution."""
     beyond = apart(term(HOSTNAME, **EVERYWHERE), term(ZONE, **EVERYWHERE), rule=rule)
     where = f"podAntiAffinity.{rule}[1]"
     assert refused(review(pod(beyond))) == [f"{ANNOTATION}.{where}"]

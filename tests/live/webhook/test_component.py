@@ -143,7 +143,7 @@ def test_a_request_that_does_not_arrive_is_given_up(folder: Path, monkeypatch: p
 
 
 def test_our_own_fault_is_an_error_and_no_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the failure policy decides."""
+    """A fault of the webhook's own is a 500, so that the failure policy decides."""
 
     def broken(*_: object) -> None:
         raise LookupError("secret")
@@ -159,7 +159,7 @@ def test_our_own_fault_is_an_error_and_no_answer(folder: Path, monkeypatch: pyte
 
 
 def test_a_renewed_certificate_is_taken_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a restart; half of it leaves the old one in place."""
+    """A renewed certificate is used without a restart; half of one leaves the old in place."""
     monkeypatch.setattr(endpoints, "_RELOAD", 0.01)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -83,7 +83,7 @@ def test_wrong_kind(client: Client, space: str) -> None:
 
 
 def test_custom_resources_have_no_protobuf(client: Client, space: str) -> None:
-    """Only their definitions do."""
+    """Custom resources have no protobuf form; their definitions do."""
     names: Message = {1: "ships", 2: "ship", 4: "Ship", 5: "ShipList"}
     version: Message = {1: "v1", 2: True, 3: True, 4: {1: {5: "object", 38: True}}}
     spec: Message = {1: "berth.test", 3: names, 4: "Namespaced", 7: [version], 10: False}

@@ -92,7 +92,7 @@ def test_a_definition_without_schema_keeps_everything() -> None:
 
 
 def test_defaults_are_filled_in() -> None:
-    """Only where the parent is there; a null where none is allowed counts as missing."""
+    """Defaults are filled in where the parent exists; a null that is not allowed counts as missing."""
     schema = schema_for(
         {
             "type": "object",

@@ -36,7 +36,7 @@ def test_continues_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_second_instance_is_refused(tmp_path: Path) -> None:
-    """And it leaves the kubeconfig of the first one alone."""
+    """A second server on the same data is refused and leaves the first one's kubeconfig alone."""
     second = ServerSettings(data_dir=tmp_path, port=0)
     with running_server(tmp_path) as client:
         before = client.prepared.kubeconfig.read_text()

@@ -9,9 +9,11 @@ from berth.machines.contract import Event
 
 
 class Listener:
-    """Attributes:
-    told: Every event as (change, name, uid).
-    world: What the objects must be by what was told: uid and version by name.
+    """Believes every event it is told, and checks that each fits the one before.
+
+    Attributes:
+        told: Every event as (change, name, uid).
+        world: What the objects must be by what was told: uid and version by name.
     """
 
     def __init__(self) -> None:

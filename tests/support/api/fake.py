@@ -27,11 +27,13 @@ class Fault(Exception):  # noqa: N818
 
 
 class FakeApi:
-    """Attributes:
-    log: Every change as (version, collection path, type, object).
-    oldest: Watches from before this version are told that it is gone.
-    before: Called with (method, path) first; may raise a Fault or drop the connection.
-    cut_after: How many watch frames to send before the connection is cut; None for all.
+    """An API server in memory: objects, versions, lists and watches, and no rules.
+
+    Attributes:
+        log: Every change as (version, collection path, type, object).
+        oldest: Watches from before this version are told that it is gone.
+        before: Called with (method, path) first; may raise a Fault or drop the connection.
+        cut_after: How many watch frames to send before the connection is cut; None for all.
     """
 
     def __init__(self) -> None:

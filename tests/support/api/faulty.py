@@ -15,12 +15,14 @@ Ending = Literal["cut", "cut in a line", "end", "410 in a frame", "500 in a fram
 
 
 class FaultyApi(FakeApi):
-    """Attributes:
-    endings: How the coming watches end, each with the number of frames that come before.
-    replay: How many versions too early the coming watches begin.
-    stale_tokens: How many continue tokens are refused because they are too old.
-    slow: Called between the pages of a list, in which anything may happen.
-    opened: The versions that watches began from.
+    """A fake API server whose watches and lists go wrong as they are told to.
+
+    Attributes:
+        endings: How the coming watches end, each with the number of frames that come before.
+        replay: How many versions too early the coming watches begin.
+        stale_tokens: How many continue tokens are refused because they are too old.
+        slow: Called between the pages of a list, in which anything may happen.
+        opened: The versions that watches began from.
     """
 
     def __init__(self) -> None:

@@ -19,8 +19,10 @@ _PATIENCE = 120.0
 
 
 class Recorder:
-    """Attributes:
-    nodes: The uid of a pod -> the nodes it had, one after the other; more than one is one too many.
+    """Remembers every node that each pod was seen on.
+
+    Attributes:
+        nodes: The uid of a pod -> the nodes it had, one after the other; more than one is one too many.
     """
 
     def __init__(self, backend: Backend, path: str) -> None:

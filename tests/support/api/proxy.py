@@ -57,8 +57,10 @@ class Trouble:
 
 @dataclass
 class Proxy:
-    """Attributes:
-    done: What the proxy did, to see that a test tested something.
+    """The proxy as a test sees it.
+
+    Attributes:
+        done: What the proxy did, to see that a test tested something.
     """
 
     prepared: Prepared

@@ -176,7 +176,7 @@ def test_a_pod_that_matches_again_meanwhile_is_judged_again(
 def test_a_budget_that_never_allows_is_never_overrun(
     world: ClusterWorld, start_controllers: StartControllers
 ) -> None:
-    """Not by a restart either; and as soon as it allows some, as many go."""
+    """A budget is never overrun, not by a restart either, and what it allows later goes."""
     going, staying = prepare(world)
     for pod in going:
         say_ready(world, pod["metadata"]["name"])

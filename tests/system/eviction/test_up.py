@@ -151,7 +151,7 @@ def test_the_pod_says_why_it_goes(world: PlaneWorld) -> None:
 
 
 def test_decisions_are_logged_and_counted(world: PlaneWorld) -> None:
-    """With the pod, the rule, the node, the label and the value, beside what the scheduler counts."""
+    """Evictions are logged with pod, rule, node and label, and counted beside the scheduler's."""
     world.nodes(hollow("old", team="b"))
     pod = world.add_pod(native(tenant("web", team="b")))
     running(world, "web")
@@ -241,7 +241,7 @@ def test_a_tenant_moves_to_its_own_nodes(world: PlaneWorld) -> None:
 
 
 def test_a_daemon_pod_leaves_with_the_label_and_returns_with_it(world: PlaneWorld) -> None:
-    """And in between nobody makes pods that cannot stay."""
+    """A daemon pod leaves with the label and returns with it, and none is made in between."""
     since = version(world)
     world.nodes(hollow("d1", agent="yes"), hollow("d2", agent="yes"), hollow("d3"))
     world.add_workload("daemonsets", "agent", native(tenant("any", agent="yes")))

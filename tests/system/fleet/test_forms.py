@@ -155,7 +155,7 @@ def test_a_consumer_follows_its_pipeline(placed: FleetWorld) -> None:
 
 
 def test_a_label_that_comes_later_counts(placed: FleetWorld) -> None:
-    """Only workloads have it, so that they must be watched."""
+    """A label that a workload gets later counts for its binding."""
     world = placed
     world.clusters("m1")
     make = terms("antiAffinity")

@@ -123,7 +123,7 @@ def test_the_annotation(plane: Up) -> None:
 
 
 def test_decisions_are_counted(plane: Up) -> None:
-    """With the metrics of everything else in it."""
+    """`berth up` serves the fleet's metrics beside all others."""
     apply(plane, "annotation")
     targets(plane, "edge", 2)
     counted = metrics(METRICS)

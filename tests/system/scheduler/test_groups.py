@@ -114,7 +114,7 @@ def test_a_group_waits_for_its_members(world: ClusterWorld, start: StartSchedule
 def test_a_group_that_cannot_fit_holds_nothing(
     world: ClusterWorld, start: StartScheduler, kind: Kind
 ) -> None:
-    """Not one member is placed, others use the room, and the group starts when there is enough."""
+    """No member of a group that cannot fit is placed, others use the room, and it starts later."""
     world.nodes(make_node("n1").capacity(cpu="2"))
     with scheduling(world, start, kind):
         kind.group(world, "train", 3)

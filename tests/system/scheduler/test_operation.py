@@ -66,7 +66,7 @@ def test_profiles_decide_each_for_its_own_pods(
 def test_a_configuration_that_cannot_be_used_is_refused(
     world: ClusterWorld, start: StartScheduler, tmp_path: Path, broken: dict[str, Any], named: str
 ) -> None:
-    """With a sentence that names the culprit, before anything is scheduled."""
+    """A configuration that cannot be used ends the scheduler with a sentence that names why."""
     world.nodes(make_node("n1"))
     with start(write(tmp_path, broken)) as process:
         code = process.process.wait(60)

@@ -125,7 +125,7 @@ def test_a_new_label_helps(scheduled: ClusterWorld) -> None:
 
 
 def test_a_taint_that_goes_helps(scheduled: ClusterWorld) -> None:
-    """So does a node that takes pods again."""
+    """A waiting pod is placed when a taint goes or a node takes pods again."""
     scheduled.nodes(make_node("n1").taint("maintenance"))
     scheduled.pod(make_pod("web"))
     scheduled.refused("web", "1 node(s) had untolerated taint(s)")
@@ -204,7 +204,7 @@ def _counting_all_zones() -> list[dict[str, Any]]:
 
 
 def test_gates_hold_a_pod_until_they_are_gone(scheduled: ClusterWorld) -> None:
-    """Not even tried before, and placed after the last of them."""
+    """A gated pod is not tried before its last gate is gone, and placed after."""
     scheduled.nodes(make_node("n1"))
     scheduled.pod(make_pod("web").gated("example.com/quota").gated("example.com/audit"))
     scheduled.passed_over("web")

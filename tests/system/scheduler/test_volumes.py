@@ -107,7 +107,7 @@ def test_a_volume_out_of_reach_is_a_reason(scheduled: ClusterWorld) -> None:
 
 
 def test_a_missing_claim_is_a_reason(scheduled: ClusterWorld) -> None:
-    """And the claim that comes at last is what the pod waited for."""
+    """A pod without its claim says so and is placed when the claim comes."""
     two_zones(scheduled)
     with_claim(make_pod("db"), scheduled)
     assert 'persistentvolumeclaim "data" not found' in scheduled.refused("db")

@@ -157,7 +157,7 @@ def asked(world: ClusterWorld, tmp_path: Path) -> Iterator[WebhookProcess]:
 def test_a_bad_annotation_is_refused_and_a_good_one_is_stored(
     world: ClusterWorld, asked: WebhookProcess
 ) -> None:
-    """With the path inside the annotation."""
+    """A bad annotation is refused with the path inside it; a good one is stored."""
     answer = try_pod(world, BAD)
     assert answer.json["reason"] == "Invalid"
     where = f"metadata.annotations[berth.dev/affinity].podAntiAffinity.{EXECUTION}[0].topologyKey"
@@ -194,7 +194,7 @@ def test_warnings_reach_the_user(world: ClusterWorld, asked: WebhookProcess) -> 
 
 
 def test_only_what_has_rules_is_sent(world: ClusterWorld, asked: WebhookProcess) -> None:
-    """So a webhook that is away holds up nothing else, even where it must not fail."""
+    """A webhook that is away holds up nothing but pods with rules."""
     asked.stop()
     assert try_pod(world).status == 201
     assert try_workload(world, "CronJob", pod_template()).status == 201

@@ -113,7 +113,7 @@ def test_it_says_where_it_is_and_stops_cleanly(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_it(tmp_path: Path) -> None:
-    """With exit code 0, too."""
+    """Ctrl-C stops `berth up` with exit code 0."""
     with up(tmp_path / "d", "--nodes", "1") as running:
         assert running.stop(signal.SIGINT) == 0
 
@@ -185,7 +185,7 @@ def test_a_restart_continues(tmp_path: Path) -> None:
 
 @needs_kubectl
 def test_nodes_may_come_from_a_file(tmp_path: Path) -> None:
-    """With the labels, taints and capacity it gives them."""
+    """Nodes from a file have its labels, taints and capacity."""
     file = tmp_path / "nodes.yaml"
     file.write_text(
         "apiVersion: v1\nkind: Node\nmetadata: {name: big, labels: {disk: ssd}}\n"

@@ -51,7 +51,7 @@ def columns(client: Client, path: str) -> list[str]:
 
 
 def test_the_kinds_are_there(client: Client) -> None:
-    """With Karmada's short names, its category, and its columns."""
+    """Karmada's kinds are served with its short names, category and columns."""
     served = client.get("/apis/work.karmada.io/v1alpha2").json["resources"]
     short = {entry["name"]: entry.get("shortNames") for entry in served}
     assert short == {
@@ -149,7 +149,7 @@ def test_resource_models_are_put_in_order(client: Client) -> None:
     ],
 )
 def test_bad_clusters_are_refused(client: Client, name: str, spec: Json, expected: str) -> None:
-    """With the field and Karmada's words."""
+    """An invalid Cluster is refused with the field and Karmada's words."""
     answer = client.post(CLUSTERS, cluster(name, **spec))
     assert answer.status == 422
     assert expected in answer.message

@@ -147,7 +147,7 @@ def test_classes(client: Client) -> None:
 
 
 def test_the_default_class_is_filled_in(client: Client, space: str) -> None:
-    """Only where a claim says nothing: an empty name asks for a volume without a class."""
+    """A claim that says nothing gets the default class; an empty name asks for none."""
     standard = storage_class("standard")
     standard["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
     client.made(CLASSES, standard)
