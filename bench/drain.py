@@ -19,7 +19,7 @@ import msgspec
 
 from bench.session import Session
 from bench.workloads import Workload, make_node, pod_manifest
-from berth.engine.offline.violations import violations
+from berth.engine.execution.violations import placement_violations
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod
@@ -176,4 +176,4 @@ async def broken_rules(session: Session) -> int:
     for pod in placed:
         cluster.add_pod(pod)
     new = [pod_name(pod) for pod in placed if pod.metadata.namespace == NEW]
-    return sum(len(violations(cluster, name)) for name in new)
+    return sum(map(len, placement_violations(cluster, new).values()))

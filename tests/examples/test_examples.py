@@ -511,7 +511,7 @@ def test_pod_anti_affinity_at_execution_time(example: ExamplePlacements) -> None
 def test_audit(example: ExamplePlacements) -> None:
     """What breaks which rule, what is uneven, who would go, and what stops it."""
     found = audit(example.simulation.snapshot)
-    broken = {(v.entry.name, v.finding.rule, v.finding.execution, v.hard) for v in found.violations}
+    broken = {(v.pod.partition("/")[2], v.rule, v.execution, v.hard) for v in found.violations}
     assert broken == {
         ("web-0", "NodeAffinity", True, True),
         ("web-1", "NodeAffinity", True, True),
@@ -522,7 +522,7 @@ def test_audit(example: ExamplePlacements) -> None:
     assert [(spread.owner, spread.counts) for spread in found.spreads] == [
         ("StatefulSet/web", {"a": 2, "b": 0})
     ]
-    assert {(eviction.entry.owner, eviction.lands_on) for eviction in found.evictions} == {
+    assert {(eviction.entry.owner, eviction.replacement_node) for eviction in found.evictions} == {
         ("StatefulSet/web", "n2")
     }
     assert [[budget.name for budget in eviction.stopped_by] for eviction in found.evictions] == [[], ["web"]]

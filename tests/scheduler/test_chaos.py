@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.engine.offline.violations import violations
+from berth.engine.execution.violations import placement_violations
 from berth.engine.placement.plan import plan_for
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
@@ -153,7 +153,8 @@ def test_after_any_faults_everything_is_in_order(seed: int, steps: int) -> None:
     cluster, placed, left = final_cluster(story)
     for pod in placed:
         if pod.spec.node_name in cluster.nodes.slot_of:
-            broken = [r.rule for r in violations(cluster, pod_name(pod)) if r.rule != "PodTopologySpread"]
+            found = placement_violations(cluster, [pod_name(pod)]).get(pod_name(pod), [])
+            broken = [one.rule for one in found if one.rule != "PodTopologySpread"]
             # Peers that were needed may have gone since; whatever excludes others must still hold.
             assert "NodeResourcesFit" not in broken
             if not (pod.spec.affinity and pod.spec.affinity.pod_affinity):

@@ -12,14 +12,13 @@ from collections.abc import Iterable
 
 from berth.engine.execution.affected_pods import affected_pods
 from berth.engine.execution.violations import (
-    NODE,
-    Violation,
     all_violations,
     is_in_the_way,
     node_violations,
     violations_among,
     violations_of,
 )
+from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, NodeUpdated
 from berth.eviction.open_violations import rule_of
@@ -123,7 +122,7 @@ class ViolationDetector:
     def _judge_all(self, now: float) -> None:
         self.started = True
         state = self._state
-        by_pod: dict[str, list[Violation]] = defaultdict(list)
+        by_pod: dict[str, list[RuleViolation]] = defaultdict(list)
         for violation in all_violations(state.mirror.cluster):
             by_pod[violation.pod].append(violation)
         for pod, broken in by_pod.items():
@@ -133,15 +132,15 @@ class ViolationDetector:
         state.violations.outdated()
         self._tell_invalid(state.records, now)
 
-    def _violations_among(self, pods: Iterable[str]) -> dict[str, list[Violation]]:
+    def _violations_among(self, pods: Iterable[str]) -> dict[str, list[RuleViolation]]:
         """What each of some pods breaks; nothing, if it cannot be evicted."""
-        found: dict[str, list[Violation]] = {pod: [] for pod in sorted(pods)}
+        found: dict[str, list[RuleViolation]] = {pod: [] for pod in sorted(pods)}
         judged = [pod for pod in found if self._state.pod(pod) is not None]
         for violation in violations_among(self._state.mirror.cluster, judged):
             found[violation.pod].append(violation)
         return found
 
-    def _enter(self, pod: str, broken: list[Violation], now: float) -> None:
+    def _enter(self, pod: str, broken: list[RuleViolation], now: float) -> None:
         record = self._state.records.get(pod)
         if record is None:
             return  # it is gone, and what it broke with it
@@ -191,7 +190,7 @@ class ViolationDetector:
             return False
         return any(self._demands(record.name, violation) for violation in record.attempt.planned.violations)
 
-    def _demands(self, pod: str, violation: Violation) -> bool:
+    def _demands(self, pod: str, violation: RuleViolation) -> bool:
         """Whether a rule is broken at this moment, has been for long enough, and is about this pod."""
         state, owner = self._state, violation.pod
         if not state.violations.is_enforced(violation) or state.pod(owner) is None:

@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from berth.engine.execution.violations import AFFINITY, Violation
+from berth.engine.rules.verdicts import AFFINITY, RuleViolation
 from berth.eviction.records import OpenViolation, PodRecord, Rule, expect
 
 
-def rule_of(violation: Violation) -> Rule:
-    return (violation.kind, violation.path)
+def rule_of(violation: RuleViolation) -> Rule:
+    return (violation.kind, violation.path or "")
 
 
 @dataclass(frozen=True, slots=True)
 class ViolationChanges:
     """What a judgement changed."""
 
-    opened: tuple[Violation, ...] = ()
-    healed: tuple[Violation, ...] = ()
+    opened: tuple[RuleViolation, ...] = ()
+    healed: tuple[RuleViolation, ...] = ()
     differs: bool = False  # a rule is broken by others than before
 
     def __bool__(self) -> bool:
@@ -54,7 +54,7 @@ class OpenViolations:
         """The pods of a node that break rules."""
         return self._on.get(node, set())
 
-    def update(self, record: PodRecord, violations: Sequence[Violation], now: float) -> ViolationChanges:
+    def update(self, record: PodRecord, violations: Sequence[RuleViolation], now: float) -> ViolationChanges:
         """Enter what a pod breaks now."""
         before = record.violations
         broken = {rule_of(violation): violation for violation in violations}
@@ -119,7 +119,7 @@ class OpenViolations:
         """When the next rule will have been broken for long enough."""
         return next(iter(self._in_grace.values()), None)
 
-    def enforced(self) -> list[Violation]:
+    def enforced(self) -> list[RuleViolation]:
         """What somebody has to go for."""
         return [
             known.violation
@@ -128,14 +128,14 @@ class OpenViolations:
             if (pod, rule) not in self._in_grace
         ]
 
-    def is_enforced(self, violation: Violation) -> bool:
+    def is_enforced(self, violation: RuleViolation) -> bool:
         """Whether a rule is broken, and has been for long enough."""
         rule, record = rule_of(violation), self._open.get(violation.pod)
         return (
             record is not None and rule in record.violations and (violation.pod, rule) not in self._in_grace
         )
 
-    def since(self, violations: Iterable[Violation], otherwise: float) -> float:
+    def since(self, violations: Iterable[RuleViolation], otherwise: float) -> float:
         """Since when the first of some rules has been broken."""
         known = (
             self._open[violation.pod].violations.get(rule_of(violation))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from berth.engine.execution.eviction_set import PodToEvict
-from berth.engine.execution.violations import NODE, Violation
+from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.kube.objects import LivePod
 from berth.machines.contract import Purpose
@@ -51,7 +51,7 @@ class EvictionPurpose(Purpose):
 class OpenViolation:
     """A rule that a pod breaks, and since when it has been seen broken."""
 
-    violation: Violation
+    violation: RuleViolation
     since: float
 
 
@@ -77,7 +77,7 @@ class PlannedEviction:
         return self.target.pod
 
     @property
-    def violations(self) -> tuple[Violation, ...]:
+    def violations(self) -> tuple[RuleViolation, ...]:
         return self.target.violations
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, Halt, name_of
-from berth.engine.execution.violations import Violation
+from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.eviction import decisions
 from berth.eviction.decisions import EvictionDecision, Tell
@@ -46,10 +46,10 @@ class EvictionReports:
 
     # --- rules --------------------------------------------------------------------------------------
 
-    def broken(self, violation: Violation, now: float) -> None:
+    def broken(self, violation: RuleViolation, now: float) -> None:
         self._tell(now, decisions.BROKEN, violation.pod, **_details_of(violation))
 
-    def healed(self, violation: Violation, now: float) -> None:
+    def healed(self, violation: RuleViolation, now: float) -> None:
         self._tell(now, decisions.HEALED, violation.pod, **_details_of(violation))
 
     def invalid_annotation(self, pod: LivePod, why: str, now: float) -> None:
@@ -140,7 +140,7 @@ class EvictionReports:
         self._tell(now, decisions.RESUMED, name_of(domain))
 
 
-def _details_of(violation: Violation) -> dict[str, object]:
+def _details_of(violation: RuleViolation) -> dict[str, object]:
     """A broken rule as a log has it: the rule, the node, the label and the value."""
     found: dict[str, object] = {"rule": violation.path, "node": violation.node, "cause": violation.cause}
     if violation.topology is not None:

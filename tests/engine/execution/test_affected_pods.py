@@ -4,7 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.execution.affected_pods import affected_pods
-from berth.engine.execution.violations import NODE, Violation, all_violations
+from berth.engine.execution.violations import all_violations
+from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.cluster_events import (
     ClusterEvent,
@@ -155,8 +156,8 @@ def _about_pods(engine: EngineCluster) -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def _told(violation: Violation) -> tuple[str, str]:
-    return violation.node, violation.path
+def _told(violation: RuleViolation) -> tuple[str, str]:
+    return violation.node, violation.path or ""
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -3,7 +3,8 @@ from collections.abc import Iterable
 from hypothesis import HealthCheck, given, settings
 
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
-from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, all_violations
+from berth.engine.execution.violations import all_violations
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, NODE
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.objects import Node, Pod
 from tests.reference import execution

@@ -1,16 +1,14 @@
 from hypothesis import HealthCheck, given, settings
 
 from berth.engine.execution.violations import (
-    AFFINITY,
-    ANTI_AFFINITY,
-    MOST_PEERS,
-    NODE,
     all_violations,
     is_in_the_way,
     node_violations,
     violations_among,
     violations_of,
 )
+from berth.engine.rules.inter_pod_affinity.execution import MOST_PEERS
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, NODE
 from berth.kube.defaults import default_node
 from berth.kube.objects import Node, Pod
 from tests.reference import Args, execution
@@ -252,7 +250,7 @@ def check(cluster: Cluster) -> None:
         for where, pod in world.running()
         for i, names in execution.conflicts(world, where, pod)
     }
-    assert all(b.peers == peers[b.pod, b.path] for b in found if b.kind == ANTI_AFFINITY)
+    assert all(b.peers == peers[b.pod, b.path or ""] for b in found if b.kind == ANTI_AFFINITY)
     keys = [key_of(pod) for pod in cluster.pods]
     assert violations_among(engine, keys) == found
     assert [b for key in sorted(keys) for b in violations_of(engine, key)] == found

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
 
-from berth.engine.offline.audit import Audit, AuditViolation, audit
+from berth.engine.offline.audit import Audit, audit
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.offline.violations import violations
+from berth.engine.placement.plan import plan_for
+from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
+from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.annotations import AFFINITY_ANNOTATION
 from berth.kube.defaults import created
 from berth.kube.objects import (
@@ -50,12 +52,12 @@ def nodes() -> list[Node]:
     return [zone_node("n1", "a").build(), zone_node("n2", "b").build()]
 
 
-def found(*things: KubeObject) -> list[AuditViolation]:
+def found(*things: KubeObject) -> list[RuleViolation]:
     return audit(snapshot(*things)).violations
 
 
-def told(violation: AuditViolation) -> tuple[str, str, str | None]:
-    return violation.entry.name, violation.finding.rule, violation.finding.path
+def told(violation: RuleViolation) -> tuple[str, str, str | None]:
+    return violation.pod.partition("/")[2], violation.rule, violation.path
 
 
 # --- every kind of rule -------------------------------------------------------------------
@@ -83,8 +85,8 @@ def test_node_rules(pod: PodBuilder, path: str, execution: bool) -> None:
 
     assert (violation.node, violation.hard) == ("n1", True)
     assert told(violation) == ("web", "NodeAffinity", path)
-    assert violation.finding.execution is execution
-    assert violation.finding.cause.endswith("the node has no label disk")
+    assert violation.execution is execution
+    assert violation.cause.endswith("the node has no label disk")
 
 
 def test_every_broken_rule_of_a_pod_is_found() -> None:
@@ -97,7 +99,7 @@ def test_every_broken_rule_of_a_pod_is_found() -> None:
         .anti_affinity_to(app="cache", topology=ZONE, during_execution=True)
     )
     cache = make_pod("cache").labels(app="cache").on("n1")
-    violations = [v for v in found(*nodes(), pod.build(), cache.build()) if v.entry.name == "web"]
+    violations = [v for v in found(*nodes(), pod.build(), cache.build()) if v.pod.partition("/")[2] == "web"]
 
     assert [told(violation)[2] for violation in violations] == [
         "spec.nodeSelector[disk]",
@@ -105,7 +107,7 @@ def test_every_broken_rule_of_a_pod_is_found() -> None:
         f"{POD_AFFINITY}.{IGNORED}[0]",
         f"{ANTI_AFFINITY}.{REQUIRED}[0]",
     ]
-    assert [violation.finding.execution for violation in violations] == [False, True, False, True]
+    assert [violation.execution for violation in violations] == [False, True, False, True]
 
 
 @pytest.mark.parametrize("execution", [False, True])
@@ -119,8 +121,8 @@ def test_pod_affinity(execution: bool) -> None:
         "InterPodAffinity",
         f"{POD_AFFINITY}.{REQUIRED if execution else IGNORED}[0]",
     )
-    assert violation.finding.execution is execution
-    assert violation.finding.cause == f"no pod matching app=db in {ZONE}=a"
+    assert violation.execution is execution
+    assert violation.cause == f"no pod matching app=db in {ZONE}=a"
 
 
 @pytest.mark.parametrize("execution", [False, True])
@@ -132,16 +134,16 @@ def test_anti_affinity_is_broken_on_both_sides(execution: bool) -> None:
 
     assert told(owner) == ("web", "InterPodAffinity", path)
     assert told(peer) == ("db", "InterPodAffinity", path)
-    assert (owner.finding.of_peer, peer.finding.of_peer) == (False, True)
-    assert owner.finding.cause == f"pod default/db in {ZONE}=a matches app=db"
-    assert peer.finding.cause == f"pod default/web in {ZONE}=a has anti-affinity to this pod"
-    assert owner.finding.execution is peer.finding.execution is execution
+    assert (owner.of_peer, peer.of_peer) == (False, True)
+    assert owner.cause == f"pod default/db in {ZONE}=a matches app=db"
+    assert peer.cause == f"pod default/web in {ZONE}=a has anti-affinity to this pod"
+    assert owner.execution is peer.execution is execution
 
 
 def test_replicas_name_each_other() -> None:
     """Pods of one class on one node are alike, but a pod is not its own peer."""
     pods = [web(name).anti_affinity_to(app="web", topology=HOSTNAME).build() for name in ("w1", "w2")]
-    causes = {(v.entry.name, v.finding.of_peer): v.finding.cause for v in found(*nodes(), *pods)}
+    causes = {(v.pod.partition("/")[2], v.of_peer): v.cause for v in found(*nodes(), *pods)}
 
     assert causes["w1", False] == f"pod default/w2 in {HOSTNAME}=n1 matches app=web"
     assert causes["w2", False] == f"pod default/w1 in {HOSTNAME}=n1 matches app=web"
@@ -162,7 +164,7 @@ def test_replicas_are_judged_where_each_of_them_runs() -> None:
     labelled = zone_node("n3", "a").labels(disk="ssd").build()
     pods = [web(f"w-{node}", node).node_selector(disk="ssd").build() for node in ("n1", "n2", "n3")]
 
-    assert [v.entry.name for v in found(*nodes(), labelled, *pods)] == ["w-n1", "w-n2"]
+    assert [v.pod.partition("/")[2] for v in found(*nodes(), labelled, *pods)] == ["w-n1", "w-n2"]
 
 
 def test_spreading() -> None:
@@ -195,7 +197,7 @@ def test_taints(effect: str, hard: bool) -> None:
     (violation,) = found(node, web().build())
 
     assert told(violation) == ("web", "TaintToleration", "spec.tolerations")
-    assert (violation.hard, violation.finding.execution) == (hard, hard)
+    assert (violation.hard, violation.execution) == (hard, hard)
     assert audit(snapshot(node, web().build())).clean is not hard
 
 
@@ -210,7 +212,7 @@ def test_a_cordon_is_for_newcomers() -> None:
     """It is shown, but no hard rule is broken."""
     result = audit(snapshot(make_node("n1").unschedulable().build(), web().build()))
 
-    assert [v.finding.rule for v in result.violations] == ["NodeUnschedulable"]
+    assert [v.rule for v in result.violations] == ["NodeUnschedulable"]
     assert result.clean
 
 
@@ -222,7 +224,7 @@ def test_too_little_room() -> None:
 
     path = "spec.containers[*].resources.requests[cpu]"
     assert {told(v) for v in violations} == {(name, "NodeResourcesFit", path) for name in ("w1", "w2")}
-    assert violations[0].finding.cause == "cpu: 1500m wanted, 500m of 2 free"
+    assert violations[0].cause == "cpu: 1500m wanted, 500m of 2 free"
 
 
 def test_host_ports() -> None:
@@ -259,9 +261,7 @@ def test_a_part_of_an_audit() -> None:
 
     assert result.only("elsewhere").violations == []
     assert result.only("elsewhere").spreads == []
-    assert [v.finding.rule for v in result.only("default", ["NodeUnschedulable"]).violations] == [
-        "NodeUnschedulable"
-    ]
+    assert [v.rule for v in result.only("default", ["NodeUnschedulable"]).violations] == ["NodeUnschedulable"]
     assert result.only(rules=["NodeUnschedulable"]).clean
     assert not result.only(rules=["NodeAffinity"]).clean
 
@@ -283,7 +283,7 @@ def budget(name: str, minimum: int, allowed: int | None = None) -> PodDisruption
 def evicted(result: Audit) -> dict[str, tuple[str | None, list[str]]]:
     """Pod -> where its replacement lands, and the budgets that stop it."""
     return {
-        eviction.entry.name: (eviction.lands_on, [budget.name for budget in eviction.stopped_by])
+        eviction.entry.name: (eviction.replacement_node, [budget.name for budget in eviction.stopped_by])
         for eviction in result.evictions
     }
 
@@ -325,7 +325,7 @@ def test_a_mirror_pod_is_not_evicted() -> None:
     mirror = replace(pod, metadata=replace(pod.metadata, annotations={MIRROR_POD: "x"}))
     result = audit(snapshot(*SSD_NODES, mirror))
 
-    assert ([v.entry.name for v in result.violations], result.evictions) == (["static"], [])
+    assert ([v.pod.partition("/")[2] for v in result.violations], result.evictions) == (["static"], [])
 
 
 def test_where_a_mirror_pod_is_in_the_way_the_other_one_goes() -> None:
@@ -358,6 +358,14 @@ thorough = settings(
 )
 
 
+def judged_alone(cluster: EngineCluster, key: str) -> list[RuleVerdict]:
+    """The rules that refuse the node of one pod, which is taken out of the cluster meanwhile."""
+    slot = cluster.slot_of_pod(key)
+    with cluster.without(key) as (pod_class,):
+        found = [rule.verdict(slot) for rule in plan_for(cluster, pod_class).rules if rule.filters]
+    return [verdict for verdict in found if verdict is not None]
+
+
 @thorough
 @given(cluster=strategies.clusters())
 def test_the_audit_equals_judging_pod_by_pod(cluster: Cluster) -> None:
@@ -366,13 +374,13 @@ def test_the_audit_equals_judging_pod_by_pod(cluster: Cluster) -> None:
     running = [Entry(created(pod), manifest(pod)) for pod in cluster.pods if not is_finished(pod)]
     taken_in = Snapshot(engine_of(cluster), [], nodes, running=running)
     expected = {
-        entry.key: [(r.rule, r.reasons[0]) for r in violations(taken_in.cluster, entry.key)]
+        entry.key: [(r.rule, r.reasons[0]) for r in judged_alone(taken_in.cluster, entry.key)]
         for entry in running
         if entry.pod.spec.node_name in nodes and not is_terminating(entry.pod)
     }
     found: dict[str, dict[str, str]] = {key: {} for key in expected}
     for violation in audit(taken_in).violations:
-        found[violation.entry.key].setdefault(violation.finding.rule, violation.finding.reason)
+        found[violation.pod].setdefault(violation.rule, violation.reason)
 
     assert expected == {key: list(rules.items()) for key, rules in found.items()}
 
@@ -418,7 +426,7 @@ def test_an_annotation_that_was_stored_and_is_not_valid() -> None:
     assert [(entry.name, "neither JSON nor YAML" in (entry.fault or "")) for entry in result.faulty] == [
         ("bad", True)
     ]
-    assert {violation.entry.name for violation in result.violations} == {"bad", "good"}
+    assert {violation.pod.partition("/")[2] for violation in result.violations} == {"bad", "good"}
     assert result.snapshot.pending == []
     assert any("pod default/waiting is not placed by anybody" in note for note in result.snapshot.notes)
     assert result.only(rules=["NodePorts"]).faulty == []

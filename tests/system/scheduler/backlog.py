@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.engine.offline.violations import violations
+from berth.engine.execution.violations import placement_violations
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod
@@ -63,9 +63,10 @@ def broken_rules(world: ClusterWorld, ignoring: frozenset[str] = frozenset()) ->
     placed = [_decoded(item) for item in world.all_pods() if item["spec"].get("nodeName") in known]
     for pod in placed:
         cluster.add_pod(pod)
-    found = {pod_name(pod): [one.rule for one in violations(cluster, pod_name(pod))] for pod in placed}
-    kept = {name: [rule for rule in rules if rule not in ignoring] for name, rules in found.items()}
-    return {name: rules for name, rules in kept.items() if rules}
+    found = placement_violations(cluster, [pod_name(pod) for pod in placed])
+    rules = {name: list(dict.fromkeys(one.rule for one in broken)) for name, broken in found.items()}
+    kept = {name: [rule for rule in broken if rule not in ignoring] for name, broken in rules.items()}
+    return {name: broken for name, broken in kept.items() if broken}
 
 
 def _decoded(item: Json) -> Pod:

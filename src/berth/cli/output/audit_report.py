@@ -12,8 +12,9 @@ from berth.engine.execution.eviction_ceiling import name_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from berth.engine.offline.audit import Audit, AuditViolation, Eviction
+    from berth.engine.offline.audit import Audit, Eviction
     from berth.engine.offline.snapshot import Entry
+    from berth.engine.rules.verdicts import RuleViolation
 
 # Up to here every row is shown; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100
@@ -23,7 +24,7 @@ _COLOURS = {_EXECUTION: "red", _HARD: "red", _SOFT: "yellow"}
 
 def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
     if audit.violations:
-        yield _violations(sorted(audit.violations, key=_urgency), term, wide=wide)
+        yield _violations(audit, term, wide=wide)
         yield ""
     if audit.spreads:
         yield from _spreads(audit, term, wide=wide)
@@ -42,42 +43,41 @@ def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
 # --- rules ------------------------------------------------------------------------------------
 
 
-def _violations(violations: list[AuditViolation], term: Terminal, *, wide: bool) -> str:
+def _violations(audit: Audit, term: Terminal, *, wide: bool) -> str:
+    violations = [(audit.entries[found.pod], found) for found in sorted(audit.violations, key=_urgency)]
     if not wide and len(violations) > _ROWS_LISTED:
         return _by_owner(violations, term)
     rows: list[list[object]] = []
-    for found in violations:
-        entry, finding = found.entry, found.finding
-        row: list[object] = [entry.namespace, entry.name, found.node, finding.rule, _kind(found)]
-        rows.append([*row, entry.owner, _path(found), finding.cause] if wide else [*row, finding.cause])
+    for entry, found in violations:
+        row: list[object] = [entry.namespace, entry.name, found.node, found.rule, _kind(found)]
+        rows.append([*row, entry.owner, _path(found), found.cause] if wide else [*row, found.cause])
     more = ("OWNER", "PATH") if wide else ()
     return table(("NAMESPACE", "POD", "NODE", "RULE", "KIND", *more, "WHY"), rows, term, _COLOURS.get)
 
 
-def _kind(violation: AuditViolation) -> str:
-    if violation.finding.execution:
+def _kind(violation: RuleViolation) -> str:
+    if violation.execution:
         return _EXECUTION
     return _HARD if violation.hard else _SOFT
 
 
-def _urgency(violation: AuditViolation) -> int:
+def _urgency(violation: RuleViolation) -> int:
     return list(_COLOURS).index(_kind(violation))
 
 
-def _path(violation: AuditViolation) -> str | None:
-    path = violation.finding.path
-    return f"{path} (of the other pod)" if violation.finding.of_peer else path
+def _path(violation: RuleViolation) -> str | None:
+    return f"{violation.path} (of the other pod)" if violation.of_peer else violation.path
 
 
-def _by_owner(violations: list[AuditViolation], term: Terminal) -> str:
-    groups: dict[tuple[str, ...], list[AuditViolation]] = {}
-    for found in violations:
-        owner = found.entry.owner or f"Pod/{found.entry.name}"
-        key = (found.entry.namespace, owner, found.finding.rule, _kind(found), found.finding.reason)
+def _by_owner(violations: list[tuple[Entry, RuleViolation]], term: Terminal) -> str:
+    groups: dict[tuple[str, ...], list[RuleViolation]] = {}
+    for entry, found in violations:
+        owner = entry.owner or f"Pod/{entry.name}"
+        key = (entry.namespace, owner, found.rule, _kind(found), found.reason)
         groups.setdefault(key, []).append(found)
     rows = []
     for (*shown, _), members in groups.items():
-        pods = len({found.entry.key for found in members})
+        pods = len({found.pod for found in members})
         nodes = len({found.node for found in members})
         rows.append((*shown, pods, nodes, _example(members)))
     headers = ("NAMESPACE", "OWNER", "RULE", "KIND", "PODS", "NODES", "WHY")
@@ -85,11 +85,11 @@ def _by_owner(violations: list[AuditViolation], term: Terminal) -> str:
     return f"{lines}\n({count(len(violations), 'broken rule')}; -o wide lists every one)"
 
 
-def _example(members: list[AuditViolation]) -> str:
+def _example(members: list[RuleViolation]) -> str:
     first = members[0]
-    if len({found.finding.cause for found in members}) == 1:
-        return first.finding.cause
-    return f"{first.entry.name} on {first.node}: {first.finding.cause}"
+    if len({found.cause for found in members}) == 1:
+        return first.cause
+    return f"{first.pod.partition('/')[2]} on {first.node}: {first.cause}"
 
 
 # --- spreading and evicting ---------------------------------------------------------------
@@ -111,7 +111,7 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
             eviction.entry.namespace,
             eviction.entry.name,
             eviction.node,
-            eviction.lands_on or "nowhere",
+            eviction.replacement_node or "nowhere",
             _held_back(eviction),
             _why(eviction, wide=wide),
         )
@@ -186,27 +186,27 @@ def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
         yield term.styled("Every hard rule holds.", "green")
 
 
-def _pods(violations: Iterable[AuditViolation]) -> str:
-    number = len({violation.entry.key for violation in violations})
+def _pods(violations: Iterable[RuleViolation]) -> str:
+    number = len({violation.pod for violation in violations})
     return f"{count(number, 'pod')} {'breaks' if number == 1 else 'break'}"
 
 
-def _tally(violations: Iterable[AuditViolation]) -> str:
+def _tally(violations: Iterable[RuleViolation]) -> str:
     """How many pods each rule is broken by."""
-    pairs = {(violation.entry.key, violation.finding.rule) for violation in violations}
+    pairs = {(violation.pod, violation.rule) for violation in violations}
     return ", ".join(f"{rule} {number}" for rule, number in sorted(Counter(r for _, r in pairs).items()))
 
 
 def _fates(evictions: list[Eviction]) -> str:
     stopped = sum(bool(eviction.stopped_by) for eviction in evictions)
-    homeless = sum(eviction.lands_on is None for eviction in evictions)
+    unplaced = sum(eviction.replacement_node is None for eviction in evictions)
     halted = sum(eviction.halt is not None for eviction in evictions)
     parts = [f"{count(len(evictions), 'pod')} would be evicted"]
     several = len(evictions) > 1
     for number, how in (
         (halted, "only when a halt is over"),
         (stopped, "only when a budget allows it"),
-        (homeless, "with no node for the replacement"),
+        (unplaced, "with no node for the replacement"),
     ):
         if number:
             parts.append(f"{number} of them {how}" if several else how)

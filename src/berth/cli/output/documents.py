@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from berth.engine.execution.eviction_ceiling import Halt
-    from berth.engine.offline.audit import Audit, AuditViolation, Eviction
+    from berth.engine.offline.audit import Audit, Eviction
     from berth.engine.offline.budgets import DisruptionBudget
     from berth.engine.offline.explanation import Explanation, NodeVerdict
     from berth.engine.offline.relaxations import Relaxation
     from berth.engine.offline.simulation import Simulation
+    from berth.engine.offline.snapshot import Entry
     from berth.engine.offline.topology import Spread, ZoneDomain
-    from berth.engine.rules.verdicts import RuleVerdict
+    from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 
 API_VERSION = "berth.dev/v1alpha1"
 
@@ -189,14 +190,14 @@ def audit_document(audit: Audit) -> Document:
             "clean": audit.clean,
             "nodes": len(snapshot.nodes),
             "running": len(snapshot.running),
-            "broken": len({violation.entry.key for violation in audit.violations if violation.hard}),
+            "broken": len({violation.pod for violation in audit.violations if violation.hard}),
             "uneven": sum(not spread.ok for spread in audit.spreads),
             "evictions": len(audit.evictions),
             "stopped": sum(bool(eviction.stopped_by) for eviction in audit.evictions),
             "halted": sum(eviction.halt is not None for eviction in audit.evictions),
             "invalidAnnotations": len(audit.faulty),
         },
-        "violations": [_violation(violation) for violation in audit.violations],
+        "violations": [_violation(audit.entries[found.pod], found) for found in audit.violations],
         "spread": [_spread(spread) for spread in audit.spreads],
         "evictions": [_eviction(eviction) for eviction in audit.evictions],
         "halts": [_halt(halt) for halt in audit.halts],
@@ -215,20 +216,19 @@ def audit_document(audit: Audit) -> Document:
     }
 
 
-def _violation(violation: AuditViolation) -> Document:
-    entry, finding = violation.entry, violation.finding
+def _violation(entry: Entry, violation: RuleViolation) -> Document:
     return {
         "namespace": entry.namespace,
         "pod": entry.name,
         "owner": entry.owner,
         "node": violation.node,
-        "rule": finding.rule,
-        "reason": finding.reason,
-        "cause": finding.cause,
-        "path": finding.path,
-        "ofPeer": finding.of_peer,
+        "rule": violation.rule,
+        "reason": violation.reason,
+        "cause": violation.cause,
+        "path": violation.path,
+        "ofPeer": violation.of_peer,
         "hard": violation.hard,
-        "execution": finding.execution,
+        "execution": violation.execution,
     }
 
 
@@ -239,7 +239,7 @@ def _eviction(eviction: Eviction) -> Document:
         "pod": entry.name,
         "owner": entry.owner,
         "node": eviction.node,
-        "landsOn": eviction.lands_on,
+        "landsOn": eviction.replacement_node,
         "stoppedBy": [budget.name for budget in eviction.stopped_by],
         "haltedIn": eviction.halt.domain if eviction.halt else None,
         "breaches": [

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from berth.controllers.hollow.admission import Rejected, failed
-from berth.engine.execution.violations import (
-    AFFINITY,
-    ANTI_AFFINITY,
-    is_in_the_way,
-    violations_among,
-)
+from berth.engine.execution.violations import is_in_the_way, violations_among
 from berth.engine.rules.inter_pod_affinity.admission import ALONE, KEPT_AWAY, UNWANTED_PEERS
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
 from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError

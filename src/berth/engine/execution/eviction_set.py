@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.execution.vertex_cover import bits, least_cover
-from berth.engine.execution.violations import AFFINITY, ANTI_AFFINITY, NODE, Violation
-from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, Standing
+from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, TermStanding
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, NODE, RuleViolation
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE
@@ -51,12 +51,12 @@ class PodToEvict:
     """
 
     pod: str
-    violations: tuple[Violation, ...]
+    violations: tuple[RuleViolation, ...]
 
 
 def eviction_set(
     cluster: Cluster,
-    violations: Sequence[Violation],
+    violations: Sequence[RuleViolation],
     *,
     started: Callable[[str], float] | None = None,
     staying: Collection[str] = frozenset(),
@@ -81,7 +81,7 @@ def _unknown(pod: str) -> float:
 class _Conflict:
     """Pods with one anti-affinity term in one domain, and all the pods that it selects there."""
 
-    violations: list[Violation]
+    violations: list[RuleViolation]
     owners: set[int]
     peers: set[int]
 
@@ -92,7 +92,7 @@ class _First:
 
     pod: int
     others: set[int]
-    violations: list[Violation]
+    violations: list[RuleViolation]
 
 
 class _Decision:
@@ -107,7 +107,7 @@ class _Decision:
     def __init__(
         self,
         cluster: Cluster,
-        violations: Iterable[Violation],
+        violations: Iterable[RuleViolation],
         started: Callable[[str], float],
         staying: frozenset[str],
     ) -> None:
@@ -115,7 +115,7 @@ class _Decision:
         self._started = started
         index, table = cluster.pods.index, cluster.pods
         self._fixed = {index[key] for key in staying if key in index}
-        self.own: dict[int, list[Violation]] = defaultdict(list)
+        self.own: dict[int, list[RuleViolation]] = defaultdict(list)
         for violation in violations:
             pod = index.get(violation.pod)
             if pod is not None and table.node[pod] != NOWHERE and not table.terminating[pod]:
@@ -149,9 +149,11 @@ class _Decision:
                     peers = standing.peers[there == domain].tolist()
                     yield _Conflict(list(violations.values()), set(violations), set(peers))
 
-    def _by_domain(self, pods: Sequence[int], standing: Standing) -> Mapping[int, dict[int, Violation]]:
+    def _by_domain(
+        self, pods: Sequence[int], standing: TermStanding
+    ) -> Mapping[int, dict[int, RuleViolation]]:
         """Domain -> the pods that break the term there, and their violations."""
-        found: dict[int, dict[int, Violation]] = defaultdict(dict)
+        found: dict[int, dict[int, RuleViolation]] = defaultdict(dict)
         for pod, domain, broken in zip(pods, standing.domain.tolist(), standing.broken.tolist(), strict=True):
             violation = next((b for b in self.own[pod] if b.path == standing.owned.path), None)
             if broken and violation is not None:
@@ -248,9 +250,9 @@ class _Decision:
 
     # --- why --------------------------------------------------------------------------
 
-    def _healed(self, firsts: Iterable[_First]) -> Mapping[int, list[Violation]]:
+    def _healed(self, firsts: Iterable[_First]) -> Mapping[int, list[RuleViolation]]:
         """The violations of pods that stay, by the pods whose eviction heals them."""
-        found: dict[int, list[Violation]] = defaultdict(list)
+        found: dict[int, list[RuleViolation]] = defaultdict(list)
         index = self._cluster.pods.index
         reasons = [(first.violations, first.others) for first in firsts]
         reasons += [(conflict.violations, conflict.peers) for conflict in self.conflicts]

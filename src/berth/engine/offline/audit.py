@@ -1,18 +1,15 @@
 """What is wrong with the pods that run: the rules they break now, uneven spreading, and who would be evicted.
 
 A pod breaks a rule if the rule would refuse its own node, were the pod placed there now (see
-`berth.engine.offline.violations`).  Pods of one class on one node are alike, so the rules are asked about a
-class and all its nodes at once, with one such pod imagined gone from each; only where one is refused,
-the pods are looked at one by one.  Pods that are being deleted are left alone.
+`berth.engine.execution.violations`).  Pods that are being deleted are left alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from berth.engine.execution.eviction_ceiling import (
     RELEASE_ANNOTATION,
@@ -24,13 +21,11 @@ from berth.engine.execution.eviction_ceiling import (
 )
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
-from berth.engine.execution.violations import NODE, Violation, all_violations
+from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
 from berth.engine.offline.topology import Spread, spreads_of
-from berth.engine.rules import AUDITED_RULES, RULES, filtering_rules
-from berth.engine.rules.base import NodeRule, Rule, TopologyRule
+from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
-from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.kube.objects import Namespace
 from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
@@ -40,27 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from berth.engine.offline.snapshot import Entry, Progress, Snapshot
-    from berth.engine.state.arrays import IndexArray
     from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
 
-# These keep newcomers away and say nothing about the pods that were there before.
-_FOR_NEWCOMERS = frozenset(rule.name for rule in RULES if rule.for_newcomers)
 _EVICTING_RULES = tuple(rule.name for rule in RULES if rule.evicts)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditViolation:
-    """A rule that a running pod breaks where it runs."""
-
-    entry: Entry
-    node: str
-    finding: RuleViolation
-
-    @property
-    def hard(self) -> bool:
-        """False for a cordon or a NoSchedule taint, which running pods need not mind."""
-        return self.finding.execution or self.finding.rule not in _FOR_NEWCOMERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +46,15 @@ class Eviction:
 
     Attributes:
         violations: What its going heals: rules of its own, or of others.
-        lands_on: Where its replacement would go, None if it fits nowhere.
+        replacement_node: Where its replacement would go, None if it fits nowhere.
         stopped_by: The budgets that do not allow it now.
         halt: Nobody is evicted there, since too many would go.
     """
 
     entry: Entry
     node: str
-    violations: tuple[Violation, ...]
-    lands_on: str | None
+    violations: tuple[RuleViolation, ...]
+    replacement_node: str | None
     stopped_by: tuple[DisruptionBudget, ...]
     halt: Halt | None = None
 
@@ -86,7 +63,7 @@ class Eviction:
         return self.halt is not None or bool(self.stopped_by)
 
 
-@dataclass(slots=True)
+@dataclass
 class Audit:
     """What an audit of a snapshot found.
 
@@ -99,7 +76,7 @@ class Audit:
     """
 
     snapshot: Snapshot
-    violations: list[AuditViolation] = field(default_factory=list)
+    violations: list[RuleViolation] = field(default_factory=list)
     spreads: list[Spread] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     budgets: list[DisruptionBudget] = field(default_factory=list)
@@ -111,6 +88,11 @@ class Audit:
         """Whether every hard rule holds."""
         uneven = any(spread.hard and not spread.ok for spread in self.spreads)
         return not uneven and not any(violation.hard for violation in self.violations)
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """The running pods by name, ``namespace/name``."""
+        return {entry.key: entry for entry in self.snapshot.running}
 
     def only(self, namespace: str | None = None, rules: Iterable[str] = ()) -> Audit:
         """The part about one namespace, and about some rules; without rules, about all."""
@@ -127,7 +109,7 @@ class Audit:
         halting = {eviction.halt for eviction in evictions}
         return Audit(
             self.snapshot,
-            [v for v in self.violations if wanted(v.entry.namespace) and v.finding.rule in rules],
+            [v for v in self.violations if wanted(self.entries[v.pod].namespace) and v.rule in rules],
             [s for s in self.spreads if wanted(s.namespace) and s.rule in rules],
             evictions,
             [b for b in self.budgets if wanted(b.namespace)],
@@ -137,7 +119,7 @@ class Audit:
 
 
 def _rules_of(eviction: Eviction) -> set[str]:
-    return {_EVICTING_RULES[violation.kind != NODE] for violation in eviction.violations}
+    return {violation.rule for violation in eviction.violations}
 
 
 def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling | None = None) -> Audit:
@@ -147,12 +129,13 @@ def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling
     """
     cluster = snapshot.cluster
     living = [entry for entry in snapshot.running if _counts(cluster, entry)]
+    broken = placement_violations(cluster, [entry.key for entry in living], progress)
     budgets = budgets_of(snapshot)
     to_evict = _to_evict(cluster, living)
     halts = _halts(snapshot, to_evict, ceiling or Ceiling())
     return Audit(
         snapshot,
-        list(_violations(cluster, living, progress)),
+        [violation for entry in living for violation in broken.get(entry.key, ())],
         spreads_of(cluster, living),
         list(_evictions(cluster, to_evict, halts, budgets)),
         budgets,
@@ -167,69 +150,6 @@ def _is_mirror(entry: Entry) -> bool:
 
 def _counts(cluster: Cluster, entry: Entry) -> bool:
     return not is_terminating(entry.pod) and (entry.pod.spec.node_name or "") in cluster.nodes.slot_of
-
-
-# --- who breaks what ----------------------------------------------------------------------
-
-
-def _violations(
-    cluster: Cluster, entries: list[Entry], progress: Progress | None
-) -> Iterator[AuditViolation]:
-    groups: dict[PodClass, dict[int, list[str]]] = {}
-    for entry in entries:
-        known = cluster.find_pod(entry.key)
-        if known is not None:
-            slot = cluster.nodes.slot_of[known[1]]
-            groups.setdefault(known[0], {}).setdefault(slot, []).append(entry.key)
-    findings: dict[str, list[RuleViolation]] = {}
-    done = 0
-    for pod_class, members in groups.items():
-        findings.update(_of_class(cluster, pod_class, members))
-        done += sum(map(len, members.values()))
-        if progress is not None:
-            progress(done, len(entries))
-    for entry in entries:
-        for finding in findings.get(entry.key, ()):
-            yield AuditViolation(entry, entry.pod.spec.node_name or "", finding)
-
-
-def _of_class(
-    cluster: Cluster, pod_class: PodClass, members: dict[int, list[str]]
-) -> Iterator[tuple[str, list[RuleViolation]]]:
-    """What the pods of a class break; `members` are their keys by the slots they run on."""
-    rules = filtering_rules(cluster, pod_class)
-    # Taking the pod of a class of its own (a DaemonSet's) out is faster than imagining it gone.
-    doubted = _refused(cluster, rules, members) if len(members) > 1 else dict.fromkeys(members, rules)
-    for slot, refusing in doubted.items():
-        # What the node object alone decides is the same for all pods of the class.
-        shared = {rule.name: list(rule.violations(slot)) for rule in refusing if _is_static(rule)}
-        for key in members[slot]:
-            if len(shared) == len(refusing):
-                yield key, [finding for found in shared.values() for finding in found]
-                continue
-            with cluster.without(key):
-                found = [shared[r.name] if _is_static(r) else list(r.violations(slot)) for r in refusing]
-            yield key, [finding for part in found for finding in part]
-    for rule in rules:
-        if isinstance(rule, TopologyRule):
-            rule.release()
-
-
-def _refused(cluster: Cluster, rules: list[Rule], members: dict[int, list[str]]) -> dict[int, list[Rule]]:
-    """The slots on which the pods of a class break rules."""
-    slots: IndexArray = np.fromiter(members, dtype=np.intp, count=len(members))
-    pods: IndexArray = np.array([cluster.pods.index[keys[0]] for keys in members.values()], dtype=np.intp)
-    gone = HypotheticalRemoval(RemovablePods(cluster, pods), np.ones(len(pods), dtype=np.bool_))
-    found: dict[int, list[Rule]] = {}
-    for rule in rules:
-        refused = {slot for verdict in rule.verdicts(slots, gone) for slot in verdict.slots.tolist()}
-        for slot in sorted(refused):
-            found.setdefault(slot, []).append(rule)
-    return found
-
-
-def _is_static(rule: Rule) -> bool:
-    return isinstance(rule, NodeRule) and rule.static
 
 
 # --- who would go -------------------------------------------------------------------------

@@ -109,7 +109,17 @@ class Rule:
         verdict = self.verdict(slot)
         if verdict is not None:
             for cause in verdict.causes or verdict.reasons:
-                yield RuleViolation(self.name, verdict.reasons[0], cause, self.path)
+                yield RuleViolation(
+                    self.name, verdict.reasons[0], cause, self.path, hard=not self.for_newcomers
+                )
+
+    @classmethod
+    def execution_violations(
+        cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
+    ) -> Iterable[RuleViolation]:
+        """What these running pods, all of one class, break of what must hold while they run; see `evicts`."""
+        del cluster, pod_class, pods
+        return ()
 
     def helped_by(self, change: ClusterEvent) -> bool:
         """Whether a node that was refused may be feasible after a change; see `placement.queueing_hints`.

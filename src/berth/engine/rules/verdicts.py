@@ -9,6 +9,7 @@ from berth.engine.state.arrays import IndexArray
 
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 SUCCESS, SKIP, ERROR = "Success", "Skip", "Error"
+NODE, AFFINITY, ANTI_AFFINITY = "node", "affinity", "anti-affinity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,17 @@ class RuleViolation:
     """One thing that is wrong with a pod on a node: what a `RuleVerdict` sums up, in full.
 
     Attributes:
+        reason: kube-scheduler's sentence.
+        cause: What broke it, in one clause: the label and its value, the taint, the peers.
         path: Where the rule stands in the pod, None if it does not.
         execution: The rule must hold while the pod runs, not only when it is placed.
         of_peer: It is the rule of another pod, which does not want this one near; `path` is there.
+        hard: False for a cordon or a NoSchedule taint, which running pods need not mind.
+        pod: The running pod, ``namespace/name``, and `node`, its node; empty for a pod that is to be placed.
+        kind: What an execution-time rule is about: NODE, AFFINITY or ANTI_AFFINITY.
+        topology: Key and value of the domain, for execution-time rules about pods; no value if the node
+            has no such label.
+        peers: The pods it must not be with, sorted; only the first, if they are many.
     """
 
     rule: str
@@ -43,6 +52,12 @@ class RuleViolation:
     path: str | None = None
     execution: bool = False
     of_peer: bool = False
+    hard: bool = True
+    pod: str = ""
+    node: str = ""
+    kind: str = ""
+    topology: tuple[str, str] | None = None
+    peers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from berth.engine.rules.inter_pod_affinity.rule import (
+from berth.engine.rules.inter_pod_affinity.rule import InterPodAffinity
+from berth.engine.rules.inter_pod_affinity.terms import (
     REASON_AFFINITY,
     REASON_ANTI_AFFINITY,
     REASON_EXISTING,
-    InterPodAffinity,
 )
 from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.kube.well_known import UNSCHEDULABLE

@@ -3,30 +3,44 @@
 What a term selects, who is spared and when a pod may be the first of its group is as
 `berth.engine.rules.inter_pod_affinity.rule` has it; only the terms that hold at scheduling time alone are
 left out.  All pods of a class are judged together, each as if it were not counted itself.
+
+- Affinity wants some *other* pod in the domain that matches all execution-time affinity terms.  A pod
+  that is a peer of its own group may be alone as long as no other peer runs anywhere.  Where the node
+  has lost the topology's label the rule is broken.
+- Anti-affinity is broken by every other pod of the domain that matches.  It is the violation of the pod
+  that has the rule; the pods it must not be with are its peers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import chain
 
 import numpy as np
 
 from berth.engine.rules.inter_pod_affinity.terms import (
+    REASON_AFFINITY,
+    REASON_ANTI_AFFINITY,
     as_incoming,
     avoided_by,
+    name_pods,
+    no_peer,
     reads_everywhere,
     wanted_by,
 )
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleViolation
 from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
 
+MOST_PEERS = 10
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class TermStanding:
     """How one term stands with the pods that were asked about, one entry a pod.
 
     Attributes:
@@ -42,6 +56,79 @@ class Standing:
     domain: IndexArray
     broken: BoolArray
     peers: IndexArray
+
+
+def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArray) -> Iterator[RuleViolation]:
+    """The terms that do not hold for these pods, all of one class; they are found by `rule`."""
+    if not pod_class.execution_terms:
+        return
+    terms = ExecutionAffinity(cluster, pod_class)
+    names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
+    for standing in terms.affinity(pods):
+        owned = standing.owned
+        for i in np.flatnonzero(standing.broken).tolist():
+            pod = pods.item(i)
+            value = standing.column.values[standing.domain.item(i)]
+            yield RuleViolation(
+                rule,
+                REASON_AFFINITY,
+                no_peer(terms.wanted, owned.topology_key, value),
+                owned.path,
+                execution=True,
+                pod=keys[pod] or "",
+                node=names[node.item(pod)] or "",
+                kind=AFFINITY,
+                topology=(owned.topology_key, value or ""),
+            )
+    for standing in terms.anti_affinity(pods):
+        yield from _conflicts(rule, cluster, pods, standing)
+
+
+def _conflicts(
+    rule: str, cluster: Cluster, pods: IndexArray, standing: TermStanding
+) -> Iterator[RuleViolation]:
+    broken = np.flatnonzero(standing.broken)
+    if not len(broken):
+        return
+    names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
+    owned = standing.owned
+    in_domain = _PeersByDomain(cluster, standing)
+    for i in broken.tolist():
+        pod, domain = pods.item(i), standing.domain.item(i)
+        key = keys[pod] or ""
+        peers = tuple(peer for peer in in_domain.first(domain) if peer != key)[:MOST_PEERS]
+        value = standing.column.values[domain] or ""
+        yield RuleViolation(
+            rule,
+            REASON_ANTI_AFFINITY,
+            f"{name_pods(peers)} in {owned.topology_key}={value} matches {owned.term.selector}",
+            owned.path,
+            execution=True,
+            pod=key,
+            node=names[node.item(pod)] or "",
+            kind=ANTI_AFFINITY,
+            topology=(owned.topology_key, value),
+            peers=peers,
+        )
+
+
+class _PeersByDomain:
+    """The peers of a term by domain: the first few of each, one more than are named."""
+
+    def __init__(self, cluster: Cluster, standing: TermStanding) -> None:
+        self._keys = cluster.pods.keys
+        domains = standing.column.ids[cluster.pods.node[standing.peers]]
+        order = np.argsort(domains, kind="stable")
+        self._domains, self._peers = domains[order], standing.peers[order]
+        self._known: dict[int, list[str]] = {}
+
+    def first(self, domain: int) -> list[str]:
+        found = self._known.get(domain)
+        if found is None:
+            begin, end = np.searchsorted(self._domains, (domain, domain + 1))
+            there = (self._keys[peer] or "" for peer in self._peers[begin:end].tolist())
+            found = self._known[domain] = nsmallest(MOST_PEERS + 1, there)
+        return found
 
 
 def owners(cluster: Cluster, theirs: LabelSet) -> Iterator[ExecutionAffinity]:
@@ -69,10 +156,10 @@ class ExecutionAffinity:
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster
         self.pod_class = pod_class
-        self.wanted = self._lasting(pod_class.required_affinity)
-        self.avoided = self._lasting(pod_class.required_anti_affinity)
+        self.wanted = self._terms(pod_class.required_affinity)
+        self.avoided = self._terms(pod_class.required_anti_affinity)
 
-    def _lasting(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
+    def _terms(self, owned: tuple[OwnedTerm, ...]) -> list[tuple[Term, OwnedTerm]]:
         index, options = self.cluster.index, self.pod_class.options
         return [(as_incoming(index, o, options), o) for o in owned if o.execution]
 
@@ -92,7 +179,7 @@ class ExecutionAffinity:
             if avoided_by(term, theirs, self.pod_class.options):
                 yield owned.topology_key
 
-    def affinity(self, pods: IndexArray) -> Iterator[Standing]:
+    def affinity(self, pods: IndexArray) -> Iterator[TermStanding]:
         """Every affinity term: it is broken where no other pod of the domain matches all of them."""
         if not self.wanted:
             return
@@ -111,9 +198,9 @@ class ExecutionAffinity:
             column = self.cluster.nodes.column(owned.topology_key)
             domain = column.ids[self.cluster.pods.node[pods]]
             broken = (domain == 0) | ~(others[owned.topology_key] | alone)
-            yield Standing(owned, column, domain, broken, peers)
+            yield TermStanding(owned, column, domain, broken, peers)
 
-    def anti_affinity(self, pods: IndexArray) -> Iterator[Standing]:
+    def anti_affinity(self, pods: IndexArray) -> Iterator[TermStanding]:
         """Every anti-affinity term: it is broken where another pod of the domain matches it."""
         options = self.pod_class.options
         for term, owned in self.avoided:
@@ -121,7 +208,7 @@ class ExecutionAffinity:
             itself = avoided_by(term, self.pod_class.label_set, options)
             domain, counts = self._count(owned.topology_key, pods, peers)
             broken = counts[domain] > ((domain > 0) & itself)
-            yield Standing(owned, self.cluster.nodes.column(owned.topology_key), domain, broken, peers)
+            yield TermStanding(owned, self.cluster.nodes.column(owned.topology_key), domain, broken, peers)
 
     def _pods(self, selected: Iterator[LabelSet]) -> IndexArray:
         return self.cluster.pods_of([c for label_set in selected for c in label_set.classes if c.running])

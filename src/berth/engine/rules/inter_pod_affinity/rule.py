@@ -14,9 +14,12 @@ from weakref import WeakSet
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, TopologyRule
-from berth.engine.rules.inter_pod_affinity import relax
+from berth.engine.rules.inter_pod_affinity import execution, relax
 from berth.engine.rules.inter_pod_affinity.terms import (
     PEERS_SHOWN,
+    REASON_AFFINITY,
+    REASON_ANTI_AFFINITY,
+    REASON_EXISTING,
     as_incoming,
     avoided_by,
     name_pods,
@@ -58,10 +61,6 @@ from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.pod_class import OwnedTerm, PodClass, Term
 from berth.kube.well_known import UNSCHEDULABLE
-
-REASON_AFFINITY = "node(s) didn't match pod affinity rules"
-REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
-REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 # Up to so many different scores, looking the result up is faster than computing it for every node.
 _LOOKED_UP = 4096
@@ -373,9 +372,15 @@ class InterPodAffinity(TopologyRule):
             for owned, cause in found:
                 yield RuleViolation(self.name, reason, cause, owned.path, owned.execution)
         for key in self._existing_counts:
-            for (path, execution), owners in self._objectors(key).items():
+            for (path, required), owners in self._objectors(key).items():
                 if objection := self._objection(slot, key, owners):
-                    yield RuleViolation(self.name, REASON_EXISTING, objection, path, execution, of_peer=True)
+                    yield RuleViolation(self.name, REASON_EXISTING, objection, path, required, of_peer=True)
+
+    @classmethod
+    def execution_violations(
+        cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
+    ) -> Iterable[RuleViolation]:
+        return execution.violations(cls.name, cluster, pod_class, pods)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._required:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.engine.rules.node_affinity.rule import REASON_POD, NodeAffinity
+from berth.engine.rules.node_affinity.matching import REASON_POD
+from berth.engine.rules.node_affinity.rule import NodeAffinity
 from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.engine.state.pod_class import required_nodes
 from berth.kube.annotations import IN_SPEC, AnnotationError, stated_affinity

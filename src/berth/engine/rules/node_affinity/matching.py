@@ -11,6 +11,8 @@ from berth.engine.state.nodes import NodeTable
 from berth.engine.state.pod_class import PodClass
 from berth.kube.selectors import NodeTerm, NodeTerms, Selector
 
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+
 
 def match_selector(nodes: NodeTable, selector: Selector, slots: Slots) -> BoolArray:
     matches = nodes.alive[slots].copy()

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.node_affinity import relax
+from berth.engine.rules.node_affinity import execution, relax
 from berth.engine.rules.node_affinity.matching import (
+    REASON_POD,
     found_label,
     has_required,
     match_required,
@@ -30,7 +31,7 @@ from berth.engine.rules.verdicts import (
     RuleViolation,
     Status,
 )
-from berth.engine.state.arrays import BoolArray, IntArray, Slots
+from berth.engine.state.arrays import BoolArray, IndexArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
 from berth.engine.state.pod_class import PodClass
@@ -44,7 +45,6 @@ from berth.kube.selectors import (
 )
 from berth.kube.well_known import NODE_NAME_FIELD
 
-REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 
@@ -144,6 +144,12 @@ class NodeAffinity(NodeRule):
             if not match_terms(self.nodes, enforced, at)[0]:
                 yield RuleViolation(self.name, REASON_ENFORCED, f"addedAffinity wants {enforced}")
         yield from self._unmet(slot)
+
+    @classmethod
+    def execution_violations(
+        cls, cluster: Cluster, pod_class: PodClass, pods: IndexArray
+    ) -> Iterable[RuleViolation]:
+        return execution.violations(cls.name, cluster, pod_class, pods)
 
     def _unmet(self, slot: int) -> Iterable[RuleViolation]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""

@@ -76,7 +76,7 @@ class TaintToleration(NodeRule):
         taints = self.nodes.taints
         for taint in untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]]):
             execution = taint.effect == NO_EXECUTE
-            yield RuleViolation(self.name, REASON, _cause(taint), self.path, execution)
+            yield RuleViolation(self.name, REASON, _cause(taint), self.path, execution, hard=execution)
 
 
 def _cause(taint: Taint) -> str:

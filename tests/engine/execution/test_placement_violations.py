@@ -1,6 +1,6 @@
-import pytest
+"""Which rules would refuse a running pod's own node, were it placed there now."""
 
-from berth.engine.offline.violations import violations
+from berth.engine.execution.violations import placement_violations
 from berth.kube.defaults import created, default_node
 from berth.kube.well_known import HOSTNAME
 from tests.support.builders import make_node, make_pod
@@ -27,7 +27,7 @@ def two_zones() -> tuple[Cluster, str]:
 
 
 def broken(cluster: Cluster, key: str = "default/web") -> list[str]:
-    return [rejection.rule for rejection in violations(engine_of(cluster), key)]
+    return [violation.rule for violation in placement_violations(engine_of(cluster), [key])[key]]
 
 
 def test_rules_that_hold_are_not_broken() -> None:
@@ -45,10 +45,11 @@ def test_every_rule_that_stopped_holding_is_named() -> None:
     engine.remove_pod("default/peer")
     engine.add_pod(created(make_pod("twin").labels(app="web").on("na").build()))
 
-    found = violations(engine, key)
+    found = placement_violations(engine, [key])[key]
 
-    assert [rejection.rule for rejection in found] == ["NodeAffinity", "InterPodAffinity"]
-    assert found[0].causes == ("nodeSelector wants disk=ssd, the node has no label disk",)
+    assert [violation.rule for violation in found] == ["NodeAffinity", "InterPodAffinity", "InterPodAffinity"]
+    assert {(violation.pod, violation.node) for violation in found} == {(key, "na")}
+    assert found[0].cause == "nodeSelector wants disk=ssd, the node has no label disk"
 
 
 def test_asking_changes_nothing() -> None:
@@ -57,13 +58,15 @@ def test_asking_changes_nothing() -> None:
     engine = engine_of(cluster)
     probe = make_pod("probe").labels(app="web").affinity_to(app="db", topology=ZONE).build()
     before = verdict_of(engine, probe)
-    violations(engine, key)
+    placement_violations(engine, [key])
 
     assert before == verdict_of(engine, probe)
 
 
-def test_a_pod_that_is_not_there_is_an_error() -> None:
-    """Nobody gets an empty answer for a pod that does not run."""
-    cluster, _ = two_zones()
-    with pytest.raises(KeyError):
-        violations(engine_of(cluster), "default/nobody")
+def test_nothing_is_said_of_a_pod_that_does_not_run() -> None:
+    """Neither of one that is not there nor of one whose node is not: not even that it breaks nothing."""
+    cluster, key = two_zones()
+    engine = engine_of(cluster)
+    engine.remove_node("na")
+
+    assert placement_violations(engine, [key, "default/nobody"]) == {}
