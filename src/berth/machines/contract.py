@@ -15,9 +15,7 @@ import msgspec
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, RawObject, key_of
-from berth.kube.well_known import (
-    MERGE_PATCH,
-)
+from berth.kube.well_known import MERGE_PATCH
 
 _T = TypeVar("_T")
 

@@ -1,4 +1,4 @@
-"""The frame of a controller: a queue of keys, what is expected, a story, and events for people."""
+"""The frame of a controller: a queue of keys, a story, and events for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from berth.kube.api_resources import Resource
 from berth.kube.objects import Key
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Outcome
-from berth.machines.expectations import Expectations
 from berth.machines.queue import Queue
 from berth.machines.recorder import EVENT, Recorder
 from berth.machines.story import Story
@@ -28,7 +27,6 @@ class Controller:
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self.queue: Queue[Key] = Queue()
-        self.expectations = Expectations()
         self.story = Story()
         self.recorder = Recorder(self.name)
 
@@ -69,16 +67,6 @@ class Controller:
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         """Take back what was expected of an action."""
-
-    # --- waiting for what is under way --------------------------------------------------------------
-
-    def waits(self, key: Key, owner: str | None, now: float) -> bool:
-        """Whether the watch has yet to show what was done for an owner."""
-        until = self.expectations.pending_until(owner or "", now)
-        if until is None:
-            return False
-        self.queue.add_at(key, until)
-        return True
 
 
 def describe(action: Action) -> str:

@@ -12,7 +12,15 @@ from berth.engine.rules.node_affinity.admission import matches_during_execution,
 from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.kube.api_resources import DAEMON_SETS
 from berth.kube.gates import FeatureGates
-from berth.kube.objects import LivePod, LiveWorkload, Node, ObjectMeta, PodSpec, RawObject, Toleration
+from berth.kube.objects import (
+    LivePod,
+    LiveWorkload,
+    Node,
+    ObjectMeta,
+    PodSpec,
+    RawObject,
+    Toleration,
+)
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import phase
 from berth.kube.well_known import REQUIRED_DURING_SCHEDULING, REVISION_HASH

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.adoption import Claim
+from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.daemon_pods import (
     Eligibility,
     Restraint,
@@ -28,15 +29,20 @@ from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.kube.objects import Key, LivePod, LiveWorkload, Node, PartialObjectMetadata, RollingUpdate, key_of
-from berth.kube.ownership import controller_of
+from berth.kube.objects import (
+    Key,
+    LivePod,
+    LiveWorkload,
+    Node,
+    RollingUpdate,
+    key_of,
+)
 from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
 from berth.kube.shares import resolved
 from berth.kube.times import created_at
-from berth.kube.well_known import DELETED, REVISION_HASH
+from berth.kube.well_known import DELETED, REVISION_HASH, TRUE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Event, Outcome
-from berth.machines.controller import Controller
+from berth.machines.contract import Action, Create, Delete, Event
 from berth.machines.recorder import NORMAL, WARNING
 
 BURST = 250
@@ -50,9 +56,10 @@ class _Plan:
     delete: dict[str, tuple[LivePod, str]] = field(default_factory=dict)
 
 
-class DaemonSetController(Controller):
+class DaemonSetController(WorkloadController):
     name = "daemonset-controller"
     watches = (DAEMON_SETS, PODS, NODES, REVISIONS)
+    owner = DAEMON_SETS
 
     def __init__(self, cache: Cache, gates: FeatureGates = DEFAULT_GATES) -> None:
         super().__init__(cache)
@@ -64,45 +71,21 @@ class DaemonSetController(Controller):
     # --- events -------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        if event.resource == DAEMON_SETS:
-            if event.change == DELETED:
-                uid = event.object.metadata.uid or ""
-                self.expectations.forget(uid)
-                self._restraint.forget(uid)
-                self._eligibility.pop(uid, None)
-            self.queue.add(event.key)
-        elif event.resource == NODES:
-            if event.old is None or event.change == DELETED or _matters(event.old, event.object):
-                for daemon_set in self.cache.all(DAEMON_SETS, LiveWorkload):
-                    self.queue.add(key_of(daemon_set.metadata))
-        elif event.resource == REVISIONS:
-            self._concern(event)
-        else:
-            self._settle(event)
-            self._concern(event)
+        if event.resource != NODES:
+            super().handle(event)
+        elif event.old is None or event.change == DELETED or _matters(event.old, event.object):
+            for daemon_set in self.cache.all(DAEMON_SETS, LiveWorkload):
+                self.queue.add(key_of(daemon_set.metadata))
 
-    def _concern(self, event: Event) -> None:
-        metadata = event.object.metadata
-        owner = controller_of(metadata)
-        if owner is not None and owner.kind == DAEMON_SETS.kind:
-            self.queue.add((metadata.namespace or "", owner.name or ""))
-        elif owner is None and event.resource == PODS and event.change != DELETED:
-            for key in selecting(self.cache, DAEMON_SETS, metadata.namespace, metadata.labels):
-                self.queue.add(key)
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._restraint.forget(uid)
+        self._eligibility.pop(uid, None)
 
-    def _settle(self, event: Event) -> None:
-        pod: LivePod = event.object
-        owner = controller_of(pod.metadata)
-        if owner is None or owner.kind != DAEMON_SETS.kind:
-            return
-        uid = pod.metadata.uid or ""
-        if event.old is None:
-            self.expectations.created(owner.uid or "")
-        if event.change == DELETED or is_terminating(pod):
-            self.expectations.deleted(owner.uid or "", uid)
-            target = pod_condition(pod, "DisruptionTarget")
-            if target is not None and target.status == "True":
-                self._evicted[uid] = (owner.uid or "", node_of(pod) or "")
+    def pod_goes(self, owner: str, pod: LivePod) -> None:
+        target = pod_condition(pod, "DisruptionTarget")
+        if target is not None and target.status == TRUE:
+            self._evicted[pod.metadata.uid or ""] = (owner, node_of(pod) or "")
 
     # --- deciding -----------------------------------------------------------------------------------
 
@@ -256,26 +239,6 @@ class DaemonSetController(Controller):
                 self.recorder.record(now, DAEMON_SETS, daemon_set, NORMAL, "SuccessfulDelete", message)
         if len(plan.create) > count or len(plan.delete) > BURST:
             self.queue.add(key)
-
-    def done(self, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
-            daemon_set = self.cache.get(DAEMON_SETS, action.key, LiveWorkload)
-            if daemon_set is not None:
-                message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
-                self.recorder.record(outcome.at, DAEMON_SETS, daemon_set, NORMAL, "SuccessfulCreate", message)
-        super().done(action, outcome)
-
-    def failed(self, action: Action, outcome: Outcome) -> None:
-        daemon_set = self.cache.get(DAEMON_SETS, action.key, LiveWorkload)
-        if daemon_set is None or action.resource != PODS:
-            return
-        uid = daemon_set.metadata.uid or ""
-        if isinstance(action, Create):
-            self.expectations.created(uid)
-            message = f"Error creating: {outcome.message}"
-            self.recorder.record(outcome.at, DAEMON_SETS, daemon_set, WARNING, "FailedCreate", message)
-        elif isinstance(action, Delete):
-            self.expectations.deleted(uid, action.uid or "")
 
     # --- status -------------------------------------------------------------------------------------
 

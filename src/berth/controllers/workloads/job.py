@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
+from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.job_pods import (
     FINALIZER,
     Tally,
@@ -20,14 +21,12 @@ from berth.controllers.workloads.job_pods import (
 )
 from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
-from berth.kube.objects import Key, LiveJob, LivePod, PartialObjectMetadata, RawObject
-from berth.kube.ownership import controller_of
+from berth.kube.objects import Key, LiveJob, LivePod, RawObject
 from berth.kube.pods import condition, is_active, is_finished, is_ready
 from berth.kube.times import seconds, stamp
-from berth.kube.well_known import DELETED, FALSE, TRUE
+from berth.kube.well_known import FALSE, TRUE
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Action, Create, Delete, Event, Outcome, Patch
-from berth.machines.controller import Controller
+from berth.machines.contract import Action, Create, Delete, Patch
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)
@@ -35,25 +34,11 @@ _FINISHED = ("Complete", "Failed")
 _EARLY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 
 
-class JobController(Controller):
+class JobController(WorkloadController):
     name = "job-controller"
     watches = (JOBS, PODS)
-
-    def handle(self, event: Event) -> None:
-        if event.resource == JOBS:
-            if event.change == DELETED:
-                self.expectations.forget(event.object.metadata.uid or "")
-            self.queue.add(event.key)
-            return
-        pod: LivePod = event.object
-        owner = controller_of(pod.metadata)
-        if owner is None or owner.kind != JOBS.kind:
-            return
-        if event.old is None:
-            self.expectations.created(owner.uid or "")
-        if event.change == DELETED or pod.metadata.deletion_timestamp:
-            self.expectations.deleted(owner.uid or "", pod.metadata.uid or "")
-        self.queue.add((pod.metadata.namespace or "", owner.name or ""))
+    owner = JOBS
+    adopts = False
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         job = self.cache.get(JOBS, key, LiveJob)
@@ -241,25 +226,6 @@ class JobController(Controller):
             uid=pod.metadata.uid,
             why=cause,
         )
-
-    def failed(self, action: Action, outcome: Outcome) -> None:
-        job = self.cache.get(JOBS, action.key, LiveJob)
-        if job is None or action.resource != PODS:
-            return
-        if isinstance(action, Create):
-            self.expectations.created(job.metadata.uid or "")
-            message = f"Error creating: {outcome.message}"
-            self.recorder.record(outcome.at, JOBS, job, WARNING, "FailedCreate", message)
-        elif isinstance(action, Delete):
-            self.expectations.deleted(job.metadata.uid or "", action.uid or "")
-
-    def done(self, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
-            job = self.cache.get(JOBS, action.key, LiveJob)
-            if job is not None:
-                message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
-                self.recorder.record(outcome.at, JOBS, job, NORMAL, "SuccessfulCreate", message)
-        super().done(action, outcome)
 
     # --- status -------------------------------------------------------------------------------------
 

@@ -10,53 +10,29 @@ from collections.abc import Iterator
 
 from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.adoption import Claim
+from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from
 from berth.kube.api_resources import PODS, REPLICA_SETS
-from berth.kube.objects import Key, LivePod, LiveWorkload, PartialObjectMetadata, RawObject
+from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_active, is_ready
-from berth.kube.well_known import DELETED, TRUE
+from berth.kube.well_known import TRUE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Event, Outcome
-from berth.machines.controller import Controller
-from berth.machines.recorder import NORMAL, WARNING
+from berth.machines.contract import Action, Create, Delete, Outcome
+from berth.machines.recorder import NORMAL
 
 BURST = 500
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(WorkloadController):
     name = "replicaset-controller"
     watches = (REPLICA_SETS, PODS)
+    owner = REPLICA_SETS
 
     def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
         self._failure: dict[Key, str] = {}  # why the last creation failed, until there are enough pods
-
-    def handle(self, event: Event) -> None:
-        if event.resource == REPLICA_SETS:
-            if event.change == DELETED:
-                self.expectations.forget(event.object.metadata.uid or "")
-            self.queue.add(event.key)
-            return
-        pod: LivePod = event.object
-        self._settle(event, pod)
-        for seen in (pod, event.old):
-            owner = controller_of(seen.metadata) if seen is not None else None
-            if owner is not None and owner.kind == REPLICA_SETS.kind:
-                self.queue.add((pod.metadata.namespace or "", owner.name or ""))
-            elif owner is None and seen is pod and event.change != DELETED:
-                for key in selecting(self.cache, REPLICA_SETS, pod.metadata.namespace, pod.metadata.labels):
-                    self.queue.add(key)
-
-    def _settle(self, event: Event, pod: LivePod) -> None:
-        owner = controller_of(pod.metadata)
-        if owner is None or owner.kind != REPLICA_SETS.kind:
-            return
-        if event.old is None:
-            self.expectations.created(owner.uid or "")
-        if event.change == DELETED or pod.metadata.deletion_timestamp:
-            self.expectations.deleted(owner.uid or "", pod.metadata.uid or "")
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         replica_set = self.cache.get(REPLICA_SETS, key, LiveWorkload)
@@ -127,35 +103,9 @@ class ReplicaSetController(Controller):
             nodes.update(pod.spec.node_name for pod in owned if pod.spec.node_name and is_active(pod))
         return nodes
 
-    def done(self, action: Action, outcome: Outcome) -> None:
-        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
-            replica_set = self.cache.get(REPLICA_SETS, action.key, LiveWorkload)
-            if replica_set is not None:
-                name = outcome.decode(PartialObjectMetadata).metadata.name
-                self.recorder.record(
-                    outcome.at, REPLICA_SETS, replica_set, NORMAL, "SuccessfulCreate", f"Created pod: {name}"
-                )
-        super().done(action, outcome)
-
-    def failed(self, action: Action, outcome: Outcome) -> None:
-        key: Key = action.key
-        replica_set = self.cache.get(REPLICA_SETS, key, LiveWorkload)
-        if replica_set is None or action.resource != PODS:
-            return
-        uid = replica_set.metadata.uid or ""
-        if isinstance(action, Create):
-            self.expectations.created(uid)
-            self._failure[key] = outcome.message
-            self.recorder.record(
-                outcome.at,
-                REPLICA_SETS,
-                replica_set,
-                WARNING,
-                "FailedCreate",
-                f"Error creating: {outcome.message}",
-            )
-        elif isinstance(action, Delete):
-            self.expectations.deleted(uid, action.uid or "")
+    def creation_failed(self, item: LiveWorkload, action: Create, outcome: Outcome) -> None:
+        self._failure[action.key] = outcome.message
+        super().creation_failed(item, action, outcome)
 
     # --- status -----------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.adoption import Claim
+from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.controllers.workloads.stateful_pods import (
@@ -24,11 +25,9 @@ from berth.controllers.workloads.stateful_pods import (
 )
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim
-from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
-from berth.kube.well_known import DELETED, REVISION_HASH
-from berth.machines.contract import Action, Create, Delete, Event, Outcome
-from berth.machines.controller import Controller
+from berth.kube.well_known import REVISION_HASH
+from berth.machines.contract import Action, Create, Delete, Outcome
 from berth.machines.recorder import NORMAL, WARNING
 
 
@@ -68,28 +67,11 @@ class _Set:
         return phase(pod) == "Running" and is_available(pod, minimum, now) and not is_terminating(pod)
 
 
-class StatefulSetController(Controller):
+class StatefulSetController(WorkloadController):
     name = "statefulset-controller"
     watches = (STATEFUL_SETS, PODS, REVISIONS, CLAIMS)
-
-    def handle(self, event: Event) -> None:
-        if event.resource == STATEFUL_SETS:
-            if event.change == DELETED:
-                self.expectations.forget(event.object.metadata.uid or "")
-            self.queue.add(event.key)
-            return
-        metadata = event.object.metadata
-        owner = controller_of(metadata)
-        if owner is not None and owner.kind == STATEFUL_SETS.kind:
-            if event.resource == PODS:
-                if event.old is None:
-                    self.expectations.created(owner.uid or "")
-                if event.change == DELETED or metadata.deletion_timestamp:
-                    self.expectations.deleted(owner.uid or "", metadata.uid or "")
-            self.queue.add((metadata.namespace or "", owner.name or ""))
-        elif owner is None and event.resource == PODS and event.change != DELETED:
-            for key in selecting(self.cache, STATEFUL_SETS, metadata.namespace, metadata.labels):
-                self.queue.add(key)
+    owner = STATEFUL_SETS
+    tells_creations = False
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
@@ -197,18 +179,10 @@ class StatefulSetController(Controller):
             why=cause,
         )
 
-    def failed(self, action: Action, outcome: Outcome) -> None:
-        item = self.cache.get(STATEFUL_SETS, action.key, LiveWorkload)
-        if item is None or action.resource != PODS:
-            return
-        uid = item.metadata.uid or ""
-        if isinstance(action, Create):
-            self.expectations.created(uid)
-            name = action.body["metadata"]["name"]
-            message = f"create Pod {name} in StatefulSet {action.key[1]} failed error: {outcome.message}"
-            self.recorder.record(outcome.at, STATEFUL_SETS, item, WARNING, "FailedCreate", message)
-        elif isinstance(action, Delete):
-            self.expectations.deleted(uid, action.uid or "")
+    def creation_failed(self, item: LiveWorkload, action: Create, outcome: Outcome) -> None:
+        name = action.body["metadata"]["name"]
+        message = f"create Pod {name} in StatefulSet {action.key[1]} failed error: {outcome.message}"
+        self.recorder.record(outcome.at, STATEFUL_SETS, item, WARNING, "FailedCreate", message)
 
     # --- status -------------------------------------------------------------------------------------
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 from berth.engine.offline.variants import WhatIf
 from berth.engine.rules import RULES
-from berth.engine.rules.relaxing import Change, Question, Variant, label_changes, with_effective_affinity
+from berth.engine.rules.relaxing import (
+    Change,
+    Question,
+    Variant,
+    label_changes,
+    with_effective_affinity,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

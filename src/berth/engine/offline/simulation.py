@@ -15,7 +15,12 @@ from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.identity import has_own_claims
-from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
+from berth.kube.well_known import (
+    SCHEDULER_ERROR,
+    SCHEDULING_GATED,
+    SCHEDULING_GATED_MESSAGE,
+    UNSCHEDULABLE,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,13 @@ from berth.kube.well_known import APPLY_PATCH
 from berth.server import errors, protobuf
 from berth.server.http import field_validation, lists, patching, watching
 from berth.server.http.replies import Reply, of_object, of_record
-from berth.server.http.requests import ApiRequest, Send, decode_body, read_body, without_nulls_like_go
+from berth.server.http.requests import (
+    ApiRequest,
+    Send,
+    decode_body,
+    read_body,
+    without_nulls_like_go,
+)
 from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
 from berth.server.registry.kinds.bindings import bind

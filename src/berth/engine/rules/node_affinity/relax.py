@@ -9,7 +9,13 @@ from msgspec.structs import replace
 
 from berth.engine.rules.relaxing import MOST, REQUIRED, Change, Question, on_pod
 from berth.kube.annotations import stated_affinity
-from berth.kube.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from berth.kube.objects import (
+    Affinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+)
 from berth.kube.selectors import Requirement
 
 

@@ -20,7 +20,14 @@ from berth.engine.rules.relaxing import (
 from berth.engine.state.amounts import rounded_down, spelled
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.pod_class import PodClass
-from berth.kube.objects import Container, Node, NodeStatus, PodSpec, RawQuantity, ResourceRequirements
+from berth.kube.objects import (
+    Container,
+    Node,
+    NodeStatus,
+    PodSpec,
+    RawQuantity,
+    ResourceRequirements,
+)
 
 _TOTAL = "berth.dev/total"  # no name a container of a valid pod can have
 

@@ -11,7 +11,13 @@ from berth.engine.rules.node_resources_fit import relax
 from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation, SharedVerdict
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    UNRESOLVABLE,
+    RuleVerdict,
+    RuleViolation,
+    SharedVerdict,
+)
 from berth.engine.state.amounts import spelled
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from berth.engine.rules.relaxing import Change, Question, listed, nodes_object, on_nodes, only_helpful
+from berth.engine.rules.relaxing import (
+    Change,
+    Question,
+    listed,
+    nodes_object,
+    on_nodes,
+    only_helpful,
+)
 from berth.engine.rules.taint_toleration.taints import CORDON
 from berth.kube.objects import Node, NodeSpec
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
-from berth.engine.rules.verdicts import PROCEED, SKIPPED, UNRESOLVABLE, RuleVerdict, SharedVerdict, Status
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    RuleVerdict,
+    SharedVerdict,
+    Status,
+)
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster

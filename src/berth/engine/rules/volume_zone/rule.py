@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import PROCEED, SKIPPED, UNRESOLVABLE, RuleVerdict, SharedVerdict, Status
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    SKIPPED,
+    UNRESOLVABLE,
+    RuleVerdict,
+    SharedVerdict,
+    Status,
+)
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster

@@ -1,0 +1,115 @@
+"""The frame of a controller that owns pods: whose they are, what is expected of them, what people are told.
+
+While pods were asked for, or asked to go, and the watch has not shown it, their owner is not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.controllers.workloads.adoption import selecting
+from berth.controllers.workloads.expectations import Expectations
+from berth.kube.api_resources import PODS, Resource
+from berth.kube.objects import Key, LivePod, PartialObjectMetadata
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import DELETED
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Create, Delete, Event, Outcome
+from berth.machines.controller import Controller
+from berth.machines.recorder import NORMAL, WARNING
+
+
+class WorkloadController(Controller):
+    """A controller of one kind of workload.
+
+    Attributes:
+        owner: The resource whose objects own the pods.
+        adopts: Whether a pod that nobody owns may become theirs.
+        tells_creations: Whether every pod that was made is told of; otherwise a subclass does.
+    """
+
+    owner: Resource
+    adopts = True
+    tells_creations = True
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache)
+        self.expectations = Expectations()
+
+    # --- events -------------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        if event.resource == self.owner:
+            if event.change == DELETED:
+                self.forget(event.object.metadata.uid or "")
+            self.queue.add(event.key)
+            return
+        if event.resource == PODS:
+            self._settle(event)
+        for seen in (event.object, event.old):
+            reference = controller_of(seen.metadata) if seen is not None else None
+            if reference is not None and reference.kind == self.owner.kind:
+                self.queue.add((seen.metadata.namespace or "", reference.name or ""))
+        if self.adopts and event.resource == PODS and event.change != DELETED:
+            self._offer(event.object)
+
+    def _offer(self, pod: LivePod) -> None:
+        """Let those look at a pod that nobody owns who may adopt it."""
+        if controller_of(pod.metadata) is None:
+            for key in selecting(self.cache, self.owner, pod.metadata.namespace, pod.metadata.labels):
+                self.queue.add(key)
+
+    def _settle(self, event: Event) -> None:
+        """The watch shows a pod that was asked for, or that one is going."""
+        pod: LivePod = event.object
+        reference = controller_of(pod.metadata)
+        if reference is None or reference.kind != self.owner.kind:
+            return
+        uid = reference.uid or ""
+        if event.old is None:
+            self.expectations.created(uid)
+        if event.change == DELETED or is_terminating(pod):
+            self.expectations.deleted(uid, pod.metadata.uid or "")
+            self.pod_goes(uid, pod)
+
+    def pod_goes(self, owner: str, pod: LivePod) -> None:
+        """A pod of the workload with the uid `owner` is being deleted, or is gone."""
+
+    def forget(self, uid: str) -> None:
+        """The workload is gone."""
+        self.expectations.forget(uid)
+
+    def waits(self, key: Key, uid: str | None, now: float) -> bool:
+        """Whether the watch has yet to show what was done for a workload."""
+        until = self.expectations.pending_until(uid or "", now)
+        if until is None:
+            return False
+        self.queue.add_at(key, until)
+        return True
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if self.tells_creations and isinstance(action, Create) and action.resource == PODS and outcome.ok:
+            item = self.cache.look(self.owner, action.key)
+            if item is not None:
+                message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
+                self.recorder.record(outcome.at, self.owner, item, NORMAL, "SuccessfulCreate", message)
+        super().done(action, outcome)
+
+    def failed(self, action: Action, outcome: Outcome) -> None:
+        item = self.cache.look(self.owner, action.key)
+        if item is None or action.resource != PODS:
+            return
+        uid = item.metadata.uid or ""
+        if isinstance(action, Create):
+            self.expectations.created(uid)
+            self.creation_failed(item, action, outcome)
+        elif isinstance(action, Delete):
+            self.expectations.deleted(uid, action.uid or "")
+
+    def creation_failed(self, item: Any, action: Create, outcome: Outcome) -> None:  # noqa: ANN401, ARG002
+        """Tell of a pod that could not be made for `item`, a workload."""
+        message = f"Error creating: {outcome.message}"
+        self.recorder.record(outcome.at, self.owner, item, WARNING, "FailedCreate", message)
