@@ -32,6 +32,11 @@ AVAILABLE_REPLICAS = "AvailableReplicas"
 ALWAYS = "Always"  # preemption between policies
 CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
 TOPOLOGY_PREFIX = "topology.karmada.io/"
+# By which a binding says which policy made it: labels, and annotations.
+POLICY_ID = "propagationpolicy.karmada.io/permanent-id"
+CLUSTER_POLICY_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
+POLICY_NAMESPACE = "propagationpolicy.karmada.io/namespace"
+POLICY_NAME = "propagationpolicy.karmada.io/name"
 CLUSTER_POLICY_NAME = "clusterpropagationpolicy.karmada.io/name"
 APPLIED_PLACEMENT = "policy.karmada.io/applied-placement"
 

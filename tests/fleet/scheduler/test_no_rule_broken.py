@@ -180,16 +180,16 @@ def replace_spec(binding: Binding) -> dict[str, Any]:
     return raw
 
 
-def run(chosen: FleetSettings, first: list[Binding], happening: list[tuple[str, Any]]) -> Watched:
+def run(chosen: FleetSettings, first: list[Binding], disturbances: list[tuple[str, Any]]) -> Watched:
     world = Watched(chosen)
     for name in NAMES:
         world.cluster(member(name))
-    if happening and happening[0][0] == "fail":
-        world.do(*happening[0])
+    if disturbances and disturbances[0][0] == "fail":
+        world.do(*disturbances[0])
     for binding in first:
         world.do("bind", binding)
     world.settle()
-    for what, with_ in happening:
+    for what, with_ in disturbances:
         world.do(what, with_)
     world.settle()
     world.failures.clear()
@@ -200,25 +200,25 @@ def run(chosen: FleetSettings, first: list[Binding], happening: list[tuple[str, 
 
 @given(several(), operations())
 @settings(max_examples=120, deadline=None)
-def test_groups_and_terms(first: list[Binding], happening: list[tuple[str, Any]]) -> None:
+def test_groups_and_terms(first: list[Binding], disturbances: list[tuple[str, Any]]) -> None:
     """No sequence of changes makes the scheduler break a required group or term."""
-    run(replace(OURS, options=replace(OURS.options, group_failover=False)), first, happening)
+    run(replace(OURS, options=replace(OURS.options, group_failover=False)), first, disturbances)
 
 
 @given(several(), operations())
 @settings(max_examples=80, deadline=None)
 def test_what_is_kept_apart_stays_apart_when_groups_move(
-    first: list[Binding], happening: list[tuple[str, Any]]
+    first: list[Binding], disturbances: list[tuple[str, Any]]
 ) -> None:
     """Anti-affinity holds also while groups fail over together."""
-    run(OURS, first, happening)
+    run(OURS, first, disturbances)
 
 
 @given(several(), operations())
 @settings(max_examples=60, deadline=None)
-def test_nobody_is_forgotten(first: list[Binding], happening: list[tuple[str, Any]]) -> None:
+def test_nobody_is_forgotten(first: list[Binding], disturbances: list[tuple[str, Any]]) -> None:
     """In the end everyone is placed, or says why not, and that is still so."""
-    world = run(OURS, first, happening)
+    world = run(OURS, first, disturbances)
     for item in world.all(RESOURCE_BINDINGS):
         if (item["spec"].get("suspension") or {}).get("scheduling"):
             continue

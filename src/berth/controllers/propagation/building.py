@@ -16,15 +16,21 @@ from berth.controllers.propagation.replicas import replicas_of
 from berth.kube.annotations import AnnotationError
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.decoding import DecodeError, convert
-from berth.kube.karmada import CLUSTER_POLICY_NAME, LiveBinding, LivePolicy, Placement, binding_name
+from berth.kube.karmada import (
+    CLUSTER_POLICY_ID,
+    CLUSTER_POLICY_NAME,
+    POLICY_ID,
+    POLICY_NAME,
+    POLICY_NAMESPACE,
+    LiveBinding,
+    LivePolicy,
+    Placement,
+    binding_name,
+)
 from berth.kube.objects import Key, ObjectMeta, RawObject
 from berth.kube.ownership import owner_reference
 from berth.kube.workload_annotations import annotated_affinity, effective_placement
 
-POLICY_ID = "propagationpolicy.karmada.io/permanent-id"
-CLUSTER_POLICY_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
-POLICY_NAMESPACE = "propagationpolicy.karmada.io/namespace"
-POLICY_NAME = "propagationpolicy.karmada.io/name"
 CLAIM_LABELS = (POLICY_ID, CLUSTER_POLICY_ID)
 CLAIM_ANNOTATIONS = (POLICY_NAMESPACE, POLICY_NAME, CLUSTER_POLICY_NAME)
 # Which labels of a binding are its resource's: they go when the resource loses them.

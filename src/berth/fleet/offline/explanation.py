@@ -57,11 +57,13 @@ class ClusterExplanation:
 
 @dataclass(slots=True)
 class FleetExplanation:
-    """Attributes:
-    state: `RUNS`, `FITS`, `DOES_NOT_FIT`, or `SUSPENDED`.
-    reason: The class of the failure, as in the Scheduled condition; None if it fits.
-    attempts: The names of the cluster affinities tried, with the message of each that failed.
-    broken: What does not hold where it is now.
+    """Why a workload goes where it goes, or nowhere.
+
+    Attributes:
+        state: `RUNS`, `FITS`, `DOES_NOT_FIT`, or `SUSPENDED`.
+        reason: The class of the failure, as in the Scheduled condition; None if it fits.
+        attempts: The names of the cluster affinities tried, with the message of each that failed.
+        broken: What does not hold where it is now.
     """
 
     workload: FleetWorkload

@@ -72,9 +72,11 @@ class FleetWorkload:
 
 @dataclass(slots=True)
 class FleetSimulation:
-    """Attributes:
-    workloads: In the order in which they were given.
-    notes: Remarks about the input.
+    """What became of all workloads, and the fleet as it is then.
+
+    Attributes:
+        workloads: In the order in which they were given.
+        notes: Remarks about the input.
     """
 
     fleet: Fleet

@@ -61,11 +61,6 @@ class PlacementQuery:
     _failed: BoolArray | None = field(default=None)
 
     @property
-    def is_workload(self) -> bool:
-        spec = self.binding.spec
-        return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
-
-    @property
     def failed(self) -> BoolArray:
         """Clusters nothing can stay on as far as this binding goes: gone, going or tainted."""
         if self._failed is None:

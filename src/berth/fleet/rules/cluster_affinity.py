@@ -8,6 +8,7 @@ import numpy as np
 
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.state.strategy import is_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,5 +42,5 @@ def _affinities(query: PlacementQuery) -> Sequence[Affinity] | None:
         return [query.placement.cluster_affinity]
     for term in query.placement.cluster_affinities or ():
         if (term.affinity_name or "") == query.affinity_name:
-            return [term, *(term.overflow_affinities or ())] if query.is_workload else [term]
+            return [term, *(term.overflow_affinities or ())] if is_workload(query.binding.spec) else [term]
     return None

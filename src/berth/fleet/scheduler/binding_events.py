@@ -22,8 +22,10 @@ class _Named(Struct, frozen=True):
 
 
 class BindingEvents:
-    """Attributes:
-    recorder: Its component is the scheduler's name, as users look events up by it.
+    """Writes events, and tells the story.
+
+    Attributes:
+        recorder: Its component is the scheduler's name, as users look events up by it.
     """
 
     def __init__(self, scheduler_name: str, story: Story) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from berth.fleet.scheduler.reasons import is_ours, is_workload, scheduling_type
+from berth.fleet.scheduler.reasons import is_ours, scheduling_type
 from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.state.strategy import is_workload
 from berth.kube.karmada import DUPLICATED, Placement
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
-from berth.kube.karmada import CLUSTER_POLICY_NAME, Binding, Cluster
+from berth.kube.karmada import CLUSTER_POLICY_NAME, POLICY_NAME, POLICY_NAMESPACE, Binding, Cluster
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata
 from berth.kube.well_known import DELETED
 from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
@@ -41,8 +41,6 @@ VIEWS: dict[Resource, type[Any]] = {
     CLUSTER_POLICIES: PartialObjectMetadata,
     NAMESPACES: Namespace,
 }
-# Where a binding says which policy it was made by: name, and namespace unless it is a cluster's policy.
-_POLICY = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name")
 
 WorkloadKind = tuple[str, str]  # apiVersion and kind
 _WorkloadKey = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
@@ -218,9 +216,8 @@ def referred_kind(event: Event) -> WorkloadKind | None:
 def policy_of(binding: Binding) -> Key | None:
     """The policy that a binding was made by."""
     said = binding.metadata.annotations or {}
-    namespace, name = (said.get(annotation) for annotation in _POLICY)
-    if name:
-        return namespace or "", name
+    if name := said.get(POLICY_NAME):
+        return said.get(POLICY_NAMESPACE) or "", name
     name = said.get(CLUSTER_POLICY_NAME)
     return ("", name) if name else None
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from berth.fleet.placement.decision import PlacementDecision
     from berth.fleet.state.errors import PlacementError
 
-# Decisions between two looks at what happened.
+# Decisions between two looks at the events.
 _BATCH = 32
 # How long a binding waits for the labels of its workload, which another watch brings.
 PATIENCE = 2.0

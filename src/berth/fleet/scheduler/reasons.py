@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from berth.fleet.state.rescheduling import reschedule_required
-from berth.fleet.state.strategy import replicas_changed
-from berth.kube.karmada import APPLIED_PLACEMENT, DUPLICATED, Placement
+from berth.fleet.state.strategy import is_workload, replicas_changed
+from berth.kube.karmada import APPLIED_PLACEMENT, CLUSTER_POLICY_ID, DUPLICATED, POLICY_ID, Placement
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 if TYPE_CHECKING:
     from berth.fleet.scheduler.settings import FleetSettings
     from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Binding, BindingSpec, ClusterAffinityTerm
+    from berth.kube.karmada import Binding, ClusterAffinityTerm
 
 # Labels of bindings that a policy, or another binding, made.
 CLAIMED_BY = (
-    "propagationpolicy.karmada.io/permanent-id",
-    "clusterpropagationpolicy.karmada.io/permanent-id",
+    POLICY_ID,
+    CLUSTER_POLICY_ID,
     "binding.karmada.io/managed-by",
 )
 # What metrics call the two ways to come to a decision.
@@ -58,10 +58,6 @@ def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) ->
         return RECONCILE, "a cluster of it is being deleted"
     gone = not compat and not all(clusters.exists[slot] for slot in slots)
     return (RECONCILE, "a cluster of it is gone") if gone else None
-
-
-def is_workload(spec: BindingSpec) -> bool:
-    return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
 
 
 def scheduling_type(placement: Placement) -> str:

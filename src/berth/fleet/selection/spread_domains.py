@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class Domains:
-    """Attributes: names: the domains; inside: slot x domain, who is where (wider than `names`)."""
+    """Which clusters are in which domains.
+
+    Attributes:
+        names: The domains.
+        inside: Slot x domain, wider than `names`: who is where.
+    """
 
     def __init__(self, limit: SpreadLimit) -> None:
         self._limit = limit

@@ -67,6 +67,11 @@ def strategy_of(placement: Placement, options: FleetOptions) -> DivisionStrategy
     return DivisionStrategy(type_, preference, scheduling.weight_preference)
 
 
+def is_workload(spec: BindingSpec) -> bool:
+    """Whether a binding stands for something that runs, not for a mere object."""
+    return bool(spec.replicas or spec.replica_requirements is not None or spec.components)
+
+
 def replicas_changed(spec: BindingSpec, placement: Placement) -> bool:
     """Whether a binding has other replicas than its clusters were given."""
     strategy = placement.replica_scheduling
