@@ -9,7 +9,7 @@ import pytest
 
 from berth.cli.commands import scheduler
 from berth.live.component import ComponentSettings
-from berth.scheduler.desk import SchedulerSettings
+from berth.scheduler.state import SchedulerSettings
 from tests.support.cli.command import berth
 
 FILE = """

@@ -12,9 +12,10 @@ from berth.cli.commands.scheduler import command
 from berth.engine.state.options import Options
 from berth.kube import kinds
 from berth.kube.manifests import load, problems
-from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.waiting import FLUSH, Backoff, State
+from berth.scheduler.pod_record import PENDING, PodPhase
+from berth.scheduler.queue import FLUSH
+from berth.scheduler.state import SchedulerSettings
 from tests.support.cli.documents import assert_flags_documented, cells, manifests, page
 
 PAGE = page("scheduler.md")
@@ -28,7 +29,7 @@ def test_every_flag_is_in_the_table() -> None:
 def test_every_metric_is_in_the_table() -> None:
     """docs/scheduler.md lists exactly the metrics there are, with their labels."""
     scheduler = Scheduler(SchedulerSettings(profiles={"berth": Options()}))
-    metrics = scheduler.desk.metrics
+    metrics = scheduler.state.metrics
     rows = cells(PAGE, "**Metrics**")
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
@@ -47,12 +48,13 @@ def test_every_metric_is_in_the_table() -> None:
 
 def test_the_states_of_the_queue_are_in_the_table() -> None:
     """Under the names that the metric has for them, with the times that hold."""
-    states = set(State) - {State.TAKEN}
+    states = set(PENDING) - {PodPhase.SCHEDULING}
     rows = cells(PAGE, "## The queue")
 
     assert {state.value for state in states} <= set(rows)
-    assert f"{Backoff().first:.0f} s after" in rows["backoff"]
-    assert f"{Backoff().longest:.0f} s at most" in rows["backoff"]
+    backoff = SchedulerSettings(profiles={}).backoff
+    assert f"{backoff.first:.0f} s after" in rows["backoff"]
+    assert f"{backoff.longest:.0f} s at most" in rows["backoff"]
     assert f"{FLUSH / 60:.0f} minutes" in rows["unschedulable"]
 
 

@@ -21,8 +21,8 @@ from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Evict, Outcome
 from berth.machines.views import VIEWS
-from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
+from berth.scheduler.state import SchedulerSettings
 from tests.support.api.fake import FakeApi, Fault, Raw, serving
 from tests.support.scripts.script import workload
 from tests.support.waiting import running, until

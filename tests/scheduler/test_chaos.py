@@ -161,11 +161,11 @@ def test_after_any_faults_everything_is_in_order(seed: int, steps: int) -> None:
                 assert broken == []
     for pod in left:
         assert plan_for(cluster, cluster.class_of(pod)).choose() is None, f"{pod.metadata.name} fits"
-    desk = story.scheduler.desk
-    assert not desk.assumed.pods
-    assert desk.assumed.in_flight == 0
-    assert {key[1] for key in desk.waiting.pods} == {pod.metadata.name for pod in left}
-    assert sum(desk.waiting.counts.values()) == len(left)
+    queue = story.scheduler.state.queue
+    assert not queue.assumed
+    assert queue.in_flight == 0
+    assert {key[1] for key in queue.pods} == {pod.metadata.name for pod in left}
+    assert sum(queue.counts.values()) == len(left)
     assert story.all(EVENTS)
 
 
@@ -178,7 +178,7 @@ def test_the_mirror_equals_one_made_from_scratch() -> None:
         story.step()
     story.calm_down()
     fresh, _, _ = final_cluster(story)
-    mirrored = story.scheduler.desk.mirror.cluster
+    mirrored = story.scheduler.state.mirror.cluster
     for name, slot in fresh.nodes.slot_of.items():
         other = mirrored.nodes.slot_of[name]
         assert fresh.nodes.requested[:, slot].tolist() == mirrored.nodes.requested[:, other].tolist()

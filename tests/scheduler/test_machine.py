@@ -9,8 +9,8 @@ import pytest
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES, PODS
 from berth.machines.contract import Action, Bind, Get, Outcome, Patch
-from berth.scheduler.placing import Choice, Placer, Refusal
-from berth.scheduler.waiting import Waiting
+from berth.scheduler.placing import Choice, Placer, Unplaced
+from berth.scheduler.pod_record import PodRecord
 from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
 
 
@@ -138,7 +138,7 @@ def test_a_running_pod_with_an_unreadable_annotation_is_forgotten_when_it_goes()
     story.nodes("n1")
     metadata = {"name": "bad", "annotations": {"berth.dev/affinity": "{"}}
     story.create(PODS, {"metadata": metadata, "spec": {"nodeName": "n1", "containers": []}})
-    mirror = story.scheduler.desk.mirror
+    mirror = story.scheduler.state.mirror
     assert set(mirror.unreadable) == {("default", "bad")}
     story.leave("bad")
     assert (mirror.bound, mirror.unreadable) == ({}, {})
@@ -172,7 +172,7 @@ def test_each_profile_places_by_its_own_rules() -> None:
 
 
 def attempts(story: SchedulerScript, name: str) -> int:
-    return story.scheduler.desk.waiting.pods["default", name].attempts
+    return story.scheduler.state.queue.pods["default", name].attempts
 
 
 def test_a_stuck_pod_is_not_tried_for_changes_that_cannot_help() -> None:
@@ -444,7 +444,7 @@ def test_a_pod_that_is_going_is_not_bound_again_and_again() -> None:
     story.pod("p")
     story.advance(600)
     assert len(story.bindings) == 1
-    assert not story.scheduler.desk.assumed.pods
+    assert not story.scheduler.state.queue.assumed
 
 
 def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,10 +453,10 @@ def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytes
     story.nodes("n1")
     place = Placer.place
 
-    def fails(placer: Placer, waiting: Waiting) -> Choice | Refusal:
-        if waiting.key[1] == "cursed":
+    def fails(placer: Placer, record: PodRecord) -> Choice | Unplaced:
+        if record.key[1] == "cursed":
             raise ValueError("nobody foresaw this")
-        return place(placer, waiting)
+        return place(placer, record)
 
     monkeypatch.setattr(Placer, "place", fails)
     story.pod("cursed", cpu="2")
@@ -476,9 +476,9 @@ def test_a_scheduler_that_never_decides_keeps_no_record_of_pods_that_are_gone() 
         gates = [{"name": "g"}] if number % 2 else []
         story.pod(f"p{number}", schedulingGates=gates)
         story.leave(f"p{number}")
-    desk = story.scheduler.desk
-    assert len(desk.waiting._active) < 2000
-    assert len(desk.statements._open) < 2000
+    state = story.scheduler.state
+    assert len(state.queue._active) < 2000
+    assert len(state.statements._open) < 2000
 
 
 def test_a_draining_scheduler_begins_nothing() -> None:

@@ -20,6 +20,7 @@ from berth.engine.state.identity import resizing
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE
+from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (
     CLAIMS,
@@ -120,6 +121,18 @@ class Mirror:
         if slot != NOWHERE:
             self._note(PodAdded(pod_class, slot))
 
+    def suppose(self, pod: Pod, pod_class: PodClass, node: str, volumes: VolumeDecisions | None) -> None:
+        """Count a pod on a node to see what follows; nobody is told, and it is assumed or withdrawn next."""
+        name = pod_name(pod)
+        self.cluster.assume(name, pod_class, node, identity=self.cluster.identity_of(pod))
+        if volumes is not None:
+            self.promise_volumes(name, volumes, node)
+
+    def withdraw(self, pod: Pod) -> None:
+        """What was supposed of a pod does not come about."""
+        self.cluster.remove_pod(pod_name(pod))
+        self.release_volumes(pod_name(pod))
+
     def forget(self, key: Key, pod: Pod) -> None:
         """A pod is no longer, or was never, on a node."""
         self.bound.pop(key, None)
@@ -187,6 +200,12 @@ class Mirror:
             changed = index.remove_class(name) if gone else index.set_class(event.object)
         if changed:
             self.volumes_changed()
+
+    def promise_volumes(self, pod: str, decisions: VolumeDecisions, node: str) -> None:
+        self.cluster.volumes.assume(pod, decisions, node)
+
+    def release_volumes(self, pod: str) -> None:
+        self.cluster.volumes.forget(pod)
 
     def volumes_changed(self) -> None:
         """A volume may be available that was not, be it only that nobody waits for it any more."""

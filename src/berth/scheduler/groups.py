@@ -6,30 +6,33 @@ A group is named by a pod's `spec.schedulingGroup.podGroupName` or by the label
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.objects import Key, Pod, PodGroup
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
-from berth.scheduler.waiting import GroupKey, Waiting
+from berth.scheduler.pod_record import GroupKey, PodRecord
 
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Attributes:
-    known: Its PodGroup object was seen.
-    minimum: How many pods must have a node for any to get one; 0 if they are independent.
-    waiting: Its pods without a node.
-    placed: Its pods that have one.
+    """Pods that are placed together.
+
+    Attributes:
+        known: Its PodGroup object was seen.
+        minimum: How many pods must have a node for any to get one; 0 if they are independent.
+        pending: Its pods without a node.
+        placed: Its pods that have one.
     """
 
     key: GroupKey
     known: bool = False
     minimum: int = 0
-    waiting: dict[Key, Waiting] = field(default_factory=dict)
+    pending: dict[Key, PodRecord] = field(default_factory=dict)
     placed: set[Key] = field(default_factory=set)
 
     @property
@@ -88,30 +91,39 @@ class Groups:
         self._tidy(group)
         return group
 
-    def wait(self, waiting: Waiting) -> None:
-        key = group_of(waiting.pod)
-        waiting.group = key
+    def wait(self, record: PodRecord) -> None:
+        key = group_of(record.pod)
+        record.group = key
         if key is not None:
             group = self.of(key)
-            group.placed.discard(waiting.key)
-            group.waiting[waiting.key] = waiting
+            group.placed.discard(record.key)
+            group.pending[record.key] = record
 
     def place(self, key: Key, pod: Pod) -> None:
         """A pod has a node."""
         name = group_of(pod)
         if name is not None:
             group = self.of(name)
-            group.waiting.pop(key, None)
+            group.pending.pop(key, None)
             group.placed.add(key)
 
     def leave(self, key: Key, pod: Pod) -> None:
         name = group_of(pod)
         if name is not None:
             group = self.of(name)
-            group.waiting.pop(key, None)
+            group.pending.pop(key, None)
             group.placed.discard(key)
             self._tidy(group)
 
     def _tidy(self, group: Group) -> None:
-        if not (group.known or group.waiting or group.placed):
+        if not (group.known or group.pending or group.placed):
             self._groups.pop(group.key, None)
+
+    def validate(self, record: PodRecord) -> Iterator[str]:
+        """Whether a pod's group has it where its phase says."""
+        name = group_of(record.pod)
+        group = None if name is None else self._groups.get(name, Group(name))
+        if group is not None and (record.key in group.pending) == (record.key in group.placed):
+            yield f"{record.key} is {record.phase}, but not so by its group"
+        if group is not None and (record.key in group.pending) != record.pending:
+            yield f"{record.key} is {record.phase}, but the other way by its group"

@@ -25,18 +25,21 @@ from berth.kube.api_resources import (
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.mirror import Mirror
-from berth.scheduler.arrivals import Arrivals
-from berth.scheduler.assumptions import Phase
-from berth.scheduler.deciding import Deciding
-from berth.scheduler.desk import Desk, SchedulerSettings
-from berth.scheduler.metrics import Metrics, QueueCollector
-from berth.scheduler.outcomes import Outcomes
-from berth.scheduler.waiting import Waiting
+from berth.machines.recorder import RecorderPurpose
+from berth.scheduler.binding_cycle import BindingCycle
+from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
+from berth.scheduler.pod_events import PodEvents
+from berth.scheduler.pod_record import PodRecord, SchedulerPurpose
+from berth.scheduler.preemption import Preemptor
+from berth.scheduler.scheduling_cycle import SchedulingCycle
+from berth.scheduler.state import SchedulerSettings, SchedulerState
 
 
 class Scheduler:
-    """Attributes:
-    desk: The state of affairs.
+    """The scheduler.
+
+    Attributes:
+        state: Everything it knows.
     """
 
     name = "berth-scheduler"
@@ -53,19 +56,22 @@ class Scheduler:
         self,
         settings: SchedulerSettings,
         *,
-        metrics: Metrics | None = None,
+        metrics: SchedulerMetrics | None = None,
         clock: Callable[[], float] = steady,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        metrics = metrics or Metrics(timer)
-        desk = self.desk = Desk(settings, metrics, timer)
-        desk.now = clock()
-        metrics.registry.register(QueueCollector(desk.waiting.counts, desk.cache_sizes, desk.stuck_by_rule))
+        metrics = metrics or SchedulerMetrics(timer)
+        state = self.state = SchedulerState(settings, metrics, timer)
+        state.now = clock()
+        metrics.registry.register(
+            QueueCollector(state.queue.counts, state.cache_sizes, state.unschedulable_by_rule)
+        )
+        self._clock = clock
         self._draining = False
-        self.clock = clock
-        self._arrivals = Arrivals(desk)
-        self._deciding = Deciding(desk)
-        self._outcomes = Outcomes(desk)
+        self._pod_events = PodEvents(state)
+        self._binding = BindingCycle(state)
+        self._preemptor = Preemptor(state)
+        self._scheduling = SchedulingCycle(state, self._binding, self._preemptor)
 
     def drain(self) -> None:
         """Finish what was begun and begin nothing."""
@@ -74,119 +80,95 @@ class Scheduler:
     # --- keeping up ---------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        desk = self.desk
-        desk.now = self.clock()
-        self._take_note(event)
-        if not desk.waiting.any_stuck:
-            desk.mirror.changes()  # nobody waits for them
-
-    def _take_note(self, event: Event) -> None:
-        resource = event.resource
+        state, resource = self.state, event.resource
+        state.now = self._clock()
         if resource == PODS:
-            self._arrivals.pod(event)
+            self._pod_events.pod(event)
         elif resource == BUDGETS:
-            self._deciding.preempting.handle(event)
+            self._preemptor.handle(event)
         elif resource == PRIORITY_CLASSES:
-            self._arrivals.priority(event)
+            self._pod_events.priority(event)
         elif resource in (POD_GROUPS, LABELLED_POD_GROUPS):
-            self._arrivals.group_changed(self.desk.groups.handle(event), anew=True)
+            self._pod_events.group(event)
         else:
-            self.desk.mirror.handle(event)
+            state.mirror.handle(event)
             if resource == CLAIMS:
-                self._claims_changed()
+                self._binding.claims_changed()
+        if not state.queue.any_unschedulable:
+            state.mirror.changes()  # nobody waits for them
 
-    def _wake(self) -> None:
-        """Try those again whom a change can help."""
-        desk = self.desk
-        changes = desk.mirror.changes()
-        if not desk.waiting.any_stuck:
+    def _requeue(self) -> None:
+        """Try those again whom a cluster event can help."""
+        state = self.state
+        events = state.mirror.changes()
+        if not state.queue.any_unschedulable:
             return
-        for pod_class, stuck in desk.waiting.stuck_classes():
+        for pod_class, records in state.queue.unschedulable():
             answers: dict[tuple[frozenset[str], str | None], str | None] = {}
-            for waiting in stuck:
-                same = (waiting.refused_by, waiting.nominated)
+            for record in records:
+                same = (record.rejected_by, record.nominated)
                 if same not in answers:
-                    answers[same] = self._helpful(waiting, pod_class, changes)
+                    answers[same] = self._helpful(record, pod_class, events)
                 event = answers[same]
                 if event is not None:
-                    desk.metrics.incoming.labels("active", event).inc()
-                    desk.waiting.activate(waiting, desk.now)
+                    state.metrics.incoming.labels("active", event).inc()
+                    state.queue.activate(record, state.now)
 
     def _helpful(
-        self, waiting: Waiting, pod_class: PodClass | None, changes: Iterable[ClusterEvent]
+        self, record: PodRecord, pod_class: PodClass | None, events: Iterable[ClusterEvent]
     ) -> str | None:
-        cluster = self.desk.mirror.cluster
+        cluster = self.state.mirror.cluster
         if pod_class is None:
             return None
-        reserved = cluster.nodes.slot_of.get(waiting.nominated) if waiting.nominated else None
-        for change in changes:
-            cleared = reserved is not None and isinstance(change, PodDeleted) and change.slot == reserved
-            if cleared or can_help(cluster, pod_class, waiting.refused_by, change):
-                return type(change).__name__
+        reserved = cluster.nodes.slot_of.get(record.nominated) if record.nominated else None
+        for event in events:
+            cleared = reserved is not None and isinstance(event, PodDeleted) and event.slot == reserved
+            if cleared or can_help(cluster, pod_class, record.rejected_by, event):
+                return type(event).__name__
         return None
 
     # --- deciding -----------------------------------------------------------------------------------
 
     def due(self) -> float | None:
-        desk = self.desk
-        if desk.ready or (desk.mirror.changed and desk.waiting.any_stuck):
+        state = self.state
+        if state.ready or (state.mirror.changed and state.queue.any_unschedulable):
             return 0.0
-        times = [desk.reports.recorder.due(), desk.statements.due()]
-        times += [when for when, _ in desk.retries]
+        times = [state.reports.recorder.due(), state.statements.due()]
+        times += [when for when, _ in state.retries]
         if not self._draining:
-            times.append(desk.assumed.due())
-            if desk.assumed.in_flight < desk.settings.in_flight:
-                times.append(desk.waiting.due())
+            times.append(state.queue.assumed_due())
+            if state.queue.in_flight < state.settings.in_flight:
+                times.append(state.queue.due())
         return min((when for when in times if when is not None), default=None)
 
     def reconcile(self, now: float) -> list[Action]:
-        desk = self.desk
-        desk.now = now
-        self._wake()
-        desk.waiting.ripen(now)
-        self._give_up_on_volumes()
-        desk.ready += [action for when, action in desk.retries if when <= now]
-        desk.retries = [entry for entry in desk.retries if entry[0] > now]
+        state = self.state
+        state.now = now
+        self._requeue()
+        state.queue.flush(now)
+        self._binding.give_up_late()
+        state.ready += [action for when, action in state.retries if when <= now]
+        state.retries = [entry for entry in state.retries if entry[0] > now]
         if not self._draining:
-            self._resume()
-            self._deciding.take()
-        desk.ready += desk.statements.take(now)
-        actions, desk.ready = desk.ready, []
-        return actions + desk.reports.recorder.take(now)
-
-    def _resume(self) -> None:
-        """Send again what was put off, unless the node is gone."""
-        desk = self.desk
-        for assumed in desk.assumed.rested(desk.now):
-            if assumed.phase is Phase.BINDING and assumed.node not in desk.mirror.cluster.nodes.slot_of:
-                desk.retract(assumed, f'node "{assumed.node}" not found', desk.now)
-            else:
-                desk.ready.append(assumed.bind() if assumed.phase is Phase.BINDING else assumed.ask())
+            self._binding.resume()
+            self._scheduling.run()
+        state.ready += state.statements.take(now)
+        actions, state.ready = state.ready, []
+        return actions + state.reports.recorder.take(now)
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        self._outcomes.done(action, outcome)
+        state = self.state
+        state.now = max(state.now, outcome.at)
+        match action.purpose:
+            case RecorderPurpose.EVENT:
+                state.reports.recorder.done(action, outcome)
+            case SchedulerPurpose.STATEMENT:
+                state.statements.done(action, outcome)
+            case SchedulerPurpose.PREEMPTION:
+                self._preemptor.done(action, outcome)
+            case _:
+                self._binding.done(action, outcome)
 
-    # --- volumes ------------------------------------------------------------------------------------
-
-    def _claims_changed(self) -> None:
-        desk = self.desk
-        for key in desk.volumes.ready():
-            assumed = desk.assumed.get(key)
-            if assumed is not None and assumed.phase is Phase.VOLUMES:
-                if assumed.node not in desk.mirror.cluster.nodes.slot_of:
-                    desk.retract(assumed, f'node "{assumed.node}" not found', desk.now)
-                    continue
-                desk.volumes.forget(key)
-                assumed.deadline = None
-                desk.ready.append(desk.assumed.start(assumed))
-        for key, why in desk.volumes.failed():
-            assumed = desk.assumed.get(key)
-            if assumed is not None and assumed.phase is Phase.VOLUMES:
-                desk.retract(assumed, why, desk.now)
-
-    def _give_up_on_volumes(self) -> None:
-        desk = self.desk
-        for assumed in list(desk.assumed.pods.values()):
-            late = assumed.deadline is not None and assumed.deadline <= desk.now
-            if assumed.phase is Phase.VOLUMES and late:
-                desk.retract(assumed, "binding volumes: timed out waiting for the condition", desk.now)
+    def validate(self) -> list[str]:
+        """What is wrong with the state between two steps; for tests."""
+        return list(self.state.validate())

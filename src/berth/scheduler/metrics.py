@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
-from berth.scheduler.waiting import State, Waiting
+from berth.scheduler.pod_record import PodPhase, PodRecord
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 # One placement in so many is timed rule by rule.
@@ -22,7 +22,7 @@ def _doubling(first: float, count: int, factor: float = 2.0) -> tuple[float, ...
     return tuple(first * factor**step for step in range(count))
 
 
-class Metrics:
+class SchedulerMetrics:
     """Written by the scheduler, read by whoever serves the registry."""
 
     def __init__(self, timer: Callable[[], float], registry: CollectorRegistry | None = None) -> None:
@@ -89,10 +89,10 @@ class Metrics:
         self.attempts.labels(result, profile).inc()
         self.attempt_seconds.labels(result, profile).observe(max(seconds, 0.0))
 
-    def placed(self, waiting: Waiting, now: float) -> None:
-        attempts = waiting.attempts + 1
+    def placed(self, record: PodRecord, now: float) -> None:
+        attempts = record.attempts + 1
         label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-        self.sli_seconds.labels(label).observe(max(now - (waiting.since or now), 0.0))
+        self.sli_seconds.labels(label).observe(max(now - (record.since or now), 0.0))
         self.attempts_per_pod.observe(attempts)
 
     def sample(self, plan: Plan, profile: str) -> None:
@@ -116,7 +116,7 @@ class QueueCollector(Collector):
 
     def __init__(
         self,
-        queues: Mapping[State, int],
+        queues: Mapping[PodPhase, int],
         cache: Callable[[], Mapping[str, int]],
         unschedulable: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
@@ -128,8 +128,8 @@ class QueueCollector(Collector):
         pending = GaugeMetricFamily(
             "scheduler_pending_pods", "Pods without a node, by the queue they are in.", labels=("queue",)
         )
-        for state in (State.ACTIVE, State.BACKOFF, State.STUCK, State.GATED):
-            pending.add_metric((state.value,), self._queues.get(state, 0))
+        for phase in (PodPhase.ACTIVE, PodPhase.BACKOFF, PodPhase.UNSCHEDULABLE, PodPhase.GATED):
+            pending.add_metric((phase.value,), self._queues.get(phase, 0))
         yield pending
         cache = GaugeMetricFamily(
             "scheduler_cache_size", "Nodes, pods and assumed pods the scheduler knows.", labels=("type",)
@@ -137,11 +137,11 @@ class QueueCollector(Collector):
         for kind, count in self._cache().items():
             cache.add_metric((kind,), count)
         yield cache
-        stuck = GaugeMetricFamily(
+        unschedulable = GaugeMetricFamily(
             "scheduler_unschedulable_pods",
             "Pods that found no node, by each rule that refused one.",
             labels=("plugin", "profile"),
         )
         for (rule, profile), count in self._unschedulable().items():
-            stuck.add_metric((rule, profile), count)
-        yield stuck
+            unschedulable.add_metric((rule, profile), count)
+        yield unschedulable

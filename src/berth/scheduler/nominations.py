@@ -24,39 +24,43 @@ class Nomination:
 
 
 class Nominations:
+    """Attributes:
+    pods: By pod, what is held for it.
+    """
+
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self._held: dict[Key, Nomination] = {}
+        self.pods: dict[Key, Nomination] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return bool(self.pods)
 
     def node_of(self, key: Key) -> str | None:
-        held = self._held.get(key)
+        held = self.pods.get(key)
         return held.node if held else None
 
     def hold(self, key: Key, pod: Pod, pod_class: PodClass, node: str) -> None:
         self.release(key)
-        self._held[key] = Nomination(pod, node, pod.spec.priority or 0)
+        self.pods[key] = Nomination(pod, node, pod.spec.priority or 0)
         self._mirror.assume(pod, pod_class, node)
 
     def release(self, key: Key) -> bool:
         """Give the room up; False if there was none."""
-        held = self._held.pop(key, None)
+        held = self.pods.pop(key, None)
         if held is not None:
             self._mirror.forget(key, held.pod)
         return held is not None
 
     def replaced(self, key: Key) -> None:
         """The pod itself now counts, on whatever node."""
-        self._held.pop(key, None)
+        self.pods.pop(key, None)
 
     @contextmanager
     def as_seen_by(self, key: Key, priority: int) -> Iterator[None]:
         """The cluster with no reservation of the pod itself or of lesser ones."""
         unseen = [
             pod_name(held.pod)
-            for owner, held in self._held.items()
+            for owner, held in self.pods.items()
             if owner == key or held.priority < priority
         ]
         if not unseen:
@@ -68,7 +72,7 @@ class Nominations:
 
     @contextmanager
     def without_any(self) -> Iterator[None]:
-        present = [pod_name(held.pod) for held in self._held.values()]
+        present = [pod_name(held.pod) for held in self.pods.values()]
         cluster = self._mirror.cluster
         with cluster.without(*filter(cluster.has_pod, present)):
             yield

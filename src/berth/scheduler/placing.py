@@ -10,13 +10,13 @@ from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, Int32Array
-from berth.engine.state.cluster import Cluster, pod_name
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.annotations import AnnotationError
 from berth.machines.mirror import Mirror
 from berth.scheduler.nominations import Nominations
-from berth.scheduler.waiting import Waiting
+from berth.scheduler.pod_record import PodRecord
 
 # So many places for the first pod of a group are tried before it is said not to fit.
 _DOMAINS_TRIED = 64
@@ -24,23 +24,27 @@ _DOMAINS_TRIED = 64
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Attributes:
-    volumes: What has to be done about the pod's claims first; None if it has none.
+    """The node of a pod.
+
+    Attributes:
+        volumes: What has to be done about the pod's claims first; None if it has none.
     """
 
-    waiting: Waiting
+    record: PodRecord
     pod_class: PodClass
     node: str
     volumes: VolumeDecisions | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Attributes:
-    pod_class: None if the pod's rules cannot be read.
-    rules: Those that refused some node.
-    failed: The attempt ended in an error, not in a verdict.
-    settled: Making room was considered and does not help either.
+class Unplaced:
+    """Why a pod has no node.
+
+    Attributes:
+        pod_class: None if the pod's rules cannot be read.
+        rules: Those that rejected some node.
+        failed: The attempt ended in an error, not in a verdict.
+        settled: Making room was considered and does not help either.
     """
 
     pod_class: PodClass | None
@@ -51,6 +55,8 @@ class Refusal:
 
 
 class Placer:
+    """Asks the engine for nodes, with what is nominated taken into account."""
+
     def __init__(self, mirror: Mirror, nominations: Nominations) -> None:
         self._mirror = mirror
         self._nominations = nominations
@@ -61,34 +67,34 @@ class Placer:
 
     # --- one pod ------------------------------------------------------------------------------------
 
-    def place(self, waiting: Waiting) -> Choice | Refusal:
+    def place(self, record: PodRecord) -> Choice | Unplaced:
         """The best node for a pod, or why there is none."""
         try:
-            pod_class = self._cluster.class_of(waiting.pod)
+            pod_class = self._cluster.class_of(record.pod)
         except AnnotationError as error:
-            return Refusal(None, str(error), failed=True)
+            return Unplaced(None, str(error), failed=True)
         try:
-            with self._nominations.as_seen_by(waiting.key, waiting.priority):
-                slot = self._choose(waiting, pod_class)
+            with self._nominations.as_seen_by(record.key, record.priority):
+                slot = self._choose(record, pod_class)
         except SchedulingError as error:
-            return Refusal(pod_class, str(error), failed=True)
+            return Unplaced(pod_class, str(error), failed=True)
         if slot is None:
-            return self._refusal(waiting, pod_class)
-        return self._choice(waiting, pod_class, slot)
+            return self._unplaced(record, pod_class)
+        return self._choice(record, pod_class, slot)
 
-    def _choice(self, waiting: Waiting, pod_class: PodClass, slot: int) -> Choice:
+    def _choice(self, record: PodRecord, pod_class: PodClass, slot: int) -> Choice:
         node = self._cluster.nodes.names[slot] or ""
         if not binds_volumes(pod_class):
-            return Choice(waiting, pod_class, node)
-        return Choice(waiting, pod_class, node, self._cluster.volumes.decisions(pod_class, node))
+            return Choice(record, pod_class, node)
+        return Choice(record, pod_class, node, self._cluster.volumes.decisions(pod_class, node))
 
-    def _choose(self, waiting: Waiting, pod_class: PodClass) -> int | None:
+    def _choose(self, record: PodRecord, pod_class: PodClass) -> int | None:
         if not self._cluster.nodes.live:
             return None
         plan = plan_for(self._cluster, pod_class)
         also = self._unreserved(plan) if self._nominations else None
-        if waiting.nominated is not None:
-            slot = self._cluster.nodes.slot_of.get(waiting.nominated)
+        if record.nominated is not None:
+            slot = self._cluster.nodes.slot_of.get(record.nominated)
             if slot is not None and not (plan.blocked()[slot] or (also is not None and also[slot])):
                 return slot
         return plan.choose(also=also)
@@ -101,23 +107,23 @@ class Placer:
         with self._nominations.without_any():
             return plan.blocked().copy()
 
-    def _refusal(self, waiting: Waiting, pod_class: PodClass) -> Refusal:
+    def _unplaced(self, record: PodRecord, pod_class: PodClass) -> Unplaced:
         if not self._cluster.nodes.live:
-            return Refusal(pod_class, NO_NODES)
-        with self._nominations.as_seen_by(waiting.key, waiting.priority):
-            return Refusal(pod_class, *fit_error(plan_for(self._cluster, pod_class)))
+            return Unplaced(pod_class, NO_NODES)
+        with self._nominations.as_seen_by(record.key, record.priority):
+            return Unplaced(pod_class, *fit_error(plan_for(self._cluster, pod_class)))
 
     # --- a group ------------------------------------------------------------------------------------
 
-    def place_together(self, members: Sequence[Waiting], needed: int) -> list[Choice] | Refusal:
+    def place_together(self, members: Sequence[PodRecord], needed: int) -> list[Choice] | Unplaced:
         """Nodes for as many members as possible, at least `needed`, or why that cannot be.
 
         Pods that were found a node are counted there when this returns a list, and not otherwise.
         """
-        first: Refusal | None = None
+        first: Unplaced | None = None
         for start in self._starts(members):
             chosen: list[Choice] = []
-            missed: Refusal | None = None
+            missed: Unplaced | None = None
             try:
                 missed = self._fill(members, start, chosen)
                 if len(chosen) >= needed:
@@ -127,15 +133,13 @@ class Placer:
                 raise
             self._take_back(chosen)
             first = first or missed
-        return first or Refusal(None, NO_NODES)
+        return first or Unplaced(None, NO_NODES)
 
     def _take_back(self, chosen: Sequence[Choice]) -> None:
         for choice in chosen:
-            name = pod_name(choice.waiting.pod)
-            self._cluster.remove_pod(name)
-            self._cluster.volumes.forget(name)
+            self._mirror.withdraw(choice.record.pod)
 
-    def _starts(self, members: Sequence[Waiting]) -> Iterator[Choice | None]:
+    def _starts(self, members: Sequence[PodRecord]) -> Iterator[Choice | None]:
         """Where to put the first member: wherever is best, then elsewhere.
 
         The first pod of a group that wants to be together decides the domain for all of them, and the
@@ -160,21 +164,23 @@ class Placer:
             blocked[domains == domains[slot]] = BLOCKED
             yield self._choice(first, pod_class, slot)
 
-    def _fill(self, members: Sequence[Waiting], start: Choice | None, chosen: list[Choice]) -> Refusal | None:
+    def _fill(
+        self, members: Sequence[PodRecord], start: Choice | None, chosen: list[Choice]
+    ) -> Unplaced | None:
         """Find nodes for as many as possible; why others are left, by all the rules that refused some."""
         left = list(members)
-        why: Refusal | None = None
+        why: Unplaced | None = None
         if start is not None:
             self._count(start, chosen)
-            left.remove(start.waiting)
+            left.remove(start.record)
         while left:
             found = 0
-            missed: list[Waiting] = []
+            missed: list[PodRecord] = []
             why = None
-            for waiting in left:
-                choice = self.place(waiting)
-                if isinstance(choice, Refusal):
-                    missed.append(waiting)
+            for record in left:
+                choice = self.place(record)
+                if isinstance(choice, Unplaced):
+                    missed.append(record)
                     why = choice if why is None else replace(why, rules=why.rules | choice.rules)
                 else:
                     self._count(choice, chosen)
@@ -185,9 +191,5 @@ class Placer:
         return why
 
     def _count(self, choice: Choice, chosen: list[Choice]) -> None:
-        pod = choice.waiting.pod
-        identity = self._cluster.identity_of(pod)
-        self._cluster.assume(pod_name(pod), choice.pod_class, choice.node, identity=identity)
+        self._mirror.suppose(choice.record.pod, choice.pod_class, choice.node, choice.volumes)
         chosen.append(choice)
-        if choice.volumes is not None:
-            self._cluster.volumes.assume(pod_name(pod), choice.volumes, choice.node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -11,15 +10,19 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
+from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.scheduler.waiting import SchedulerPurpose, Waiting
+from berth.scheduler.pod_record import PodRecord, SchedulerPurpose
+from berth.scheduler.queue import SchedulingQueue
 
 _NOTE_LENGTH = 1024  # of an event
-_LONGEST_PAUSE = 30.0
+_PAUSES = Backoff(1.0, 30.0)
 
 
 class Reports:
+    """The Events of pods."""
+
     def __init__(self, component: str) -> None:
         self.recorder = Recorder(component)
 
@@ -58,15 +61,16 @@ class Statements:
     while it is still true.
     """
 
-    def __init__(self, pods: Mapping[Key, Waiting]) -> None:
-        self._pods = pods
+    def __init__(self, queue: SchedulingQueue) -> None:
+        self._queue = queue
         self._numbers = count(1)
         self._open: dict[Key, _Statement] = {}
 
-    def want(self, waiting: Waiting, reason: str, message: str, nominated: str | None = None) -> None:
-        self._open[waiting.key] = _Statement(next(self._numbers), reason, message, nominated)
-        if len(self._open) > 2 * len(self._pods) + 1024:
-            self._open = {key: found for key, found in self._open.items() if key in self._pods}
+    def want(self, record: PodRecord, reason: str, message: str, nominated: str | None = None) -> None:
+        self._open[record.key] = _Statement(next(self._numbers), reason, message, nominated)
+        pods = self._queue.pods
+        if len(self._open) > 2 * len(pods) + 1024:
+            self._open = {key: found for key, found in self._open.items() if key in pods}
 
     def due(self) -> float | None:
         return min((s.due for s in self._open.values() if not s.under_way), default=None)
@@ -77,13 +81,13 @@ class Statements:
         for key, statement in list(self._open.items()):
             if statement.under_way or statement.due > now:
                 continue
-            waiting = self._pods.get(key)
-            body = None if waiting is None else _difference(waiting, statement, now)
-            if waiting is None or body is None:
+            record = self._queue.pending(key)
+            body = None if record is None else _difference(record, statement, now)
+            if record is None or body is None:
                 del self._open[key]
                 continue
             statement.under_way = True
-            actions.append(_patch(waiting, statement, body))
+            actions.append(_patch(record, statement, body))
         return actions
 
     def done(self, action: Action, outcome: Outcome) -> None:
@@ -93,22 +97,22 @@ class Statements:
             return  # something newer is to be said
         if outcome.ok or outcome.missing:
             del self._open[key]
-            if waiting := self._pods.get(key):
-                waiting.said = (statement.reason, statement.message, statement.nominated)
+            if record := self._queue.pending(key):
+                record.said = (statement.reason, statement.message, statement.nominated)
             return
-        pause = min(2.0**statement.tries, _LONGEST_PAUSE)
         statement.tries += 1
+        pause = _PAUSES.after(statement.tries)
         statement.due = outcome.at + max(pause, outcome.retry_after or 0.0)
         statement.under_way = False
 
 
-def _difference(waiting: Waiting, statement: _Statement, now: float) -> dict[str, Any] | None:
+def _difference(record: PodRecord, statement: _Statement, now: float) -> dict[str, Any] | None:
     """What has to change in the pod's status; None if nothing."""
-    status = waiting.pod.status
-    if waiting.said is not None:
-        reason, message, nominated = waiting.said
+    status = record.pod.status
+    if record.said is not None:
+        reason, message, nominated = record.said
     else:
-        reason, message = _stated(waiting.pod)
+        reason, message = _stated(record.pod)
         nominated = (status.nominated_node_name if status else None) or None
     change: dict[str, Any] = {}
     if (reason, message) != (statement.reason, statement.message):
@@ -127,14 +131,14 @@ def _difference(waiting: Waiting, statement: _Statement, now: float) -> dict[str
     return change or None
 
 
-def _patch(waiting: Waiting, statement: _Statement, change: dict[str, Any]) -> Patch:
-    metadata = waiting.pod.metadata
+def _patch(record: PodRecord, statement: _Statement, change: dict[str, Any]) -> Patch:
+    metadata = record.pod.metadata
     # With the version the pod was last seen in: a pod that was bound meanwhile must not be told otherwise.
     guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-    namespace, name = waiting.key
+    namespace, name = record.key
     return Patch(
         resource=PODS,
-        key=waiting.key,
+        key=record.key,
         namespace=namespace,
         name=name,
         body={"metadata": guard, "status": change},

@@ -13,7 +13,7 @@ from berth.kube.well_known import SELECTED_NODE
 from berth.machines.contract import Action, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.placing import Choice
-from berth.scheduler.waiting import SchedulerPurpose, Waiting
+from berth.scheduler.pod_record import SchedulerPurpose
 
 # Says that the volume may be let go again: its claim was not chosen by a person.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -29,27 +29,31 @@ class _Work:
 
 
 class VolumeWork:
-    """What has to be done about the volumes of pods that have a node but are not bound to it."""
+    """What has to be done about the volumes of pods that have a node but are not bound to it.
+
+    Attributes:
+        pods: Those that wait for their volumes.
+    """
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self._work: dict[Key, _Work] = {}
+        self.pods: dict[Key, _Work] = {}
 
-    def begin(self, waiting: Waiting, choice: Choice) -> list[Action] | None:
+    def begin(self, choice: Choice) -> list[Action] | None:
         """What to ask for before the pod can be bound; None if nothing."""
-        decisions = choice.volumes
+        decisions, record = choice.volumes, choice.record
         if decisions is None:
             return None
-        index, name = self._mirror.cluster.volumes, pod_name(waiting.pod)
-        if decisions.empty and index.all_bound(choice.pod_class):
-            index.forget(name)
+        name = pod_name(record.pod)
+        if decisions.empty and self._mirror.cluster.volumes.all_bound(choice.pod_class):
+            self._mirror.release_volumes(name)
             return None
-        index.assume(name, decisions, choice.node)
-        self._work[waiting.key] = _Work(choice.pod_class, name, choice.node, tuple(decisions.provision))
+        self._mirror.promise_volumes(name, decisions, choice.node)
+        self.pods[record.key] = _Work(choice.pod_class, name, choice.node, tuple(decisions.provision))
         actions: list[Action] = [
             Patch(
                 resource=CLAIMS,
-                key=waiting.key,
+                key=record.key,
                 namespace=namespace,
                 name=claim,
                 body={
@@ -59,13 +63,14 @@ class VolumeWork:
                     }
                 },
                 purpose=SchedulerPurpose.VOLUMES,
+                attempt=record.attempt,
             )
             for namespace, claim in decisions.provision
         ]
         actions += [
             Patch(
                 resource=VOLUMES,
-                key=waiting.key,
+                key=record.key,
                 name=volume,
                 body={
                     "metadata": {
@@ -75,6 +80,7 @@ class VolumeWork:
                     "spec": {"claimRef": self._reference(namespace, claim)},
                 },
                 purpose=SchedulerPurpose.VOLUMES,
+                attempt=record.attempt,
             )
             for volume, namespace, claim in decisions.bind
         ]
@@ -96,22 +102,22 @@ class VolumeWork:
         }
 
     def forget(self, key: Key) -> None:
-        work = self._work.pop(key, None)
+        work = self.pods.pop(key, None)
         if work is not None:
-            self._mirror.cluster.volumes.forget(work.name)
+            self._mirror.release_volumes(work.name)
             self._mirror.volumes_changed()
 
     def ready(self) -> list[Key]:
         """Pods whose claims are all bound by now."""
         index = self._mirror.cluster.volumes
-        return [key for key, work in self._work.items() if index.all_bound(work.pod_class)]
+        return [key for key, work in self.pods.items() if index.all_bound(work.pod_class)]
 
     def failed(self) -> Iterator[tuple[Key, str]]:
         """Pods that have to be placed anew.
 
         Whoever provisions a volume takes the node's name off a claim again if it cannot be done there.
         """
-        for key, work in list(self._work.items()):
+        for key, work in list(self.pods.items()):
             for claim in work.provisioned:
                 why = self._refused(work, claim)
                 if why is not None:

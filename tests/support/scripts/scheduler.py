@@ -10,17 +10,17 @@ import msgspec
 from berth.engine.state.options import Options
 from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
 from berth.kube.objects import PartialObjectMetadata
-from berth.machines.contract import Bind
+from berth.machines.contract import Action, Bind, Event, Machine
 from berth.machines.views import VIEWS
-from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
+from berth.scheduler.state import SchedulerSettings
 from tests.support.scripts.script import Raw, Script
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 class SchedulerScript(Script):
-    """One scheduler, named berth."""
+    """One scheduler, named berth, whose state is in order after every step."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
@@ -28,6 +28,19 @@ class SchedulerScript(Script):
         made = SchedulerSettings(profiles=profiles, **settings)
         self.scheduler = Scheduler(made, clock=lambda: self.now, timer=lambda: 0.0)
         self.machines.append(self.scheduler)
+
+    def _tell(self, event: Event) -> None:
+        super()._tell(event)
+        assert self.scheduler.validate() == []
+
+    def _round(self) -> bool:
+        busy = super()._round()
+        assert self.scheduler.validate() == []
+        return busy
+
+    def perform(self, machine: Machine, action: Action) -> None:
+        super().perform(machine, action)
+        assert self.scheduler.validate() == []
 
     @staticmethod
     def view(resource: Resource, item: Raw) -> Any:

@@ -37,12 +37,13 @@ from berth.live.election import ElectionSettings
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.machines import views
+from berth.machines.backoff import Backoff
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
-from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.metrics import Metrics
-from berth.scheduler.waiting import Backoff, SchedulerPurpose
+from berth.scheduler.metrics import SchedulerMetrics
+from berth.scheduler.pod_record import SchedulerPurpose
+from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME = "berth"
 # Not every API server has them; one that has none of a kind is like one that has no objects of it.
@@ -103,7 +104,7 @@ async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None
     """Schedule until cancelled; see `berth.live.component.run_component`."""
 
     def make(client: Client, registry: CollectorRegistry) -> Work:
-        machine = Scheduler(scheduler, metrics=Metrics(time.perf_counter, registry))
+        machine = Scheduler(scheduler, metrics=SchedulerMetrics(time.perf_counter, registry))
         runner = Runner(client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 

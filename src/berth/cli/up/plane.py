@@ -24,9 +24,9 @@ from berth.live.dynamic_resources import DynamicResources
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.live.serving import ServingSettings, serve
-from berth.scheduler.desk import SchedulerSettings
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.metrics import Metrics
+from berth.scheduler.metrics import SchedulerMetrics
+from berth.scheduler.state import SchedulerSettings
 
 # Registering thousands of nodes is only as fast as requests are made side by side.
 CONTROLLERS = MachineSettings(concurrency=32)
@@ -100,7 +100,7 @@ class Plane:
 def _make_scheduler(gates: FeatureGates, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
     profiles = dict.fromkeys(SCHEDULER_NAMES, Options(gates=gates))
     settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS)
-    machine = Scheduler(settings, metrics=Metrics(time.perf_counter, registry))
+    machine = Scheduler(settings, metrics=SchedulerMetrics(time.perf_counter, registry))
     return machine, scheduler_runs(settings, writers=WRITERS)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from berth.engine.placement.preemption import TERMINATING, Budget, Preemption, preempt
+from berth.engine.placement.preemption import NEVER, TERMINATING, Budget, Preemption, preempt
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
@@ -13,18 +14,19 @@ from berth.kube.pods import is_terminating
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
-from berth.machines.contract import Delete, Event, Patch
-from berth.machines.mirror import Mirror
-from berth.scheduler.nominations import Nominations
-from berth.scheduler.waiting import SchedulerPurpose, Waiting
+from berth.machines.contract import Action, Delete, Event, Outcome, Patch
+from berth.scheduler.placing import Unplaced
+from berth.scheduler.pod_record import PodRecord, SchedulerPurpose
+from berth.scheduler.state import SchedulerState
 
 REASON = "PreemptionByScheduler"
 
 
-class Preempting:
-    def __init__(self, mirror: Mirror, nominations: Nominations) -> None:
-        self._mirror = mirror
-        self._nominations = nominations
+class Preemptor:
+    """Evicts pods of lower priority: they are told first, and then deleted."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
         self._budgets: dict[Key, tuple[PodDisruptionBudget, Selector]] = {}
         self._asked: dict[str, str | None] = {}  # victims and their uids, until they are seen to go
 
@@ -35,27 +37,79 @@ class Preempting:
             budget = event.object
             self._budgets[event.key] = (budget, parse_label_selector(budget.spec.selector))
 
-    def decide(self, waiting: Waiting, pod_class: PodClass, now: float) -> Preemption:
+    # --- who goes -----------------------------------------------------------------------------------
+
+    def make_room(self, record: PodRecord, why: Unplaced) -> tuple[Unplaced, str | None, bool]:
+        """Evict pods of lower priority if that helps: what to tell, the node, and whether it does."""
+        state, pod_class = self._state, why.pod_class
+        if pod_class is None:
+            return why, None, False
+        state.metrics.preemptions.inc()
+        decision = self._decide(record, pod_class)
+        if decision.node is None:
+            why = replace(why, message=f"{why.message} {decision.message}", settled=True)
+            if decision.message.endswith((TERMINATING, NEVER)):
+                return why, record.nominated, False
+            record.nominated = None
+            state.nominations.release(record.key)
+            return why, None, False
+        state.metrics.victims.observe(len(decision.victims))
+        record.nominated = decision.node
+        state.nominations.hold(record.key, record.pod, pod_class, decision.node)
+        victims = ", ".join(decision.victims)
+        state.story.tell(state.now, record.key, f"make room on {decision.node}", victims)
+        for name in decision.victims:
+            self._evict(name, record, decision.node)
+        return why, decision.node, True
+
+    def _decide(self, record: PodRecord, pod_class: PodClass) -> Preemption:
         """Whether evicting pods of lower priority would help, and which."""
-        if self._awaits_victims(waiting.nominated):
+        state = self._state
+        if self._awaits_victims(record.nominated):
             return Preemption(None, message=f"preemption: {TERMINATING}")
-        with self._nominations.as_seen_by(waiting.key, waiting.priority):
+        with state.nominations.as_seen_by(record.key, record.priority):
             return preempt(
-                self._mirror.cluster,
+                state.mirror.cluster,
                 pod_class,
                 budgets=self._current_budgets(),
-                started=self._started(now),
-                nominated_node=waiting.nominated,
-                preempted=self._preempted(waiting.nominated),
+                started=self._started(state.now),
+                nominated_node=record.nominated,
+                preempted=self._preempted(record.nominated),
             )
 
-    def ask(self, victim: Pod) -> None:
-        """Remember that a pod was told to go, though it is not seen to be going yet."""
+    def _evict(self, name: str, preemptor: PodRecord, node: str) -> None:
+        state = self._state
+        victim = self._victim(name)
+        if victim is None:
+            namespace, _, pod = name.partition("/")
+            assumed = state.queue.assumed.get((namespace, pod))
+            if assumed is None:
+                return
+            victim = assumed.pod
+        if is_terminating(victim):
+            return
         self._asked[pod_name(victim)] = victim.metadata.uid
+        state.reports.preempted(victim, preemptor.pod, node, state.now)
+        state.ready.append(_announcement(victim, preemptor, state.now))
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        """A victim was told, or deleted; if it cannot be told it goes all the same."""
+        state = self._state
+        preemptor = state.queue.pending(action.key)
+        if preemptor is None or preemptor.number != action.attempt or preemptor.nominated is None:
+            return  # nobody needs the room any more
+        if isinstance(action, Patch):
+            if not outcome.missing:
+                state.ready.append(_removal(action, preemptor))
+        elif not (outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403):
+            state.story.tell(outcome.at, action.name, "was not evicted", outcome.message)
+            state.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
+
+    # --- what is known ------------------------------------------------------------------------------
 
     def _awaits_victims(self, node: str | None) -> bool:
         for name, uid in list(self._asked.items()):
-            victim = self.victim(name)
+            victim = self._victim(name)
             if victim is None or victim.metadata.uid != uid or is_terminating(victim):
                 del self._asked[name]
             elif victim.spec.node_name == node:
@@ -64,13 +118,13 @@ class Preempting:
 
     def _preempted(self, node: str | None) -> list[str]:
         """The pods on a node that are going because they were asked to make room."""
-        cluster = self._mirror.cluster
+        cluster = self._state.mirror.cluster
         if node is None or node not in cluster.nodes.slot_of:
             return []
         return [
             name
             for name, _ in cluster.pods_on(node)
-            if (pod := self.victim(name)) is not None and _was_preempted(pod)
+            if (pod := self._victim(name)) is not None and _was_preempted(pod)
         ]
 
     def _current_budgets(self) -> list[Budget]:
@@ -85,7 +139,7 @@ class Preempting:
         ]
 
     def _started(self, now: float) -> Callable[[str], float]:
-        bound = self._mirror.bound
+        bound = self._state.mirror.bound
 
         def started(name: str) -> float:
             namespace, _, own = name.partition("/")
@@ -95,9 +149,9 @@ class Preempting:
 
         return started
 
-    def victim(self, name: str) -> Pod | None:
+    def _victim(self, name: str) -> Pod | None:
         namespace, _, own = name.partition("/")
-        return self._mirror.bound.get((namespace, own))
+        return self._state.mirror.bound.get((namespace, own))
 
 
 def _was_preempted(pod: Pod) -> bool:
@@ -105,7 +159,7 @@ def _was_preempted(pod: Pod) -> bool:
     return any(c.type == "DisruptionTarget" and c.reason == REASON for c in conditions)
 
 
-def announcement(victim: Pod, preemptor: Waiting, now: float) -> Patch:
+def _announcement(victim: Pod, preemptor: PodRecord, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
     condition = {
         "type": "DisruptionTarget",
@@ -129,7 +183,7 @@ def announcement(victim: Pod, preemptor: Waiting, now: float) -> Patch:
     )
 
 
-def removal(announced: Patch, preemptor: Waiting) -> Delete:
+def _removal(announced: Patch, preemptor: PodRecord) -> Delete:
     """Delete the victim that was told."""
     told = announced.body["metadata"] if isinstance(announced.body, dict) else {}
     return Delete(

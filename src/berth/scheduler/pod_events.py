@@ -1,0 +1,123 @@
+"""Pods as they are watched: who is ours, who may be tried, who has a node, who is gone."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.objects import Key, Pod
+from berth.kube.pods import is_finished, is_terminating
+from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
+from berth.machines.contract import Event
+from berth.scheduler.groups import Group
+from berth.scheduler.pod_record import PodPhase, PodRecord
+from berth.scheduler.state import SchedulerState
+
+
+class PodEvents:
+    """Takes note of pods, of their groups, and of what their priority classes say."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        self._priorities: dict[str, int] = {}
+
+    def priority(self, event: Event) -> None:
+        if event.change == DELETED:
+            self._priorities.pop(event.key[1], None)
+        else:
+            self._priorities[event.key[1]] = event.object.value or 0
+
+    def pod(self, event: Event) -> None:
+        pod, key = event.object, event.key
+        if event.change == DELETED or is_finished(pod):
+            self._state.forget(key, pod)
+        elif pod.spec.node_name:
+            self._state.settle(key, pod)
+        else:
+            self._seen_without_node(key, pod)
+
+    def _seen_without_node(self, key: Key, pod: Pod) -> None:
+        state = self._state
+        record = state.queue.pods.get(key)
+        if (pod.spec.scheduler_name or "") not in state.settings.profiles or is_terminating(pod):
+            # A pod that is going is not bound any more, whatever was asked for.
+            if record is not None:
+                state.forget(key, record.pod)
+            return
+        pod = self._with_priority(pod)
+        if record is None:
+            record = PodRecord(key, pod, state.class_of(pod))
+            state.queue.admit(record)
+            state.metrics.incoming.labels("active", "PodAdd").inc()
+        elif _asks_the_same(record.pod, pod):
+            record.pod = pod
+            return
+        elif not record.pending:
+            self._revise_assumed(record, pod)
+            return
+        else:
+            state.groups.leave(key, record.pod)
+            state.queue.revise(record, pod, state.class_of(pod))
+        self._restore_nomination(record)
+        state.groups.wait(record)
+        self._admit(record)
+
+    def _with_priority(self, pod: Pod) -> Pod:
+        """Where admission did not resolve the priority class, do it here."""
+        spec = pod.spec
+        if spec.priority is None and spec.priority_class_name in self._priorities:
+            return replace(pod, spec=replace(spec, priority=self._priorities[spec.priority_class_name]))
+        return pod
+
+    def _restore_nomination(self, record: PodRecord) -> None:
+        node = record.pod.status.nominated_node_name if record.pod.status else None
+        record.nominated = node or None
+        if node and record.pod_class is not None:
+            self._state.nominations.hold(record.key, record.pod, record.pod_class, node)
+
+    def _revise_assumed(self, record: PodRecord, pod: Pod) -> None:
+        state = self._state
+        pod_class = state.class_of(pod)
+        if pod_class is not None and record.node is not None:
+            record.pod_class = pod_class
+            state.mirror.assume(pod, pod_class, record.node)
+        state.groups.leave(record.key, record.pod)
+        state.groups.place(record.key, pod)
+        record.pod = pod
+
+    # --- who may be tried ---------------------------------------------------------------------------
+
+    def _admit(self, record: PodRecord) -> None:
+        """Let a pod be tried, unless it or its group is not ready."""
+        state = self._state
+        if record.pod.spec.scheduling_gates:
+            state.gate(record, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
+        elif record.group is None:
+            state.queue.activate(record, state.now)
+        else:
+            self._try_group(state.groups.of(record.group))
+
+    def group(self, event: Event) -> None:
+        """A group's object changed: it is tried even if it was tried before, as less may do now."""
+        self._try_group(self._state.groups.handle(event), anew=True)
+
+    def _try_group(self, group: Group, *, anew: bool = False) -> None:
+        state = self._state
+        candidates = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
+        obstacle = group.obstacle(len(candidates))
+        for record in candidates:
+            if record.phase is PodPhase.SCHEDULING:
+                continue
+            if obstacle is not None:
+                state.gate(record, UNSCHEDULABLE, obstacle)
+            elif record.phase is PodPhase.GATED or (anew and record.phase is PodPhase.UNSCHEDULABLE):
+                state.queue.activate(record, state.now)
+
+
+def _asks_the_same(old: Pod, new: Pod) -> bool:
+    """Whether two states of a pod without a node are the same to the scheduler."""
+    if old.spec != new.spec or old.metadata.labels != new.metadata.labels:
+        return False
+    annotations = (old.metadata.annotations or {}, new.metadata.annotations or {})
+    before, after = (found.get(AFFINITY_ANNOTATION) for found in annotations)
+    return before == after

@@ -1,0 +1,288 @@
+"""Every pod that is ours to place, by phase, and the transitions between phases.
+
+A binding whose fate is unknown (no answer, a server error, a conflict) is not forgotten: the pod may
+well be on its node.  It is looked up first, and while it is unbound the same binding is sent again; only
+an answer that says the binding was not made frees the place for others.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Key, Pod
+from berth.machines.backoff import Backoff
+from berth.machines.contract import Action
+from berth.machines.indexes import take
+from berth.scheduler.pod_record import ASSUMED, PodPhase, PodRecord
+
+FLUSH = 300.0  # an unschedulable pod is tried again after this long, whatever happens
+_PAUSES = Backoff(0.2, 10.0)  # before a binding is repeated
+
+
+class SchedulingQueue:
+    """Attributes:
+    pods: Every record, from the pod's arrival until it is seen on a node or gone.
+    assumed: Those that have a node.
+    counts: How many there are in each phase.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.backoff = backoff
+        self.pods: dict[Key, PodRecord] = {}
+        self.assumed: dict[Key, PodRecord] = {}
+        self.counts: Counter[PodPhase] = Counter()
+        self._numbers = count(1)
+        self._active: list[tuple[int, str, int, Key]] = []
+        self._timers: list[tuple[float, int, Key]] = []  # ends of backoff, and flushes of unschedulable pods
+        self._peers: dict[tuple[int, PodClass], dict[Key, PodRecord]] = {}  # active pods of one class
+        self._unschedulable: dict[PodClass | None, dict[Key, PodRecord]] = {}
+        self._timed: dict[Key, PodRecord] = {}  # assumed pods with a pause or a deadline
+
+    @property
+    def in_flight(self) -> int:
+        """Bindings under way."""
+        return self.counts[PodPhase.BINDING] + self.counts[PodPhase.UNSURE]
+
+    def pending(self, key: Key) -> PodRecord | None:
+        record = self.pods.get(key)
+        return record if record is not None and record.pending else None
+
+    def bound_by(self, action: Action) -> PodRecord | None:
+        """Whom a binding is for; None if it is settled, or another attempt is under way."""
+        record = self.assumed.get(action.key)
+        return record if record is not None and record.attempt == action.attempt else None
+
+    # --- coming and going -------------------------------------------------------------------------
+
+    def admit(self, record: PodRecord) -> None:
+        """Take a new pod in; it is gated until it is activated."""
+        record.number = next(self._numbers)
+        self.pods[record.key] = record
+        self.counts[record.phase] += 1
+
+    def drop(self, key: Key) -> PodRecord | None:
+        record = self.pods.pop(key, None)
+        if record is not None:
+            self._leave(record)
+            self.assumed.pop(key, None)
+            self._timed.pop(key, None)
+            self.counts[record.phase] -= 1
+        return record
+
+    def revise(self, record: PodRecord, pod: Pod, pod_class: PodClass | None) -> None:
+        """The pod's specification changed; what was learnt about it is void."""
+        self._become(record, PodPhase.GATED)
+        record.pod, record.pod_class = pod, pod_class
+        record.attempts, record.rejected_by = 0, frozenset()
+
+    # --- pods without a node ----------------------------------------------------------------------
+
+    def gate(self, record: PodRecord) -> None:
+        self._become(record, PodPhase.GATED)
+
+    def activate(self, record: PodRecord, now: float) -> None:
+        """To be tried as soon as its backoff is over."""
+        until = record.tried + self.backoff.after(record.attempts)
+        if until > now:
+            self.back_off(record, until)
+            return
+        if record.since is None:
+            record.since = now
+        self._become(record, PodPhase.ACTIVE)
+        self._tidy()
+        heapq.heappush(self._active, (-record.priority, record.created, record.ticket, record.key))
+        if record.pod_class is not None:
+            self._peers.setdefault((record.priority, record.pod_class), {})[record.key] = record
+
+    def back_off(self, record: PodRecord, until: float) -> None:
+        if record.phase is not PodPhase.BACKOFF:
+            self._become(record, PodPhase.BACKOFF)
+            heapq.heappush(self._timers, (until, record.ticket, record.key))
+
+    def set_aside(self, record: PodRecord, now: float) -> None:
+        """Unschedulable: wait for a cluster event that can help, but not forever."""
+        self._become(record, PodPhase.UNSCHEDULABLE)
+        self._unschedulable.setdefault(record.pod_class, {})[record.key] = record
+        heapq.heappush(self._timers, (now + FLUSH, record.ticket, record.key))
+
+    def take(self, record: PodRecord) -> None:
+        """A node is being looked for."""
+        record.attempt = next(self._numbers)
+        self._become(record, PodPhase.SCHEDULING)
+
+    # --- pods with a node -------------------------------------------------------------------------
+
+    def assume(
+        self, record: PodRecord, pod_class: PodClass, node: str, now: float, deadline: float | None
+    ) -> None:
+        """The pod has a node; with a deadline its volumes come first, otherwise its binding is sent."""
+        record.pod_class, record.node, record.started = pod_class, node, now
+        record.repeats, record.again, record.deadline = 0, None, deadline
+        self._become(record, PodPhase.BINDING if deadline is None else PodPhase.VOLUMES)
+        self._retime(record)
+
+    def bind(self, record: PodRecord) -> None:
+        """The binding is sent, for the first time or once more."""
+        record.again = record.deadline = None
+        self._become(record, PodPhase.BINDING)
+        self._retime(record)
+
+    def put_off(self, record: PodRecord, at: float, wait: float | None = None) -> None:
+        """The next request is made after a pause."""
+        record.repeats += 1
+        record.again = at + max(_PAUSES.after(record.repeats), wait or 0.0)
+        self._retime(record)
+
+    def doubt(self, record: PodRecord, at: float, wait: float | None = None) -> None:
+        """Nobody knows whether the binding was made: after a pause the pod is looked up."""
+        self._become(record, PodPhase.UNSURE)
+        self.put_off(record, at, wait)
+
+    def look_up(self, record: PodRecord) -> None:
+        """It is asked whether the pod is bound."""
+        record.again = None
+        self._retime(record)
+
+    def confirm(self, record: PodRecord) -> None:
+        """The binding was made."""
+        record.again = None
+        self._become(record, PodPhase.BOUND)
+        self._retime(record)
+
+    def give_back(self, record: PodRecord, at: float, wait: float | None = None) -> None:
+        """The pod has no node after all: to be tried again after its backoff."""
+        record.node = record.again = record.deadline = None
+        record.attempts += 1
+        record.tried = at
+        self._retime(record)
+        self.back_off(record, at + max(self.backoff.after(record.attempts), wait or 0.0))
+
+    def rested(self, now: float) -> list[PodRecord]:
+        """Those whose pause is over."""
+        return [r for r in self._timed.values() if r.again is not None and r.again <= now]
+
+    def late(self, now: float) -> list[PodRecord]:
+        """Those that have waited too long for their volumes."""
+        return [r for r in self._timed.values() if r.deadline is not None and r.deadline <= now]
+
+    def assumed_due(self) -> float | None:
+        """When something is to be done about a pod that has a node."""
+        times = (when for r in self._timed.values() for when in (r.again, r.deadline) if when is not None)
+        return min(times, default=None)
+
+    # --- trying -----------------------------------------------------------------------------------
+
+    @property
+    def any_unschedulable(self) -> bool:
+        return bool(self._unschedulable)
+
+    def unschedulable(self) -> Iterator[tuple[PodClass | None, list[PodRecord]]]:
+        for pod_class, pods in list(self._unschedulable.items()):
+            yield pod_class, list(pods.values())
+
+    def due(self) -> float | None:
+        """When there is something to try; 0 for now."""
+        if self.counts[PodPhase.ACTIVE]:
+            return 0.0
+        while self._timers and not self._current(self._timers[0][2], self._timers[0][1]):
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def flush(self, now: float) -> None:
+        """Activate what has waited long enough."""
+        while self._timers and self._timers[0][0] <= now:
+            _, ticket, key = heapq.heappop(self._timers)
+            if self._current(key, ticket):
+                self.activate(self.pods[key], now)
+
+    def next(self, most: int) -> list[PodRecord]:
+        """The first pod in line, and others of its class and priority, which are decided with it."""
+        while self._active:
+            _, _, ticket, key = heapq.heappop(self._active)
+            if not self._current(key, ticket):
+                continue
+            first = self.pods[key]
+            batch = [first]
+            if first.pod_class is not None and first.group is None:
+                peers = self._peers[first.priority, first.pod_class]
+                for peer in peers.values():
+                    if len(batch) >= most:
+                        break
+                    if peer is not first and peer.group is None:
+                        batch.append(peer)
+            for record in batch:
+                self.take(record)
+            return batch
+        return []
+
+    # --- bookkeeping --------------------------------------------------------------------------------
+
+    def _become(self, record: PodRecord, phase: PodPhase) -> None:
+        self._leave(record)
+        self.counts[record.phase] -= 1
+        self.counts[phase] += 1
+        record.phase = phase
+        if phase in ASSUMED:
+            self.assumed[record.key] = record
+        else:
+            self.assumed.pop(record.key, None)
+        record.ticket = next(self._numbers)
+
+    def _leave(self, record: PodRecord) -> None:
+        """Out of the collection that the pod's phase keeps it in; heaps notice by the ticket."""
+        if record.phase is PodPhase.UNSCHEDULABLE:
+            take(self._unschedulable, record.pod_class, record.key)
+        elif record.phase is PodPhase.ACTIVE and record.pod_class is not None:
+            take(self._peers, (record.priority, record.pod_class), record.key)
+
+    def _retime(self, record: PodRecord) -> None:
+        if record.again is None and record.deadline is None:
+            self._timed.pop(record.key, None)
+        else:
+            self._timed[record.key] = record
+
+    def _tidy(self) -> None:
+        """Drop outdated entries once they are many: where nobody decides nobody pops them."""
+        most = 2 * len(self.pods) + 1024
+        if len(self._active) > most:
+            self._active = [entry for entry in self._active if self._current(entry[3], entry[2])]
+            heapq.heapify(self._active)
+        if len(self._timers) > 2 * most:
+            self._timers = [entry for entry in self._timers if self._current(entry[2], entry[1])]
+            heapq.heapify(self._timers)
+
+    def _current(self, key: Key, ticket: int) -> bool:
+        record = self.pods.get(key)
+        return record is not None and record.ticket == ticket
+
+    # --- proof --------------------------------------------------------------------------------------
+
+    def validate(self) -> Iterator[str]:
+        """What is wrong, between two steps: every record is where its phase says, and nowhere else."""
+        if +self.counts != Counter(record.phase for record in self.pods.values()):
+            yield f"miscounted: {self.counts}"
+        heap = {key for *_, ticket, key in self._active if self._current(key, ticket)}
+        timers = {key for _, ticket, key in self._timers if self._current(key, ticket)}
+        peers = {key for found in self._peers.values() for key in found}
+        aside = {key for found in self._unschedulable.values() for key in found}
+        for key, record in self.pods.items():
+            phase = record.phase
+            timed = record.again is not None or record.deadline is not None
+            places = {
+                "the phase of a step": phase is PodPhase.SCHEDULING,
+                "the heap": (key in heap) != (phase is PodPhase.ACTIVE),
+                "the peers": (key in peers) != (phase is PodPhase.ACTIVE and record.pod_class is not None),
+                "the timers": (key in timers) != (phase in (PodPhase.BACKOFF, PodPhase.UNSCHEDULABLE)),
+                "the unschedulable": (key in aside) != (phase is PodPhase.UNSCHEDULABLE),
+                "the assumed": (self.assumed.get(key) is record) != (phase in ASSUMED),
+                "the node": (record.node is not None) != (phase in ASSUMED),
+                "the timed": (self._timed.get(key) is record) != timed,
+                "the deadline": (record.deadline is not None) != (phase is PodPhase.VOLUMES),
+            }
+            yield from (f"{key} is {phase}, but not so by {name}" for name, wrong in places.items() if wrong)
+        for key in {*peers, *aside, *self.assumed, *self._timed} - set(self.pods):
+            yield f"{key} was forgotten, but not everywhere"

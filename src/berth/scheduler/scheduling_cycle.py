@@ -1,0 +1,153 @@
+"""Taking pods from the queue: they get a node, or it is told why not and perhaps room is made."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
+from berth.scheduler import metrics as measured
+from berth.scheduler.binding_cycle import BindingCycle
+from berth.scheduler.groups import Group
+from berth.scheduler.placing import Choice, Placer, Unplaced
+from berth.scheduler.pod_record import PodPhase, PodRecord
+from berth.scheduler.preemption import Preemptor
+from berth.scheduler.state import SchedulerState
+
+_log = logging.getLogger(__name__)
+
+# Attempts before other work gets its turn.
+BATCH = 64
+
+
+class SchedulingCycle:
+    """Finds nodes for pods, one class of pods or one group at a time."""
+
+    def __init__(self, state: SchedulerState, binding: BindingCycle, preemptor: Preemptor) -> None:
+        self._state = state
+        self._binding = binding
+        self._preemptor = preemptor
+        self._placer = Placer(state.mirror, state.nominations)
+
+    def run(self) -> None:
+        """Decide on the next pods in line, for as long as bindings can be sent."""
+        state = self._state
+        tried = 0
+        while tried < BATCH and (room := state.settings.in_flight - state.queue.in_flight) > 0:
+            batch = state.queue.next(min(room, BATCH))
+            if not batch:
+                break
+            tried += len(batch)
+            group = None if batch[0].group is None else state.groups.of(batch[0].group)
+            members = batch if group is None else list(group.pending.values())
+            try:
+                if group is None:
+                    self._place(batch)
+                else:
+                    self._place_group(group)
+            except Exception as error:  # noqa: BLE001 - what nobody foresaw about one pod must not stop the others
+                _log.exception("an attempt to place %s/%s failed", *batch[0].key)
+                self._recover(members, error)
+
+    def _recover(self, members: list[PodRecord], error: Exception) -> None:
+        """Put everything back as it was before an attempt that went wrong, and try again later."""
+        state = self._state
+        why = Unplaced(None, f"{type(error).__name__}: {error}", failed=True)
+        for record in members:
+            if record.phase is not PodPhase.SCHEDULING:
+                continue
+            if state.nominations.node_of(record.key) is None:
+                state.mirror.forget(record.key, record.pod)
+            state.volumes.forget(record.key)
+            state.groups.wait(record)
+            self._reject(record, why, state.timer())
+
+    # --- one by one ---------------------------------------------------------------------------------
+
+    def _place(self, batch: list[PodRecord]) -> None:
+        """Place pods of one class, best first; once one finds no node none of the others does."""
+        state = self._state
+        why: Unplaced | None = None
+        for record in batch:
+            started = state.timer()
+            if why is None or record.nominated is not None:
+                decision = self._placer.place(record)
+                state.metrics.algorithm_seconds.observe(state.timer() - started)
+                if isinstance(decision, Choice):
+                    self._binding.begin(decision)
+                    continue
+                why = decision
+            why = self._reject(record, why, started)
+
+    def _reject(self, record: PodRecord, why: Unplaced, started: float) -> Unplaced | None:
+        """Tell why a pod has no node; returns what holds for the next of its class, None if that is open."""
+        state = self._state
+        record.pod_class = why.pod_class
+        nominated: str | None = None
+        rest: Unplaced | None = why
+        if not (why.failed or why.settled) and self._may_preempt(record.profile):
+            why, nominated, made = self._preemptor.make_room(record, why)
+            rest = None if made or nominated else why
+        self._tell(record, why, started, "found no node", nominated)
+        if why.failed:
+            state.queue.back_off(record, state.now + state.queue.backoff.after(record.attempts))
+        else:
+            state.queue.set_aside(record, state.now)
+        return rest
+
+    def _may_preempt(self, profile: str) -> bool:
+        allowed = self._state.settings.preemption
+        return allowed is None or profile in allowed
+
+    def _tell(
+        self, record: PodRecord, why: Unplaced, started: float, what: str, nominated: str | None = None
+    ) -> None:
+        state = self._state
+        record.attempts += 1
+        record.tried = state.now
+        record.rejected_by = why.rules
+        result = measured.ERROR if why.failed else measured.UNSCHEDULABLE
+        state.metrics.ended(result, record.profile, state.timer() - started)
+        state.story.tell(state.now, record.key, what, why.message)
+        state.reports.failed(record.pod, why.message, state.now)
+        reason = SCHEDULER_ERROR if why.failed else UNSCHEDULABLE
+        state.statements.want(record, reason, why.message, nominated)
+
+    # --- groups -------------------------------------------------------------------------------------
+
+    def _place_group(self, group: Group) -> None:
+        state = self._state
+        members = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
+        members.sort(key=lambda r: (-r.priority, r.created))
+        for record in members:
+            state.queue.take(record)
+        obstacle = group.obstacle(len(members))
+        if obstacle is not None:
+            for record in members:
+                state.gate(record, UNSCHEDULABLE, obstacle)
+            return
+        started = state.timer()
+        needed = group.needed
+        if needed <= 1:
+            for record in members:
+                self._place([record])  # any one of them will do, so they are on their own
+            return
+        found = self._placer.place_together(members, needed)
+        state.metrics.algorithm_seconds.observe(state.timer() - started)
+        if isinstance(found, Unplaced):
+            found = _for_group(found, group, len(members))
+            for record in members:
+                self._tell(record, found, started, "group found no room")
+                state.queue.set_aside(record, state.now)
+            return
+        placed = {choice.record.key for choice in found}
+        for choice in found:
+            self._binding.begin(choice)
+        for record in members:
+            if record.key not in placed:
+                self._place([record])  # beyond the minimum they are on their own
+
+
+def _for_group(why: Unplaced, group: Group, members: int) -> Unplaced:
+    message = f"pod group {group.name} needs {group.needed} of {members} pods placed together: {why.message}"
+    return replace(why, message=message, failed=False)

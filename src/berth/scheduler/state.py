@@ -1,0 +1,164 @@
+"""What the parts of the scheduler share, and what concerns all: a pod is placed, retracted or forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from berth.engine.state.cluster import pod_name
+from berth.engine.state.options import Options
+from berth.engine.state.pod_class import PodClass
+from berth.kube.annotations import AnnotationError
+from berth.kube.objects import Key, Pod
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import SCHEDULER_ERROR
+from berth.machines.backoff import Backoff
+from berth.machines.contract import Action
+from berth.machines.mirror import Mirror
+from berth.machines.story import Story
+from berth.scheduler import metrics as measured
+from berth.scheduler.groups import Groups
+from berth.scheduler.metrics import SchedulerMetrics
+from berth.scheduler.nominations import Nominations
+from berth.scheduler.pod_record import PodPhase, PodRecord
+from berth.scheduler.queue import SchedulingQueue
+from berth.scheduler.reports import Reports, Statements
+from berth.scheduler.volumes import VolumeWork
+
+# Bindings under way at a time. More would not be faster, and decisions are best made late.
+IN_FLIGHT = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """How pods are placed.
+
+    Attributes:
+        profiles: Scheduler name -> how its pods are placed.
+        preemption: The profiles that evict pods to make room; None for all.
+        volume_timeout: How long a pod waits for its volumes, in seconds.
+    """
+
+    profiles: Mapping[str, Options]
+    component: str = "berth"
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 10.0))
+    preemption: frozenset[str] | None = None
+    volume_timeout: float = 600.0
+    in_flight: int = IN_FLIGHT
+
+
+class SchedulerState:
+    """Everything the scheduler knows.
+
+    Attributes:
+        mirror: The engine's cluster and what was seen of it.
+        queue: The pods that are ours to place, until they are seen on a node.
+        ready: Actions to be given out.
+        retries: Actions to be repeated, and when.
+        now: The time of the event, answer or call that is being dealt with.
+    """
+
+    def __init__(
+        self, settings: SchedulerSettings, metrics: SchedulerMetrics, timer: Callable[[], float]
+    ) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.timer = timer
+        self.mirror = Mirror(next(iter(settings.profiles.values())), settings.profiles)
+        self.queue = SchedulingQueue(settings.backoff)
+        self.groups = Groups()
+        self.nominations = Nominations(self.mirror)
+        self.volumes = VolumeWork(self.mirror)
+        self.reports = Reports(settings.component)
+        self.statements = Statements(self.queue)
+        self.story = Story()
+        self.ready: list[Action] = []
+        self.retries: list[tuple[float, Action]] = []
+        self.now = 0.0
+
+    def class_of(self, pod: Pod) -> PodClass | None:
+        try:
+            return self.mirror.cluster.class_of(pod)
+        except AnnotationError:
+            return None  # said when it is tried
+
+    def gate(self, record: PodRecord, reason: str, message: str) -> None:
+        self.queue.gate(record)
+        self.statements.want(record, reason, message)
+
+    # --- leaving the queue --------------------------------------------------------------------------
+
+    def forget(self, key: Key, pod: Pod) -> None:
+        """The pod is gone, or not ours to place any more."""
+        self.queue.drop(key)
+        self.volumes.forget(key)
+        self.groups.leave(key, pod)
+        self.nominations.release(key)
+        self.mirror.forget(key, pod)
+
+    def settle(self, key: Key, pod: Pod) -> None:
+        """The pod was seen on a node."""
+        record = self.queue.drop(key)
+        self.volumes.forget(key)
+        self.nominations.replaced(key)
+        if record is not None and record.node is not None and record.phase is not PodPhase.BOUND:
+            # Seen before the answer came, or although it never will.
+            self.count_placed(record, record.node, pod)
+        if (before := self.mirror.bound.get(key)) is not None:
+            self.groups.leave(key, before)  # a label may have moved it to another group
+        self.mirror.put(key, pod)
+        self.groups.place(key, pod)
+
+    def count_placed(self, record: PodRecord, node: str, pod: Pod) -> None:
+        if pod.spec.node_name in (None, "", node):
+            self.reports.scheduled(record.pod, node, self.now)
+        self.metrics.ended(measured.SCHEDULED, pod.spec.scheduler_name or "", self.now - record.started)
+        self.metrics.placed(record, self.now)
+
+    def retract(self, record: PodRecord, why: str, at: float, *, wait: float | None = None) -> None:
+        """The pod is not on its node after all: it is tried again after its backoff."""
+        self.metrics.ended(measured.ERROR, record.profile, at - record.started)
+        message = f"binding rejected: {why}"
+        self.reports.failed(record.pod, message, at)
+        if is_terminating(record.pod):
+            self.forget(record.key, record.pod)
+            return
+        self.volumes.forget(record.key)
+        self.mirror.forget(record.key, record.pod)
+        self.queue.give_back(record, at, wait)
+        self.groups.wait(record)
+        self.statements.want(record, SCHEDULER_ERROR, message)
+
+    # --- what can be asked --------------------------------------------------------------------------
+
+    def cache_sizes(self) -> dict[str, int]:
+        return {
+            "nodes": self.mirror.cluster.nodes.live,
+            "pods": len(self.mirror.cluster.pods.index),
+            "assumed_pods": len(self.queue.assumed),
+        }
+
+    def unschedulable_by_rule(self) -> Mapping[tuple[str, str], int]:
+        found: Counter[tuple[str, str]] = Counter()
+        for record in self.queue.pods.values():
+            if record.phase in (PodPhase.UNSCHEDULABLE, PodPhase.BACKOFF):
+                found.update((rule, record.profile) for rule in record.rejected_by)
+        return found
+
+    def validate(self) -> Iterator[str]:
+        """What is wrong, between two steps: what the parts know of a pod has to agree."""
+        yield from self.queue.validate()
+        cluster = self.mirror.cluster
+        for key, record in self.queue.pods.items():
+            counted = cluster.find_pod(pod_name(record.pod))
+            where = self.nominations.node_of(key) if record.pending else record.node
+            if (counted and counted[1]) != where:
+                yield f"{key} is {record.phase} on {where}, but the mirror has {counted}"
+            if key in self.mirror.bound:
+                yield f"{key} is {record.phase}, but was seen on a node"
+            if (key in self.volumes.pods) != (record.phase is PodPhase.VOLUMES):
+                yield f"{key} is {record.phase}, but not so by its volumes"
+            yield from self.groups.validate(record)
+        for key in {*self.volumes.pods, *self.nominations.pods} - set(self.queue.pods):
+            yield f"{key} was forgotten, but not everywhere"
