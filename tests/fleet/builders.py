@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from berth.kube.decoding import convert
 from berth.kube.karmada import (
     AGGREGATED,
-    AVAILABLE_REPLICAS,
     DIVIDED,
     DUPLICATED,
     WEIGHTED,
@@ -310,7 +309,7 @@ class BindingBuilder:
 
     def dynamic(self) -> Self:
         """Divided by the room that clusters have."""
-        return self._divide(WEIGHTED, ClusterPreferences(dynamic_weight=AVAILABLE_REPLICAS))
+        return self._divide(WEIGHTED, ClusterPreferences(dynamic_weight="AvailableReplicas"))
 
     def aggregated(self) -> Self:
         """Divided among as few clusters as have the room."""

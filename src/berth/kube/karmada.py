@@ -28,7 +28,6 @@ from berth.kube.objects import (
 
 DUPLICATED, DIVIDED = "Duplicated", "Divided"
 WEIGHTED, AGGREGATED = "Weighted", "Aggregated"
-AVAILABLE_REPLICAS = "AvailableReplicas"
 ALWAYS = "Always"  # preemption between policies
 CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP = "cluster.karmada.io", "policy.karmada.io", "work.karmada.io"
 TOPOLOGY_PREFIX = "topology.karmada.io/"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from berth.kube.annotations import AnnotationError, read_rules
@@ -52,14 +51,6 @@ def _parse(text: str) -> Placement:
     return Placement(
         workload_affinity=rules.workload_affinity, workload_anti_affinity=rules.workload_anti_affinity
     )
-
-
-def annotation_value(placement: Placement) -> str:
-    """The annotation that says what `annotated_affinity` read."""
-    rules = _Annotated(
-        workload_affinity=placement.workload_affinity, workload_anti_affinity=placement.workload_anti_affinity
-    )
-    return msgspec.json.encode(rules).decode()
 
 
 def effective_placement(placement: Placement | None, *annotated: Placement | None) -> Placement | None:

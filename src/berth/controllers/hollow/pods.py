@@ -18,7 +18,7 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds
-from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.kube.well_known import DELETED, PENDING, RUNNING, STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
@@ -92,7 +92,7 @@ class Kubelets(Controller):
             yield from self._stop(key, pod, now)
         elif is_finished(pod):
             return
-        elif phase(pod) == "Pending":
+        elif phase(pod) == PENDING:
             yield from self._start(key, pod, node, now)
         else:
             self._admitted.discard(pod.metadata.uid or "")
@@ -132,7 +132,7 @@ class Kubelets(Controller):
 
     def _running_on(self, node: Node, pod: LivePod) -> Iterator[LivePod]:
         for other in self.cache.pods_on(node.metadata.name or ""):
-            admitted = phase(other) == "Running" or other.metadata.uid in self._admitted
+            admitted = phase(other) == RUNNING or other.metadata.uid in self._admitted
             if admitted and not is_finished(other) and other.metadata.uid != pod.metadata.uid:
                 yield other
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from berth.kube.objects import Container, LivePod, RawObject
 from berth.kube.times import stamp
+from berth.kube.well_known import FAILED, RUNNING, SUCCEEDED
 
 _EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
@@ -14,7 +15,7 @@ def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0
     started = (pod.status.start_time if pod.status else None) or stamp(now)
     init = pod.spec.init_containers or []
     status: RawObject = {
-        "phase": "Running",
+        "phase": RUNNING,
         "conditions": _conditions(dict.fromkeys(_EVERY, "True"), now),
         "hostIP": host,
         "hostIPs": [{"ip": host}],
@@ -39,13 +40,13 @@ def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0
 def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", message: str = "") -> RawObject:
     """Containers that ended with the code; `reason` is set if the kubelet ended them."""
     began = _started(pod, now)
-    phase = "Succeeded" if exit_code == 0 else "Failed"
-    why = "PodCompleted" if phase == "Succeeded" else reason or "PodFailed"
+    phase = SUCCEEDED if exit_code == 0 else FAILED
+    why = "PodCompleted" if phase == SUCCEEDED else reason or "PodFailed"
     conditions = _conditions(
         {"Initialized": "True", "Ready": "False", "ContainersReady": "False"},
         now,
         {"Initialized": "PodCompleted", "Ready": why, "ContainersReady": why}
-        if phase == "Succeeded"
+        if phase == SUCCEEDED
         else {"Ready": why, "ContainersReady": why},
     )
     conditions += _conditions({"PodReadyToStartContainers": "False"}, now)
@@ -66,7 +67,7 @@ def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", mess
 
 def rejected(reason: str, message: str, now: float) -> RawObject:
     return {
-        "phase": "Failed",
+        "phase": FAILED,
         "reason": reason,
         "message": f"Pod was rejected: {message}",
         "startTime": stamp(now),

@@ -22,7 +22,7 @@ from berth.kube.objects import (
     Toleration,
 )
 from berth.kube.ownership import owner_reference
-from berth.kube.pods import phase
+from berth.kube.pods import is_finished
 from berth.kube.well_known import REQUIRED_DURING_SCHEDULING, REVISION_HASH
 from berth.machines.backoff import Backoff
 
@@ -79,7 +79,7 @@ class Eligibility:
 
 def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
     """Whether a pod breaks a rule of its own that running pods are evicted for."""
-    if not pod.spec.node_name or phase(pod) in ("Succeeded", "Failed"):
+    if not pod.spec.node_name or is_finished(pod):
         return False
     return not matches_during_execution(pod, node, gates)
 

@@ -40,7 +40,7 @@ from berth.kube.objects import (
 from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
 from berth.kube.shares import resolved
 from berth.kube.times import created_at
-from berth.kube.well_known import DELETED, REVISION_HASH, TRUE
+from berth.kube.well_known import DELETED, FAILED, REVISION_HASH, TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event
 from berth.machines.recorder import NORMAL, WARNING
@@ -133,8 +133,8 @@ class DaemonSetController(WorkloadController):
         for name, node in nodes.items():
             starts, stays = eligibility.of(node)
             pods = [pod for pod in by_node.get(name, ()) if not is_terminating(pod)]
-            failed = [pod for pod in pods if phase(pod) == "Failed"]
-            living = [pod for pod in pods if phase(pod) != "Failed"]
+            failed = [pod for pod in pods if phase(pod) == FAILED]
+            living = [pod for pod in pods if phase(pod) != FAILED]
             if not stays or not eligibility.holds_during_execution(node):
                 plan.delete |= self._unwanted(pods, node, stays=stays)
                 continue

@@ -22,15 +22,15 @@ from berth.controllers.workloads.job_pods import (
 from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import Key, LiveJob, LivePod, RawObject
-from berth.kube.pods import condition, is_active, is_finished, is_ready
+from berth.kube.ownership import JOB_OVER
+from berth.kube.pods import condition, is_active, is_finished, is_ready, phase
 from berth.kube.times import seconds, stamp
-from berth.kube.well_known import FALSE, TRUE
+from berth.kube.well_known import FAILED, FALSE, TRUE
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Create, Delete, Patch
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)
-_FINISHED = ("Complete", "Failed")
 _EARLY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 
 
@@ -131,13 +131,7 @@ class JobController(WorkloadController):
         """A pod that failed is replaced later each time."""
         if not count.failed:
             return 0.0
-        ends = [
-            seconds(when)
-            for pod in pods
-            if pod.status and pod.status.phase == "Failed"
-            for when in [_ended(pod)]
-            if when
-        ]
+        ends = [seconds(when) for pod in pods if phase(pod) == FAILED for when in [_ended(pod)] if when]
         return max(ends) + _BACKOFF.after(count.failed) if ends else 0.0
 
     # --- counting -----------------------------------------------------------------------------------
@@ -289,7 +283,7 @@ class JobController(WorkloadController):
 
 def finished_at(job: LiveJob) -> float | None:
     """When a Job ended, None if it has not."""
-    for kind in _FINISHED:
+    for kind in JOB_OVER:
         found = condition(job.status.conditions, kind)
         if found is not None and found.status == TRUE:
             return seconds(found.last_transition_time) if found.last_transition_time else 0.0

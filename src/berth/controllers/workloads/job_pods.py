@@ -10,7 +10,7 @@ from berth.kube.api_resources import JOBS
 from berth.kube.objects import LiveJob, LivePod, RawObject
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_active, is_terminating, phase
-from berth.kube.well_known import JOB_COMPLETION_INDEX
+from berth.kube.well_known import FAILED, JOB_COMPLETION_INDEX, SUCCEEDED
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 
@@ -65,11 +65,11 @@ def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
         else:
             count.recorded_failed += 1
     for uid, pod in tracked.items():
-        if phase(pod) == "Succeeded":
+        if phase(pod) == SUCCEEDED:
             count.new_succeeded.add(uid)
             if (index := index_of(pod)) is not None:
                 count.indexes.add(index)
-        elif phase(pod) == "Failed" or is_terminating(pod):
+        elif phase(pod) == FAILED or is_terminating(pod):
             count.new_failed.add(uid)
     if count.indexed and count.recorded_succeeded + len(count.new_succeeded) > len(count.indexes):
         count.recorded_succeeded = max(len(count.indexes) - len(count.new_succeeded), 0)

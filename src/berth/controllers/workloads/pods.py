@@ -8,7 +8,7 @@ from typing import Any
 from berth.kube.objects import LivePod, RawObject
 from berth.kube.pods import is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
-from berth.kube.well_known import POD_DELETION_COST, READY
+from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, UNKNOWN
 
 
 def available_at(pod: LivePod, min_ready: int) -> float | None:
@@ -40,7 +40,7 @@ def restarts(pod: LivePod) -> int:
 
 def deletion_rank(pod: LivePod, neighbours: dict[str, int], now: float) -> tuple[Any, ...]:
     """Which pod to delete first (the smallest): the least useful one, as upstream ranks them."""
-    order = {"Pending": 0, "Unknown": 1, "Running": 2}
+    order = {PENDING: 0, UNKNOWN: 1, RUNNING: 2}
     ready = pod_condition(pod, READY)
     ready_since = seconds(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
     return (

@@ -26,7 +26,7 @@ from berth.controllers.workloads.stateful_pods import (
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
-from berth.kube.well_known import REVISION_HASH
+from berth.kube.well_known import REVISION_HASH, RUNNING
 from berth.machines.contract import Action, Create, Delete, Outcome
 from berth.machines.recorder import NORMAL, WARNING
 
@@ -64,7 +64,7 @@ class _Set:
 
     def healthy(self, pod: LivePod, now: float) -> bool:
         minimum = self.item.spec.min_ready_seconds or 0
-        return phase(pod) == "Running" and is_available(pod, minimum, now) and not is_terminating(pod)
+        return phase(pod) == RUNNING and is_available(pod, minimum, now) and not is_terminating(pod)
 
 
 class StatefulSetController(WorkloadController):

@@ -82,10 +82,7 @@ class PodSpec(Struct, frozen=True):
     scheduling_group: PodSchedulingGroup | None = None
     volumes: list[Volume] | None = None
     restart_policy: str | None = None
-    termination_grace_period_seconds: Int64 | None = None
     active_deadline_seconds: Int64 | None = None
-    subdomain: str | None = None
-    hostname: str | None = None
 
 
 class ContainerStatus(Struct, frozen=True):

@@ -67,7 +67,6 @@ class JobStatus(Struct, frozen=True):
     failed: Int32 | None = None
     terminating: Int32 | None = None
     start_time: str | None = None
-    completion_time: str | None = None
     completed_indexes: str | None = None
     uncounted_terminated_pods: UncountedPods | None = None
     conditions: list[Condition] | None = None
@@ -103,11 +102,6 @@ class UpdateStrategy(Struct, frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
-class ClaimRetentionPolicy(Struct, frozen=True):
-    when_deleted: str | None = None
-    when_scaled: str | None = None
-
-
 class LiveWorkloadSpec(WorkloadSpecBase, frozen=True):
     template: RawObject | None = None
     min_ready_seconds: Int32 | None = None
@@ -118,7 +112,6 @@ class LiveWorkloadSpec(WorkloadSpecBase, frozen=True):
     progress_deadline_seconds: Int32 | None = None
     pod_management_policy: str | None = None
     volume_claim_templates: list[RawObject] | None = None
-    persistent_volume_claim_retention_policy: ClaimRetentionPolicy | None = None
 
 
 class WorkloadStatus(Struct, frozen=True):
@@ -191,7 +184,6 @@ class LiveCronJobSpec(Struct, frozen=True):
 class CronJobStatus(Struct, frozen=True):
     active: list[RawObject] | None = None
     last_schedule_time: str | None = None
-    last_successful_time: str | None = None
 
 
 class LiveCronJob(TypedObject, frozen=True):
