@@ -25,7 +25,7 @@ FITS, DOES_NOT_FIT = "Fits", "DoesNotFit"
 
 
 @dataclass(frozen=True, slots=True)
-class RuleVerdict:
+class ClusterRuleVerdict:
     rule: str
     reason: str
 
@@ -52,7 +52,7 @@ class ClusterExplanation:
     current: int | None
     score: int | None
     room: int | None
-    rejections: tuple[RuleVerdict, ...] = ()
+    rejections: tuple[ClusterRuleVerdict, ...] = ()
 
 
 @dataclass(slots=True)
@@ -160,13 +160,13 @@ def _rank(verdict: ClusterExplanation) -> tuple[object, ...]:
     return (verdict.replicas is None, not verdict.selected, not verdict.feasible, -(verdict.score or 0))
 
 
-def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[RuleVerdict, ...]:
-    found: dict[RuleVerdict, None] = {}
+def _rejections(fleet: Fleet, attempt: PlacementAttempt, slot: int) -> tuple[ClusterRuleVerdict, ...]:
+    found: dict[ClusterRuleVerdict, None] = {}
     if fleet.clusters.deleting[slot]:
-        found[RuleVerdict("Cluster", "the cluster is being deleted")] = None
+        found[ClusterRuleVerdict("Cluster", "the cluster is being deleted")] = None
     for rule, verdict in attempt.verdicts:
         if verdict.rejected[slot]:
-            found[RuleVerdict(rule, verdict.why(slot))] = None
+            found[ClusterRuleVerdict(rule, verdict.why(slot))] = None
     return tuple(found)
 
 
@@ -177,7 +177,7 @@ def _exists(fleet: Fleet, name: str) -> bool:
 
 def _gone(name: str, replicas: int) -> ClusterExplanation:
     """A cluster that the binding names though there is none of that name."""
-    missing = (RuleVerdict("Cluster", "there is no such cluster"),)
+    missing = (ClusterRuleVerdict("Cluster", "there is no such cluster"),)
     return ClusterExplanation(
         name, None, (), feasible=False, selected=False, replicas=None, current=replicas, score=None,
         room=None, rejections=missing,

@@ -28,7 +28,7 @@ from berth.machines.contract import Purpose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from berth.fleet.scheduler.claim_requests import Claim
+    from berth.fleet.scheduler.claim_requests import GroupClaim
     from berth.fleet.scheduler.patches import ScheduledCondition
     from berth.kube.karmada import TargetCluster
 
@@ -119,7 +119,7 @@ class BindingRecord:
     patience_until: float | None = None
     failures: int = 0
     condition: ScheduledCondition | None = None
-    claim: Claim | None = None
+    claim: GroupClaim | None = None
     granted: dict[str, str | None] = field(default_factory=dict)
     write: PlacementWrite | None = None
     followers: dict[Key, None] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class BindingRecord:
         self.forced = reason
         self._enter(BindingPhase.FOLLOWING)
 
-    def begin_claim(self, claim: Claim, reason: str) -> None:
+    def begin_claim(self, claim: GroupClaim, reason: str) -> None:
         self.forced, self.claim = reason, claim
         self._enter(BindingPhase.CLAIMING)
 

@@ -46,7 +46,7 @@ class ClaimStep(Enum):
 
 
 @dataclass(slots=True)
-class Claim:
+class GroupClaim:
     """A claim that is not decided yet.
 
     Attributes:

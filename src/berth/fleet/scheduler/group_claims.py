@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import claim_requests, patches
-from berth.fleet.scheduler.claim_requests import Claim, ClaimStep, claim_name
+from berth.fleet.scheduler.claim_requests import ClaimStep, GroupClaim, claim_name
 from berth.kube.karmada import Binding
 from berth.kube.objects import Key, Lease
 from berth.machines.contract import Action, Get, Outcome
@@ -43,17 +43,19 @@ class GroupClaims:
                 return True
         return False
 
-    def needed(self, record: BindingRecord, binding: Binding, rules: Sequence[WorkloadRule]) -> Claim | None:
+    def needed(
+        self, record: BindingRecord, binding: Binding, rules: Sequence[WorkloadRule]
+    ) -> GroupClaim | None:
         """The claim to make before the binding may be placed; None if there is none to make."""
         version = binding.metadata.resource_version
         for rule in rules:
             name = claim_name(rule)
             if name not in record.granted or record.granted[name] != version:
                 self._founders[name] = record.key
-                return Claim(rule, version)
+                return GroupClaim(rule, version)
         return None
 
-    def next(self, key: Key, claim: Claim, binding: Binding, now: float) -> Action:
+    def next(self, key: Key, claim: GroupClaim, binding: Binding, now: float) -> Action:
         """The next request of a claim under way."""
         match claim.step:
             case ClaimStep.READ | ClaimStep.WAIT:
@@ -114,7 +116,7 @@ class GroupClaims:
 
     # --- inside -------------------------------------------------------------------
 
-    def _read(self, record: BindingRecord, claim: Claim, outcome: Outcome) -> None:
+    def _read(self, record: BindingRecord, claim: GroupClaim, outcome: Outcome) -> None:
         """Somebody claimed the group before."""
         if not outcome.ok:
             claim.step = ClaimStep.CREATE if outcome.missing else ClaimStep.WAIT
@@ -129,7 +131,7 @@ class GroupClaims:
         else:
             claim.step = ClaimStep.WAIT
 
-    def _looked(self, record: BindingRecord, claim: Claim, outcome: Outcome) -> None:
+    def _looked(self, record: BindingRecord, claim: GroupClaim, outcome: Outcome) -> None:
         """The claim is old: is its binding placed with the group, though it was not seen yet?"""
         other = claim_requests.holder_of(claim.lease) if claim.lease is not None else ("", "")
         if outcome.missing:

@@ -8,7 +8,13 @@ import msgspec
 
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import is_workload, replicas_changed
-from berth.kube.karmada import APPLIED_PLACEMENT, CLUSTER_POLICY_ID, DUPLICATED, POLICY_ID, Placement
+from berth.kube.karmada import (
+    APPLIED_PLACEMENT,
+    CLUSTER_POLICY_ID,
+    DUPLICATED,
+    POLICY_ID,
+    Placement,
+)
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 
 if TYPE_CHECKING:
