@@ -40,7 +40,6 @@ DOUBLED: frozenset[str] = frozenset(
         "NodeAffinity",
         "Placement",
         "Profile",
-        "RuleVerdict",
         "Status",
         "StorageClass",
         "Volume",
