@@ -37,6 +37,7 @@ OBJ: dict[str, Any] = {
     ],
 )
 def test_paths(path: str, found: list[Any]) -> None:
+    """A JSONPath finds the values kube-apiserver finds, and nothing when it is malformed."""
     assert found == find(OBJ, path)
 
 

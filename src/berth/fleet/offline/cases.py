@@ -1,6 +1,6 @@
 """The JSON form that `berth fleet evaluate` speaks: a fleet and a binding in, the whole verdict out.
 
-The form is that of the recorded decisions under ``tests/fleet/conformance``.
+The form is that of the recorded decisions under ``tests/data/conformance-fleet``.
 """
 
 from __future__ import annotations
