@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from berth.eviction import EvictionMetrics
-from berth.eviction.metrics import MOST_PODS, NODE_KIND
+from berth.eviction.metrics import MOST_PODS
+from berth.eviction.records import NODE_KIND
 
 
 def test_the_pods_that_failed_last_are_told_apart() -> None:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.lifecycle import EvictionLifecycle, is_marked
-from berth.eviction.metrics import NODE_KIND
 from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan
 from berth.eviction.records import (
     ANSWERED,
+    NODE_KIND,
     REQUESTED,
     EvictionAttempt,
     EvictionPhase,

@@ -23,10 +23,11 @@ holds its place in the rates and in the pace of its owner; who does not go gives
 
 from __future__ import annotations
 
-from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.eviction.records import (
     ANSWERED,
     BEGUN,
+    NODE_KIND,
+    POD_KIND,
     REQUESTED,
     EvictionAttempt,
     EvictionPhase,

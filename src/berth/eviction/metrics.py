@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from berth.eviction.records import NODE_KIND, POD_KIND
+
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 # Pods that are told apart by failures; beyond that the one that failed longest ago is left out.
 MOST_PODS = 1000
-
-NODE_KIND, POD_KIND = "node", "pod"
 
 
 class Failures:

@@ -11,11 +11,12 @@ from enum import Enum
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.rules.verdicts import NODE, RuleViolation
-from berth.eviction.metrics import NODE_KIND, POD_KIND
 from berth.kube.objects import LivePod
 from berth.machines.contract import Purpose
 
 Rule = tuple[str, str]  # kind and path
+# What a pod goes for: a rule about its node, or one about other pods.
+NODE_KIND, POD_KIND = "node", "pod"
 
 
 class EvictionPhase(Enum):

@@ -9,8 +9,8 @@ from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import pod_name
 from berth.eviction import decisions
 from berth.eviction.decisions import EvictionDecision, Tell
-from berth.eviction.metrics import NODE_KIND, POD_KIND, EvictionMetrics
-from berth.eviction.records import EvictionAttempt, PlannedEviction
+from berth.eviction.metrics import EvictionMetrics
+from berth.eviction.records import NODE_KIND, POD_KIND, EvictionAttempt, PlannedEviction
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp

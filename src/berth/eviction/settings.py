@@ -25,7 +25,7 @@ class EvictionRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionSettings:
-    """Times in seconds.
+    """How pods are evicted for affinity; times in seconds.
 
     Attributes:
         options: How the rules are read; also says which feature gates are on.
