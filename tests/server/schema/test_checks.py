@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from berth.server.schema import Schema, SchemaRegistry, duplicate_fields
+from berth.server.schema import Schema, SchemaRegistry
 from tests.server.objects import PROPERTY, configurations, deployment, pod
 
 SCHEMAS = SchemaRegistry()
@@ -159,11 +159,3 @@ def test_deployment_templates_are_checked_too() -> None:
     assert schema_of("Deployment", "apps").unknown_fields(obj) == [
         "spec.template.spec.containers[0].resources.request"
     ]
-
-
-def test_duplicate_fields_are_found_by_path() -> None:
-    """Fields given twice in a JSON body are found by path."""
-    body = b'{"spec": {"replicas": 1, "replicas": 2, "x": [{"a": 1}, {"a": 1, "a": 1}]}, "spec2": 1}'
-    assert duplicate_fields(body) == ["spec.replicas", "spec.x[1].a"]
-    assert duplicate_fields(b'{"a": {"a": 1}}') == []
-    assert duplicate_fields(b"no json") == []

@@ -1,0 +1,1 @@
+"""HTTP: requests taken apart, handed to the registry, and answered; watches streamed."""

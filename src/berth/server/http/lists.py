@@ -1,7 +1,7 @@
 """Reading: one object, or a collection with selectors and pages.
 
 A list is the concatenation of stored bytes.  A page is continued at the version of the first one:
-the change log tells what has changed since, and when it no longer does the answer is 410 Expired.
+the history tells what has changed since, and when it no longer does the answer is 410 Expired.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Watches: changes to clients as they are committed, each encoded once for all of them.
 
 A watcher is offered every change of its bucket and keeps what matches in a buffer; its task sends
-the buffer.  One that does not keep up is cut off, as upstream does: it can resume from the log.
+the buffer.  One that does not keep up is cut off, as upstream does: it can resume from the history.
 """
 
 from __future__ import annotations

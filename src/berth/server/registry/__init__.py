@@ -1,0 +1,1 @@
+"""The kinds and what happens to their objects: create, update, delete, scale. Knows nothing of HTTP."""

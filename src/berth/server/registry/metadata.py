@@ -1,4 +1,4 @@
-"""Object metadata on its way into the store: what the server sets, and what nobody may change.
+"""Object metadata: what the server sets, and what nobody may change.
 
 Upstream: apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate) and
 apimachinery/pkg/api/validation/objectmeta.go.

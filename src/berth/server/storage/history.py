@@ -1,4 +1,4 @@
-"""Objects as the store holds them, and the bounded log of their changes that watches read.
+"""Objects as the store holds them, and the bounded history of their changes, which watches read.
 
 An object is kept encoded; beside the bytes stands only what finding it takes: labels and the
 fields a field selector may name.

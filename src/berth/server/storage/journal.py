@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# One row a change, appended. The newest row of a key is its state; the others are the watch log and go
-# when they fall out of it. `expired` says up to where a bucket's log has gone (or is about to).
+# One row a change, appended. The newest row of a key is its state; the others are its history and go
+# when they fall out of it. `expired` says up to where a bucket's history has gone (or is about to).
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS changes (
   rv INTEGER PRIMARY KEY, bucket TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
@@ -54,7 +54,7 @@ class Batch:
 
     epoch: int
     rows: list[Row] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)  # rows that are neither state nor log any more
+    dropped: list[int] = field(default_factory=list)  # rows that are neither state nor history any more
     expired: dict[str, int] = field(default_factory=dict)
     ticket: object = None
 

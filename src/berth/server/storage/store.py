@@ -113,7 +113,7 @@ class Bucket:
         return [records[key] for key in sorted(records)]
 
     def restore(self, row: Row) -> list[int]:
-        """Take in a change that is older than the log; the versions it makes useless."""
+        """Take in a change that is older than the history; the versions it makes useless."""
         key = (row.namespace, row.name)
         before = self.records.pop(key, None)
         if row.type != DELETED:
@@ -169,7 +169,7 @@ class Store:
         self._epoch = 0
         self._open: Batch | None = None
         self._dropped: list[int] = []
-        self._expired: dict[str, int] = {}  # up to where the log on disk counts as gone, by bucket
+        self._expired: dict[str, int] = {}  # up to where the history on disk counts as gone, by bucket
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._load()
@@ -262,7 +262,7 @@ class Store:
             self._journal.submit(batch)
 
     def _expire(self) -> dict[str, int]:
-        """Marks for buckets whose log has gone beyond the one on disk.
+        """Marks for buckets whose history has gone beyond the one on disk.
 
         They are set ahead, so that the disk hears of them now and then and not with every write.
         """

@@ -1,4 +1,4 @@
-"""The kinds: every strategy there is, by where its kind is served.
+"""The one list of the built-in kinds' strategies, and the choice of a custom resource's.
 
 A new built-in kind is a new module with `STRATEGIES`, named here.
 """

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: names, conditions, and what they lack filled in.
+"""CustomResourceDefinitions: what they ask for is checked, accepted and served.
 
 Upstream: apiextensions-apiserver's defaulting, naming and establishing controllers, which here
 are part of the write itself: a definition is served from the moment it is accepted.

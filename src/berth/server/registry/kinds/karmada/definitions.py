@@ -1,4 +1,4 @@
-"""The definitions themselves.
+"""Karmada's kinds as CustomResourceDefinitions.
 
 They accept every field that Karmada's own definitions (v1.18) have, in one version each.
 """

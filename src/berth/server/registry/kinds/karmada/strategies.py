@@ -1,4 +1,4 @@
-"""What Karmada's webhooks and its own API server do to objects on their way into the store.
+"""The strategies of Karmada's kinds: what its webhooks and its own API server do to objects that are written.
 
 Upstream: pkg/webhook/{propagationpolicy,clusterpropagationpolicy,resourcebinding},
 pkg/util/helper/policy.go, pkg/registry/cluster and pkg/apis/cluster/{mutation,validation}.
