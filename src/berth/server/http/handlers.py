@@ -77,11 +77,19 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
 
 
 async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
+    """The object in a request's body."""
     if request.content_type not in _BODY_TYPES:
         raise errors.unsupported_media_type(("application/json", "application/yaml"))
     body = await read_body(request)
     obj = decode_body(body, request.content_type)
     return without_nulls_like_go(obj) if b"null" in body and not endpoint.strategy.custom else obj
+
+
+async def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> RawObject:
+    """The same for an object of the endpoint's own kind, checked against its schema."""
+    obj = await _object_in(request, endpoint)
+    metadata.check_envelope(endpoint, obj, state.registry.kinds)
+    return field_validation.check(request, endpoint, obj)
 
 
 async def _committed(write: Write | None) -> None:
@@ -95,9 +103,7 @@ async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Repl
 
 
 async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _object_in(request, endpoint)
-    metadata.check_envelope(endpoint, obj, state.registry.kinds)
-    obj = field_validation.check(request, endpoint, obj)
+    obj = await _own_object_in(state, request, endpoint)
     intent = Intent(request.manager, request.dry_run)
     return await _finish(
         request, endpoint, writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
@@ -106,9 +112,7 @@ async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     """What is created but not stored."""
-    obj = await _object_in(request, endpoint)
-    metadata.check_envelope(endpoint, obj, state.registry.kinds)
-    obj = field_validation.check(request, endpoint, obj)
+    obj = await _own_object_in(state, request, endpoint)
     answer, done = endpoint.strategy.answer(
         state.registry, obj, request.address.namespace, dry_run=request.dry_run
     )
@@ -118,9 +122,7 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 
 async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _object_in(request, endpoint)
-    metadata.check_envelope(endpoint, obj, state.registry.kinds)
-    obj = field_validation.check(request, endpoint, obj)
+    obj = await _own_object_in(state, request, endpoint)
     address = request.address
     meta = metadata.own_metadata(obj)
     if meta.setdefault("name", address.name) != address.name:
