@@ -26,7 +26,7 @@ from bench.session import Session, open_session
 from bench.workloads import HOSTNAME, ZONE, make_node, pod_manifest
 from berth.eviction import AffinityEviction, EvictionDecision, EvictionSettings
 from berth.eviction.decisions import BROKEN, WOULD_EVICT
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.api_resources import NODES, PODS, Resource
 from berth.kube.objects import LivePod, Node
 from berth.kube.well_known import ADDED, MODIFIED

@@ -27,7 +27,6 @@ WIDE_FOLDERS: dict[str, str] = {
     "src/berth/live": "one module a part of the runner",
     "src/berth/controllers/workloads": "every workload controller with its parts",
     "src/berth/server/registry/kinds": "one module a kind",
-    "src/berth/kube": "one module a concept of Kubernetes",
     "tests/reference": "one module a rule, none of which imports Berth's",
 }
 # Public class names that still exist more than once.

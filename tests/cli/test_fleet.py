@@ -18,8 +18,8 @@ from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.fleet.scheduler.patches import FAILED, SUCCEEDED
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
-from berth.kube.decoding import convert
 from berth.kube.karmada import PropagationPolicy, TargetCluster
+from berth.kube.text.decoding import convert
 from berth.kube.validation.propagation import validate_policy
 from berth.live.component import ComponentSettings, StartError
 from tests.support.api.fake import FakeApi, Fault, serving

@@ -10,8 +10,8 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from berth.cli.commands.scheduler import command
 from berth.engine.state.options import Options
-from berth.kube import kinds
-from berth.kube.manifests import load, problems
+from berth.kube.manifests import kinds
+from berth.kube.manifests.manifest import load, problems
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.pod_record import PENDING, PodPhase
 from berth.scheduler.queue import FLUSH

@@ -10,7 +10,7 @@ import yaml
 
 from berth.cli.input import manifests
 from berth.engine.state.options import Options
-from berth.kube import workloads
+from berth.kube.workloads import expansion
 from tests.support.cli.command import NODES, WEB, berth, files, pod
 
 TABLE = """\
@@ -295,7 +295,7 @@ def test_numbers_out_of_range_are_bad_input(
     tmp_path: Path, text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence, at once."""
-    monkeypatch.setattr(workloads, "MAX_PODS_OF_A_WORKLOAD", 1000)
+    monkeypatch.setattr(expansion, "MAX_PODS_OF_A_WORKLOAD", 1000)
     outcome = berth("simulate", "-f", files(tmp_path, NODES, text))
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert sentence in outcome.err

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from berth.kube.decoding import convert
 from berth.kube.karmada import (
     AGGREGATED,
     DIVIDED,
@@ -61,6 +60,7 @@ from berth.kube.objects import (
     Taint,
     Toleration,
 )
+from berth.kube.text.decoding import convert
 
 Pairs = Mapping[str, str]
 Amounts = Mapping[str, RawQuantity]

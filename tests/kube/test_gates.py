@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affinity
 from berth.kube.gates import (
     FeatureGateError,
     FeatureGates,

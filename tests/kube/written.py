@@ -5,9 +5,9 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import Any, TypeVar
 
-from berth.kube import yaml_reader
-from berth.kube.decoding import convert, without_nulls
 from berth.kube.objects import Pod
+from berth.kube.text import yaml_reader
+from berth.kube.text.decoding import convert, without_nulls
 
 _T = TypeVar("_T")
 

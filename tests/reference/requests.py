@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from fractions import Fraction
 
-from berth.kube import quantity
+from berth.kube.amounts import quantity
+from berth.kube.amounts.quantity import Quantity
 from berth.kube.objects import Container, Node, Pod, PodStatus, ResourceList, ResourceRequirements
-from berth.kube.quantity import Quantity
 from tests.reference.node_ports import stays
 
 Amounts = dict[str, Quantity]

@@ -7,8 +7,8 @@ from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import Snapshot, read
 from berth.engine.state.options import Options
-from berth.kube.kinds import is_cluster_scoped
-from berth.kube.manifests import Manifest, Source
+from berth.kube.manifests.kinds import is_cluster_scoped
+from berth.kube.manifests.manifest import Manifest, Source
 from berth.kube.objects import KubeObject
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, make_node
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
+from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.objects import (
     Key,
@@ -23,7 +24,6 @@ from berth.kube.objects import (
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.kube.selectors import parse_label_selector
-from berth.kube.shares import resolved
 from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, TRUE
 from berth.machines.contract import Action, Event

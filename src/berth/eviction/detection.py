@@ -25,7 +25,7 @@ from berth.eviction.open_violations import rule_of
 from berth.eviction.records import PodRecord
 from berth.eviction.reports import EvictionReports
 from berth.eviction.state import EvictionState
-from berth.kube.annotations import without_annotation
+from berth.kube.affinity.annotations import without_annotation
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Pod
 from berth.kube.pods import is_finished

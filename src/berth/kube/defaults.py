@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from berth.kube import pod_resources, quantity, resource_names
+from berth.kube.amounts import pod_resources, quantity, resource_names
 from berth.kube.objects import (
     Affinity,
     Container,

@@ -15,7 +15,7 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
 )
 from berth.kube.karmada import Binding
-from berth.kube.manifests import Manifest, listed
+from berth.kube.manifests.manifest import Manifest, listed
 from berth.live.discovery import find
 from berth.live.errors import ApiError
 from berth.live.listing import Lister, Listing, ListingError
@@ -34,7 +34,7 @@ async def list_fleet(client: Client, progress: Progress | None = None) -> Listin
 
     Raises:
         ListingError: clusters or bindings cannot be listed, or the server does not answer.
-        berth.kube.manifests.ManifestError: an object cannot be read.
+        berth.kube.manifests.manifest.ManifestError: an object cannot be read.
     """
     lister = Lister(client, progress, REQUIRED)
     found = await lister.all((*REQUIRED, *_OTHERS))

@@ -27,7 +27,7 @@ from berth.kube.api_resources import (
     VOLUMES,
     Resource,
 )
-from berth.kube.manifests import Manifest, listed
+from berth.kube.manifests.manifest import Manifest, listed
 from berth.live.client import PAGE, Client
 from berth.live.errors import (
     ApiError,
@@ -73,7 +73,7 @@ async def list_cluster(
 
     Raises:
         ListingError: pods or nodes cannot be listed, or the server does not answer.
-        berth.kube.manifests.ManifestError: an object cannot be read.
+        berth.kube.manifests.manifest.ManifestError: an object cannot be read.
     """
     asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
     resources = (*REQUIRED, *_CONTEXT, *STORAGE, *asked)

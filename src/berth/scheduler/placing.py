@@ -13,7 +13,7 @@ from berth.engine.state.arrays import BLOCKED, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.needs import VolumeDecisions
-from berth.kube.annotations import AnnotationError
+from berth.kube.affinity.annotations import AnnotationError
 from berth.machines.mirror import Mirror
 from berth.scheduler.nominations import Nominations
 from berth.scheduler.pod_record import PodRecord

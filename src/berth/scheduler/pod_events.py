@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE

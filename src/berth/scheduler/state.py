@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
-from berth.kube.annotations import AnnotationError
+from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import SCHEDULER_ERROR

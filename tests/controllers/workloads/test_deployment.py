@@ -8,8 +8,8 @@ import pytest
 
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.replica_set import ReplicaSetController
+from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
-from berth.kube.shares import resolved
 from tests.support.scripts.script import Script, image_of, new_image, workload
 
 REVISION = "deployment.kubernetes.io/revision"

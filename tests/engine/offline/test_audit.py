@@ -9,7 +9,7 @@ from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 from berth.engine.state.cluster import Cluster as EngineCluster
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.defaults import created
 from berth.kube.objects import (
     Affinity,

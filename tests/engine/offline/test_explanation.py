@@ -7,7 +7,7 @@ from berth.engine.offline.explanation import Explanation, explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
 from berth.engine.state.options import Options
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import KubeObject, ObjectMeta
 from tests.engine.offline.test_simulation import new, workload
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod

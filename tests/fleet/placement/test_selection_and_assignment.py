@@ -14,8 +14,8 @@ from berth.fleet.selection.select import select
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
-from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
+from berth.kube.text.decoding import convert
 from tests.support.paths import DATA
 
 _RECORDED = DATA / "conformance-fleet" / "upstream.jsonl.gz"

@@ -12,8 +12,8 @@ from msgspec.structs import replace as changed
 
 from berth.fleet.scheduler import FleetSettings
 from berth.kube.api_resources import CLUSTERS, RESOURCE_BINDINGS
-from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
+from berth.kube.text.decoding import convert
 from berth.machines.contract import Action, Outcome, Patch
 from tests.fleet.builders import make_cluster
 from tests.fleet.state.test_index import bindings

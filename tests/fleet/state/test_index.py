@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.index import HOME, LEAVING, PRESENT, WorkloadCounts
 from berth.fleet.state.options import FleetOptions
-from berth.kube.decoding import convert
 from berth.kube.karmada import Binding, Cluster
+from berth.kube.text.decoding import convert
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.reference import workloads
 from tests.support.paths import DATA

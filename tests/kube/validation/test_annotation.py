@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import Pod
 from berth.kube.validation.annotation import check_annotation, fault_of
 from berth.kube.validation.errors import Errors

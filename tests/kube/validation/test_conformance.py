@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from berth.kube.decoding import convert
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
+from berth.kube.text.decoding import convert
 from berth.kube.validation import validate_pod
 from tests.support import paths
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.kube.kinds import view_of
+from berth.kube.manifests.kinds import view_of
 from berth.kube.validation import validate
 from tests.kube import written
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.kube.decoding import convert
 from berth.kube.karmada import Placement, PropagationPolicy
+from berth.kube.text.decoding import convert
 from berth.kube.validation import placement as rules
 from berth.kube.validation.errors import WEIGHT_RANGE
 from berth.kube.validation.placement import validate_placement

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.validation import FieldError, validate_pod

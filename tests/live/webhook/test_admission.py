@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.kube.anti_affinity import AntiAffinityLimit
+from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import PODS, AdmissionPolicy, AdmissionVerdict, admit
 from tests.live.webhook.reviews import (

@@ -10,7 +10,7 @@ from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import read
 from berth.engine.state.options import Options
-from berth.kube.manifests import load
+from berth.kube.manifests.manifest import load
 from berth.kube.well_known import ZONE
 from tests.support.paths import ROOT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from tests.support.api.client import Json
 from tests.support.builders import NodeBuilder, PodBuilder, make_pod, where
 from tests.support.worlds.cluster import CORE, ClusterWorld, manifest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
+from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
 from tests.support.api.client import Json
 from tests.support.api.servers import Backend

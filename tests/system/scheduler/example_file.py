@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from berth.engine.offline.snapshot import Entry, Snapshot, read
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import plan_for
-from berth.kube.manifests import load
+from berth.kube.manifests.manifest import load
 from tests.support.api.client import Json
 from tests.support.cli.example_placements import EXAMPLES
 from tests.support.worlds.cluster import manifest

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.kube.anti_affinity import AntiAffinityLimit
+from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import AdmissionPolicy, admit
 from tests.support.api.client import Answer, Json

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from berth import certificates
 from berth.cli.input.components import LABEL_KEY, log_options, run_to_the_end
 from berth.kube import names
-from berth.kube.anti_affinity import AntiAffinityLimit
+from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.kube.well_known import HOSTNAME
 from berth.live import logs
 from berth.live.serving import HEALTH_PATHS, ServingSettings

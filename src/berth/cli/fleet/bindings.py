@@ -13,10 +13,10 @@ from berth.fleet.scheduler.fleet_cache import policy_of
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import DYNAMIC_WEIGHT, strategy_of
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
-from berth.kube.decoding import convert, without_nulls
 from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
-from berth.kube.manifests import ManifestError, title
+from berth.kube.manifests.manifest import ManifestError, title
 from berth.kube.objects import Key
+from berth.kube.text.decoding import convert, without_nulls
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 _SHOWN = 5

@@ -15,7 +15,7 @@ from berth.cli.input.manifests import progress_bar
 from berth.cli.output.documents import present
 from berth.fleet.offline.explanation import explain
 from berth.fleet.offline.simulation import FleetWorkload, simulate
-from berth.kube.manifests import DEFAULT_NAMESPACE
+from berth.kube.manifests.manifest import DEFAULT_NAMESPACE
 
 _NEAR_NAMES = 5
 _SHORT = {

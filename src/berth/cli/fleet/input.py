@@ -13,7 +13,7 @@ from berth.cli.fleet.objects import sort
 from berth.cli.fleet.options import options_of, placing_options
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
 from berth.fleet.placement.fleet import Fleet
-from berth.kube.manifests import Manifest, ManifestError, load
+from berth.kube.manifests.manifest import Manifest, ManifestError, load
 
 if TYPE_CHECKING:
     from berth.fleet.offline.simulation import FleetWorkload

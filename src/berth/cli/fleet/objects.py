@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from berth.kube import kinds, quantity
+from berth.kube.amounts import quantity
 from berth.kube.api_resources import CLUSTER_BINDINGS, Resource
-from berth.kube.decoding import DecodeError, convert, without_nulls
 from berth.kube.karmada import (
     CLUSTER_GROUP,
     POLICY_GROUP,
@@ -22,9 +21,11 @@ from berth.kube.karmada import (
     LivePolicy,
     PropagationPolicy,
 )
-from berth.kube.manifests import DEFAULT_NAMESPACE, Manifest, ManifestError
-from berth.kube.manifests import title as titled
+from berth.kube.manifests import kinds
+from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest, ManifestError
+from berth.kube.manifests.manifest import title as titled
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata, PriorityClass, RawObject
+from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy

@@ -14,7 +14,7 @@ import click
 import uvloop
 
 from berth.kube import names
-from berth.kube.durations import DurationError, parse_duration
+from berth.kube.amounts.durations import DurationError, parse_duration
 from berth.live.component import StartError
 from berth.live.connection import ConnectionSettingsError
 from berth.live.election import ElectionSettings, LeadershipLost

@@ -15,7 +15,7 @@ from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGateError, FeatureGates
-from berth.kube.manifests import ManifestError, load
+from berth.kube.manifests.manifest import ManifestError, load
 
 if TYPE_CHECKING:
     from berth.engine.offline.snapshot import Progress

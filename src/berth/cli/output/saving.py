@@ -10,12 +10,12 @@ import click
 import msgspec
 
 from berth.cli.output.documents import as_yaml
-from berth.kube.decoding import TOO_DEEP
+from berth.kube.text.decoding import TOO_DEEP
 
 if TYPE_CHECKING:
     from berth.engine.offline.simulation import Simulation
     from berth.engine.offline.snapshot import Entry
-    from berth.kube.manifests import Manifest
+    from berth.kube.manifests.manifest import Manifest
 
 Raw = dict[str, Any]
 

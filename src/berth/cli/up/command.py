@@ -24,7 +24,7 @@ from berth.cli.up.server_process import ServerProcess, ServerStartError, check_p
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.kube.api_resources import NODES
 from berth.kube.gates import FeatureGateError, FeatureGates
-from berth.kube.manifests import ManifestError, load
+from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.objects import Node, RawObject
 from berth.live import logs
 from berth.live.client import Client

@@ -16,7 +16,7 @@ from berth.kube.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
-from berth.kube.manifests import Manifest, load
+from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.objects import LiveWorkload, RawObject
 from berth.live.client import Client
 from berth.live.errors import AlreadyExists

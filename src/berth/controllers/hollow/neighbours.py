@@ -15,7 +15,7 @@ from berth.engine.rules.inter_pod_affinity.admission import ALONE, KEPT_AWAY, UN
 from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
-from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.well_known import HOSTNAME

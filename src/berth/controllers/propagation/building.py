@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from berth.controllers.propagation.replicas import replicas_of
-from berth.kube.annotations import AnnotationError
+from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
-from berth.kube.decoding import DecodeError, convert
 from berth.kube.karmada import (
     CLUSTER_POLICY_ID,
     CLUSTER_POLICY_NAME,
@@ -29,7 +29,7 @@ from berth.kube.karmada import (
 )
 from berth.kube.objects import Key, ObjectMeta, RawObject
 from berth.kube.ownership import owner_reference
-from berth.kube.workload_annotations import annotated_affinity, effective_placement
+from berth.kube.text.decoding import DecodeError, convert
 
 CLAIM_LABELS = (POLICY_ID, CLUSTER_POLICY_ID)
 CLAIM_ANNOTATIONS = (POLICY_NAMESPACE, POLICY_NAME, CLUSTER_POLICY_NAME)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.kube.amounts.pod_resources import aggregate
+from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.api_resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
-from berth.kube.decoding import DecodeError, convert
 from berth.kube.objects import (
     LiveJob,
     LivePod,
@@ -18,8 +19,7 @@ from berth.kube.objects import (
     ResourceList,
     ResourceRequirements,
 )
-from berth.kube.pod_resources import aggregate
-from berth.kube.quantity import QuantityError, read
+from berth.kube.text.decoding import DecodeError, convert
 
 _SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 

@@ -27,18 +27,11 @@ from berth.controllers.workloads.daemon_pods import (
 )
 from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
+from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
-from berth.kube.objects import (
-    Key,
-    LivePod,
-    LiveWorkload,
-    Node,
-    RollingUpdate,
-    key_of,
-)
+from berth.kube.objects import Key, LivePod, LiveWorkload, Node, RollingUpdate, key_of
 from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
-from berth.kube.shares import resolved
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED, FAILED, REVISION_HASH, TRUE
 from berth.machines.cache import Cache

@@ -16,9 +16,9 @@ from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of, owner_reference
-from berth.kube.pod_templates import template_hash
 from berth.kube.pods import is_finished
 from berth.kube.well_known import DELETED, TEMPLATE_HASH
+from berth.kube.workloads.pod_templates import template_hash
 from berth.machines.contract import Action, Create, Delete, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.controllers.workloads.templates import plain
+from berth.kube.amounts.shares import resolved
 from berth.kube.objects import LiveWorkload, RawObject, RollingUpdate
-from berth.kube.shares import resolved
 from berth.kube.times import created_at
 
 REVISION = "deployment.kubernetes.io/revision"

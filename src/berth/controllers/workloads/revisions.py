@@ -12,8 +12,8 @@ from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
-from berth.kube.pod_templates import template_hash
 from berth.kube.well_known import REVISION_HASH
+from berth.kube.workloads.pod_templates import template_hash
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Patch
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from berth.kube.amounts.shares import resolved
 from berth.kube.objects import PodDisruptionBudget, ReplicationController, Workload
 from berth.kube.pods import is_active, is_ready
 from berth.kube.selectors import Selector, parse_label_selector
-from berth.kube.shares import resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

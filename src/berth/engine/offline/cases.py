@@ -19,9 +19,8 @@ from berth.engine.rules.verdicts import Status
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
-from berth.kube import json_reader
-from berth.kube.decoding import DecodeError
 from berth.kube.defaults import created, default_namespace, default_node
+from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import (
     Namespace,
     Node,
@@ -34,7 +33,8 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.pods import is_finished
-from berth.kube.unreadable import unreadable_field
+from berth.kube.text import json_reader
+from berth.kube.text.decoding import DecodeError
 from berth.kube.validation import FieldError, validate_pod
 
 _WEIGHTS = {

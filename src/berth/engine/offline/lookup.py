@@ -10,11 +10,11 @@ from msgspec import structs
 
 from berth.engine.offline.snapshot import Entry
 from berth.kube.objects import Job, ReplicationController, Workload
-from berth.kube.workloads import expand
+from berth.kube.workloads.expansion import expand
 
 if TYPE_CHECKING:
     from berth.engine.offline.simulation import Simulation
-    from berth.kube.manifests import Manifest
+    from berth.kube.manifests.manifest import Manifest
 
 _KINDS = {
     alias: kind

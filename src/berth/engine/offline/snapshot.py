@@ -22,7 +22,7 @@ from berth.engine.state.identity import class_key
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
-from berth.kube.annotations import IN_ANNOTATION, AnnotationError, without_annotation
+from berth.kube.affinity.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.objects import (
@@ -40,12 +40,12 @@ from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
 from berth.kube.well_known import TEMPLATE_HASH
-from berth.kube.workloads import Expansion, ExpansionError, expand
+from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.kube.manifests import Manifest
+    from berth.kube.manifests.manifest import Manifest
 
 # Told how many of how many pods are done.
 Progress = Callable[[int, int], None]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from berth.engine.state.cluster import Cluster
-    from berth.kube.manifests import Manifest
+    from berth.kube.manifests.manifest import Manifest
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"

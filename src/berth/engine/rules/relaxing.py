@@ -17,7 +17,7 @@ from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
-from berth.kube.annotations import AFFINITY_ANNOTATION, effective_affinity
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affinity
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Node, Pod, PodSpec
 

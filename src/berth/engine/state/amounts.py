@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from berth.kube import quantity
-from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY
+from berth.kube.amounts import quantity
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY
 
 _MEBI = 1 << 20
 

@@ -16,7 +16,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.counts import Counter
 from berth.engine.state.nodes import HostPort
 from berth.engine.state.pod_class import PodClass
-from berth.kube.resource_names import PODS
+from berth.kube.amounts.resource_names import PODS
 
 
 class RemovablePods:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import Pod, PodSpec, PodStatus, Volume
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")

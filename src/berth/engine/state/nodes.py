@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from berth.engine.state.arrays import BoolArray, Int32Array, Int64Array, grown
 from berth.engine.state.columns import InternedColumn, LabelColumn, column_from
 from berth.engine.state.requests import Requests, units_of
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from berth.kube.objects import Node, Taint
-from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 ANY_IP = "0.0.0.0"  # noqa: S104 - the address in a port's hostIP, not one Berth listens on
 

@@ -17,7 +17,7 @@ from berth.engine.state.identity import resizing
 from berth.engine.state.nodes import ANY_IP, HostPort
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
-from berth.kube.annotations import effective_affinity, stated_affinity
+from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
 from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, PodSpec
 from berth.kube.ownership import controller_of

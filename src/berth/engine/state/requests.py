@@ -12,7 +12,15 @@ from functools import lru_cache
 
 import msgspec
 
-from berth.kube import names, quantity
+from berth.kube import names
+from berth.kube.amounts import quantity
+from berth.kube.amounts.resource_names import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+    PODS,
+)
 from berth.kube.objects import (
     Container,
     ContainerStatus,
@@ -22,7 +30,6 @@ from berth.kube.objects import (
     ResourceList,
     ResourceRequirements,
 )
-from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS
 
 # A container that requests nothing still counts this much when nodes are compared by load.
 DEFAULT_MILLI_CPU = 100

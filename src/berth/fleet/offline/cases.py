@@ -14,10 +14,10 @@ from berth.fleet.offline.in_flight import settle
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
-from berth.kube import json_reader
-from berth.kube.decoding import DecodeError
 from berth.kube.karmada import Binding, Cluster, Placement, binding_name
 from berth.kube.objects import Struct
+from berth.kube.text import json_reader
+from berth.kube.text.decoding import DecodeError
 
 if TYPE_CHECKING:
     from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision

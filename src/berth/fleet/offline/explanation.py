@@ -11,7 +11,7 @@ from berth.fleet.offline.relaxations import FleetRelaxation, relaxations
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
 from berth.fleet.selection.estimation import UNLIMITED, estimate
 from berth.fleet.state.topology import domains_of
-from berth.kube.quantity import QuantityError
+from berth.kube.amounts.quantity import QuantityError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from berth.fleet.placement.decision import PlacementDecision
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import replicas_changed
-from berth.kube import quantity
+from berth.kube.amounts import quantity
+from berth.kube.amounts.resource_names import PODS
 from berth.kube.karmada import Binding, Placement
 from berth.kube.objects import Key
-from berth.kube.resource_names import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

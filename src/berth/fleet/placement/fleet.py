@@ -16,11 +16,11 @@ from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.index import BindingIndex, IndexedWorkload, Places
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.terms import NO_RULES, TermError, derived_groups, groups_of, rules_of
-from berth.kube.annotations import AnnotationError
+from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
 from berth.kube.karmada import Placement
 from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
-from berth.kube.workload_annotations import annotated_affinity, effective_placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

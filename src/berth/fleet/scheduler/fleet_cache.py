@@ -8,6 +8,7 @@ import msgspec
 
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.freshness import is_newer
+from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
@@ -20,7 +21,6 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import CLUSTER_POLICY_NAME, POLICY_NAME, POLICY_NAMESPACE, Binding, Cluster
 from berth.kube.objects import Key, Namespace, PartialObjectMetadata
 from berth.kube.well_known import DELETED
-from berth.kube.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.machines.contract import Event
 from berth.machines.indexes import take
 

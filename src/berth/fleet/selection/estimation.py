@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, Int64Array, grown
-from berth.kube import quantity
-from berth.kube.resource_names import (
+from berth.kube.amounts import quantity
+from berth.kube.amounts.resource_names import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,

@@ -18,8 +18,8 @@ from berth.fleet.selection.spread_limits import ANY_NUMBER, SpreadLimit, karmada
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.strategy import strategy_of
 from berth.fleet.state.terms import CLUSTER, REGION, ZONE
+from berth.kube.amounts.quantity import QuantityError
 from berth.kube.karmada import DUPLICATED, Placement
-from berth.kube.quantity import QuantityError
 from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:

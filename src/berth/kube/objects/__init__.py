@@ -2,7 +2,7 @@
 
 A view holds only the fields something decides by; everything else in an object
 is skipped on decoding.  Code that passes an object on (rather than judging it)
-keeps the original beside the view: see :mod:`berth.kube.manifests`.
+keeps the original beside the view: see :mod:`berth.kube.manifests.manifest`.
 
 Absent and null mean the same thing in every object, so every field of a view may
 be ``None``; an *empty* object or list is kept apart from a missing one, because

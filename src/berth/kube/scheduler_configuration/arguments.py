@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from berth.kube import durations, names
-from berth.kube.decoding import DecodeError, convert, unknown_field
+from berth.kube import names
+from berth.kube.amounts import durations
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, Shape
 from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
+from berth.kube.text.decoding import DecodeError, convert, unknown_field
 from berth.kube.validation.errors import FieldError, render
 
 if TYPE_CHECKING:

@@ -6,8 +6,6 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from berth.kube import json_reader, yaml_reader
-from berth.kube.decoding import DecodeError, convert, show, unknown_field, without_nulls
 from berth.kube.objects import Struct
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.arguments import (
@@ -22,6 +20,8 @@ from berth.kube.scheduler_configuration.model import (
     Profile,
     SchedulerConfiguration,
 )
+from berth.kube.text import json_reader, yaml_reader
+from berth.kube.text.decoding import DecodeError, convert, show, unknown_field, without_nulls
 from berth.kube.validation.errors import Errors, render
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 

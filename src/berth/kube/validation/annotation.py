@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from berth.kube import names
-from berth.kube.annotations import (
+from berth.kube.affinity.annotations import (
     AFFINITY_ANNOTATION,
     AnnotationError,
     annotated_affinity,

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from berth.kube.annotations import AnnotationError
-from berth.kube.karmada import ALWAYS, Placement
-from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
-from berth.kube.validation.placement import PLACEMENT, validate_placement
-from berth.kube.validation.selectors import check_label_selector
-from berth.kube.workload_annotations import (
+from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.affinity.workload_annotations import (
     WORKLOAD_AFFINITY_ANNOTATION,
     annotated_affinity,
     effective_placement,
 )
+from berth.kube.karmada import ALWAYS, Placement
+from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
+from berth.kube.validation.placement import PLACEMENT, validate_placement
+from berth.kube.validation.selectors import check_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from berth.kube import names, pod_resources, quantity, resource_names
+from berth.kube import names
+from berth.kube.amounts import pod_resources, quantity, resource_names
+from berth.kube.amounts.quantity import Quantity, QuantityError
 from berth.kube.objects import PodSpec, RawQuantity, ResourceList, ResourceRequirements
-from berth.kube.quantity import Quantity, QuantityError
 from berth.kube.validation.errors import Errors, Path, key
 
 NEGATIVE = "must be greater than or equal to 0"

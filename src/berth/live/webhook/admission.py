@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from berth.kube.annotations import AFFINITY_ANNOTATION
-from berth.kube.anti_affinity import DEFAULT_LIMIT, AntiAffinityLimit, excesses, rules_of
-from berth.kube.decoding import DecodeError, convert, without_nulls
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
+from berth.kube.affinity.anti_affinity import DEFAULT_LIMIT, AntiAffinityLimit, excesses, rules_of
 from berth.kube.objects import (
     Affinity,
     NodeAffinity,
@@ -22,6 +21,7 @@ from berth.kube.objects import (
     PodAffinityTerm,
     RawObject,
 )
+from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path, key, render
 from berth.kube.well_known import (

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from berth.kube.decoding import TOO_DEEP, explain
 from berth.kube.objects import RawObject
+from berth.kube.text.decoding import TOO_DEEP, explain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

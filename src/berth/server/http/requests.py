@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import yaml
 
-from berth.kube.decoding import without_nulls
 from berth.kube.objects import RawObject
+from berth.kube.text.decoding import without_nulls
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, protobuf
 from berth.server.settings import BODY_LIMIT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from berth.kube.decoding import DecodeError, convert, without_nulls
+from berth.kube.amounts.quantity import QuantityError, format_quantity
 from berth.kube.objects import RawObject
-from berth.kube.quantity import QuantityError, format_quantity
+from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation import FieldError
 from berth.server import errors
 

@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Callable
 
 from berth.kube.objects import Key, RawObject
-from berth.kube.pod_templates import NAME_ALPHABET
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import FORBIDDEN, INVALID
+from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
 from berth.server.registry.fields import IMMUTABLE
 from berth.server.registry.strategy import Endpoint

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
-from berth.kube import kinds, names
+from berth.kube import names
 from berth.kube.gates import FeatureGates
+from berth.kube.manifests import kinds
 from berth.kube.objects import ObjectMeta, RawObject
 from berth.kube.times import stamp
 from berth.kube.validation import FieldError, validate

@@ -7,7 +7,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
-from berth.kube import quantity
+from berth.kube.amounts import quantity
 from berth.server.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from berth.engine.rules.relaxing import (
     without,
 )
 from berth.engine.state.pod_class import OwnedTerm, PodClass
-from berth.kube.annotations import IN_ANNOTATION, IN_SPEC
+from berth.kube.affinity.annotations import IN_ANNOTATION, IN_SPEC
 from berth.kube.objects import Affinity, Pod, PodAffinity, PodSpec
 from berth.kube.pods import is_terminating
 from berth.kube.selectors import parse_label_selector

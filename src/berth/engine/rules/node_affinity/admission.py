@@ -11,7 +11,7 @@ from berth.engine.rules.node_affinity.matching import REASON_POD
 from berth.engine.rules.node_affinity.rule import NodeAffinity
 from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.engine.state.pod_class import required_nodes
-from berth.kube.annotations import IN_SPEC, AnnotationError, stated_affinity
+from berth.kube.affinity.annotations import IN_SPEC, AnnotationError, stated_affinity
 from berth.kube.gates import FeatureGates, enabled_affinity
 from berth.kube.objects import Affinity, Node, Pod
 from berth.kube.selectors import selector_from_labels

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from berth.engine.rules.relaxing import MOST, REQUIRED, Change, Question, on_pod
-from berth.kube.annotations import stated_affinity
+from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import (
     Affinity,
     NodeSelector,

@@ -11,7 +11,7 @@ from berth.engine.state.arrays import FloatArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW
 from berth.engine.state.pod_class import PodClass
-from berth.kube.resource_names import CPU, MEMORY
+from berth.kube.amounts.resource_names import CPU, MEMORY
 
 
 class NodeResourcesBalancedAllocation(NodeRule):

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.engine.state.requests import pod_requests, units_of
+from berth.kube.amounts.resource_names import PODS, is_extended
 from berth.kube.objects import Node, Pod
-from berth.kube.resource_names import PODS, is_extended
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from berth.engine.state.arrays import Int64Array, Slots
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
-from berth.kube.resource_names import CPU, MEMORY, is_extended
+from berth.kube.amounts.resource_names import CPU, MEMORY, is_extended
 
 _POINT_SCALE = MAX_SCORE // 10  # points of a shape score from 0 to 10
 _FULL = 100

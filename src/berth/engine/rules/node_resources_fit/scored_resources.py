@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from berth.engine.state.arrays import Int64Array, Slots
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.requests import is_scalar
-from berth.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 
 
 @dataclass(frozen=True, slots=True)

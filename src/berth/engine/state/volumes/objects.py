@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from berth.kube import objects, quantity
+from berth.kube import objects
+from berth.kube.amounts import quantity
 from berth.kube.objects import ObjectMeta, ResourceList
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import (

@@ -1,9 +1,9 @@
 """Pods: gates, admission, label keys, quality of service, what may change later.
 
 Upstream: pkg/registry/core/pod/strategy.go, ValidatePodUpdate in pkg/apis/core/validation, and the admission
-plugins that are on by default. The anti-affinity limit is that of :mod:`berth.kube.anti_affinity`: a required
-rule against pods of all namespaces with a domain larger than a node would let one pod keep everyone else
-out of a zone.
+plugins that are on by default. The anti-affinity limit is that of
+:mod:`berth.kube.affinity.anti_affinity`: a required rule against pods of all namespaces with a domain
+larger than a node would let one pod keep everyone else out of a zone.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
-from berth.kube.annotations import (
+from berth.kube.affinity.annotations import (
     AFFINITY_ANNOTATION,
     IN_ANNOTATION,
     AnnotationError,
     annotated_affinity,
 )
-from berth.kube.anti_affinity import excesses
+from berth.kube.affinity.anti_affinity import excesses
+from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import default_pod, merge_label_keys
 from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.objects import Affinity, Pod, RawObject
-from berth.kube.quantity import QuantityError, read
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from berth.kube import names
+from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
-from berth.kube.quantity import QuantityError, read
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
 from berth.kube.well_known import BETA_STORAGE_CLASS

@@ -7,6 +7,7 @@ pkg/util/helper/policy.go, pkg/registry/cluster and pkg/apis/cluster/{mutation,v
 from __future__ import annotations
 
 from berth.kube import names
+from berth.kube.amounts.quantity import Quantity, read
 from berth.kube.karmada import (
     CLUSTER_GROUP,
     POLICY_GROUP,
@@ -17,7 +18,6 @@ from berth.kube.karmada import (
     ResourceModel,
 )
 from berth.kube.objects import RawObject
-from berth.kube.quantity import Quantity, read
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.placement import validate_placement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.kube.anti_affinity import AntiAffinityLimit, excesses
+from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses
 from berth.kube.objects import (
     Affinity,
     LabelSelector,

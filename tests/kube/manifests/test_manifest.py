@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from berth.kube.manifests import Manifest, ManifestError, load, problems
+from berth.kube.manifests.manifest import Manifest, ManifestError, load, problems
 from berth.kube.objects import Node, Pod, Service, Workload
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from berth.kube.annotations import AnnotationError, read_rules
+from berth.kube.affinity.annotations import AnnotationError, read_rules
 from berth.kube.karmada import Placement, WorkloadAffinity, WorkloadAntiAffinity
 from berth.kube.objects import Struct
 

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from berth.kube import json_reader, kinds, yaml_reader
-from berth.kube.decoding import TOO_DEEP, DecodeError, convert, show, without_nulls
 from berth.kube.defaults import taken_in
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.manifests import kinds
+from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import Pod
-from berth.kube.unreadable import unreadable_field
+from berth.kube.text import json_reader, yaml_reader
+from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, show, without_nulls
 from berth.kube.validation import FieldError, validate
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.kube.decoding import TOO_DEEP, convert, without_nulls
+from berth.kube.text.decoding import TOO_DEEP, convert, without_nulls
 
 _T = TypeVar("_T")
 

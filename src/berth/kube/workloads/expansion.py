@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from berth.kube.annotations import AnnotationError
+from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.objects import (
     CronJob,
     Job,
@@ -29,7 +29,6 @@ from berth.kube.objects import (
     WorkloadSpec,
 )
 from berth.kube.ownership import Ownership, has_succeeded, is_over, owner_key, ownership
-from berth.kube.pod_templates import assumed_owner, child_name, make_pod, pinned, template_hash
 from berth.kube.pods import is_active
 from berth.kube.well_known import (
     JOB_COMPLETION_INDEX,
@@ -40,11 +39,18 @@ from berth.kube.well_known import (
     REVISION_HASH,
     TEMPLATE_HASH,
 )
+from berth.kube.workloads.pod_templates import (
+    assumed_owner,
+    child_name,
+    make_pod,
+    pinned,
+    template_hash,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from berth.kube.manifests import Manifest
+    from berth.kube.manifests.manifest import Manifest
 
 
 # Beyond these, a count is rather a slip than a wish, and its pods would fill the memory.

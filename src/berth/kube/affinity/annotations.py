@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from berth.kube import yaml_reader
-from berth.kube.decoding import DecodeError, convert, unknown_field
 from berth.kube.defaults import merge_affinity_keys
 from berth.kube.gates import DEFAULT_GATES, FeatureGates, enabled_affinity
 from berth.kube.objects import (
@@ -32,6 +30,8 @@ from berth.kube.objects import (
     Pod,
     PodAffinity,
 )
+from berth.kube.text import yaml_reader
+from berth.kube.text.decoding import DecodeError, convert, unknown_field
 
 AFFINITY_ANNOTATION = "berth.dev/affinity"
 # Where rules stand in a pod.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from berth.kube.amounts.quantity import Quantity
 from berth.kube.objects import Container, PodSpec, RawQuantity, ResourceList, ResourceRequirements
-from berth.kube.quantity import Quantity
 
 Amounts = dict[str, Quantity]
 Reader = Callable[[RawQuantity], Quantity]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.kube import quantity
-from berth.kube.quantity import QuantityError, format_quantity, milli_value, parse, value
+from berth.kube.amounts import quantity
+from berth.kube.amounts.quantity import QuantityError, format_quantity, milli_value, parse, value
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.kube import quantity
-from berth.kube.annotations import AFFINITY_ANNOTATION, AnnotationError, annotated_affinity
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError, annotated_affinity
+from berth.kube.amounts import quantity
 from berth.kube.objects import (
     CronJob,
     Job,

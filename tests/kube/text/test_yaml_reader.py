@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.kube.yaml_reader import YamlError, read
+from berth.kube.text.yaml_reader import YamlError, read
 
 
 def only(text: str) -> object:

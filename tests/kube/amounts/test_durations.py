@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.kube.durations import DurationError, parse_duration
+from berth.kube.amounts.durations import DurationError, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import hashlib
 import msgspec
 from msgspec.structs import replace
 
-from berth.kube.annotations import intersection
+from berth.kube.affinity.annotations import intersection
 from berth.kube.defaults import created
 from berth.kube.objects import (
     Affinity,

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.kube.annotations import (
+from berth.kube.affinity.annotations import (
     AFFINITY_ANNOTATION,
     AnnotationError,
     effective_affinity,
     intersection,
     stated_affinity,
 )
-from berth.kube.decoding import convert
 from berth.kube.objects import Affinity, NodeSelector, Pod
 from berth.kube.selectors import parse_node_selector
+from berth.kube.text.decoding import convert
 from tests.kube import written
 
 LASTING = "requiredDuringSchedulingRequiredDuringExecution"

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from berth.kube.annotations import AnnotationError
-from berth.kube.decoding import convert
-from berth.kube.karmada import Placement
-from berth.kube.workload_annotations import (
+from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.affinity.workload_annotations import (
     WORKLOAD_AFFINITY_ANNOTATION,
     annotated_affinity,
     effective_placement,
 )
+from berth.kube.karmada import Placement
+from berth.kube.text.decoding import convert
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -7,12 +7,12 @@ from textwrap import dedent
 
 import pytest
 
-from berth.kube import workloads
-from berth.kube.manifests import Manifest, load
+from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.objects import Pod, PriorityClass
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import validate_pod
-from berth.kube.workloads import Expansion, ExpansionError, expand
+from berth.kube.workloads import expansion
+from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 from tests.kube import written
 
 TEMPLATE = """
@@ -328,7 +328,7 @@ def test_priority_classes_become_numbers() -> None:
 )
 def test_too_many_pods_are_not_made(text: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slip in a number names its field instead of filling the memory."""
-    monkeypatch.setattr(workloads, "MAX_PODS_OF_A_WORKLOAD", 100)
+    monkeypatch.setattr(expansion, "MAX_PODS_OF_A_WORKLOAD", 100)
     with pytest.raises(ExpansionError) as error:
         expand(manifests(text))
     assert str(error.value).startswith(f"standard input: {field} is too much; at most 100 pods are made")
@@ -336,7 +336,7 @@ def test_too_many_pods_are_not_made(text: str, field: str, monkeypatch: pytest.M
 
 def test_too_many_pods_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each workload may be modest."""
-    monkeypatch.setattr(workloads, "MAX_PODS", 5)
+    monkeypatch.setattr(expansion, "MAX_PODS", 5)
     pair = [workload("ReplicaSet", "replicas: 3", name=name) for name in ("a", "b")]
     assert len(expand(manifests(pair[0])).pods) == 3
     with pytest.raises(ExpansionError, match=r"ReplicaSet default/b: .* more than 5 pods"):
@@ -345,7 +345,7 @@ def test_too_many_pods_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pods_there_are_do_not_count_as_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is on what is made up."""
-    monkeypatch.setattr(workloads, "MAX_PODS_OF_A_WORKLOAD", 1)
+    monkeypatch.setattr(expansion, "MAX_PODS_OF_A_WORKLOAD", 1)
     texts = [workload("StatefulSet", "replicas: 3")]
     texts += [owned(f"web-{i}", "StatefulSet", "web") for i in range(2)]
     assert [pod.metadata.name for pod in expand(manifests(*texts)).pods] == ["web-2"]

@@ -1,0 +1,1 @@
+"""The pods a workload's controller would make, for those who have only manifests."""
