@@ -23,7 +23,7 @@ from berth.eviction.decisions import EVICTED, HALTED
 from berth.eviction.reports import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import load, problems
-from berth.live.component import ComponentSettings
+from berth.live.component.lifecycle import ComponentSettings
 from berth.machines.cache import Cache
 from tests.support.cli.command import Outcome, berth
 from tests.support.cli.components import intercept_component

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from berth.cli.commands import scheduler
-from berth.live.component import ComponentSettings
+from berth.live.component.lifecycle import ComponentSettings
 from berth.scheduler.state import SchedulerSettings
 from tests.support.cli.command import berth
 

@@ -13,8 +13,8 @@ from berth.engine.state.options import Options
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import load, problems
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.pod_record import PENDING, PodPhase
 from berth.scheduler.queue import FLUSH
+from berth.scheduler.queued_pod import PENDING, SchedulingPhase
 from berth.scheduler.state import SchedulerSettings
 from tests.support.cli.documents import assert_flags_documented, cells, manifests, page
 
@@ -48,7 +48,7 @@ def test_every_metric_is_in_the_table() -> None:
 
 def test_the_states_of_the_queue_are_in_the_table() -> None:
     """Under the names that the metric has for them, with the times that hold."""
-    states = set(PENDING) - {PodPhase.SCHEDULING}
+    states = set(PENDING) - {SchedulingPhase.SCHEDULING}
     rows = cells(PAGE, "## The queue")
 
     assert {state.value for state in states} <= set(rows)

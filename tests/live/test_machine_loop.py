@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from aiohttp import web
 
 from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
 from berth.kube.objects import Node, PartialObjectMetadata
-from berth.live.machine_loop import MachineSettings
+from berth.live import machine_loop
+from berth.live.machine_loop import MachineLoop, MachineSettings
 from berth.live.runner import Runner
 from berth.machines.contract import Action, Create, Event, Get, Outcome, Patch
 from berth.machines.recorder import EVENT
@@ -114,6 +116,26 @@ def test_events_wait_while_requests_are_under_way() -> None:
             assert len(api.names("events")) < 30
             api.open.set()
             await until(lambda: len(api.names("events")) == 30)
+
+    asyncio.run(story())
+
+
+def test_more_events_than_there_is_room_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go, and it is counted how many."""
+    monkeypatch.setattr(machine_loop, "MOST_EVENTS", 10)
+    machine = Asker(patch("p"), *(event(number) for number in range(30)))
+
+    async def story() -> None:
+        api = Gate()
+        async with serving(api) as client:
+            loop = MachineLoop(client, machine, MachineSettings(), asyncio.Semaphore(1))
+            async with running(loop.run(lambda: False)):
+                await api.asked.wait()
+                api.open.set()
+                await until(lambda: len(machine.answers) == 11)
+                assert loop.dropped == 20
+                assert "e29" in api.names("events")
+                assert "e0" not in api.names("events")
 
     asyncio.run(story())
 

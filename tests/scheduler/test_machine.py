@@ -9,8 +9,8 @@ import pytest
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES, PODS
 from berth.machines.contract import Action, Bind, Get, Outcome, Patch
-from berth.scheduler.placing import Choice, Placer, Unplaced
-from berth.scheduler.pod_record import PodRecord
+from berth.scheduler.placing import Choice, NoNode, Placer
+from berth.scheduler.queued_pod import QueuedPod
 from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
 
 
@@ -453,7 +453,7 @@ def test_a_pod_that_cannot_be_judged_does_not_stop_the_others(monkeypatch: pytes
     story.nodes("n1")
     place = Placer.place
 
-    def fails(placer: Placer, record: PodRecord) -> Choice | Unplaced:
+    def fails(placer: Placer, record: QueuedPod) -> Choice | NoNode:
         if record.key[1] == "cursed":
             raise ValueError("nobody foresaw this")
         return place(placer, record)

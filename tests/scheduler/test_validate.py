@@ -6,7 +6,7 @@ import pytest
 
 from berth.kube.api_resources import PODS
 from berth.machines.contract import Bind
-from berth.scheduler.pod_record import PodPhase
+from berth.scheduler.queued_pod import SchedulingPhase
 from berth.scheduler.state import SchedulerState
 from tests.support.scripts.scheduler import SchedulerScript
 
@@ -32,13 +32,13 @@ LARGE, SMALL = ("default", "large"), ("default", "small")
 def test_a_state_in_order_has_nothing_wrong(state: SchedulerState) -> None:
     """Each pod is in the collection of its phase."""
     phases = {key: record.phase for key, record in state.queue.pods.items()}
-    assert phases == {LARGE: PodPhase.UNSCHEDULABLE, SMALL: PodPhase.BOUND}
+    assert phases == {LARGE: SchedulingPhase.UNSCHEDULABLE, SMALL: SchedulingPhase.BOUND}
     assert list(state.validate()) == []
 
 
 def test_a_phase_without_its_transition_is_seen(state: SchedulerState) -> None:
     """Counts and collections do not follow a phase that is set by hand."""
-    state.queue.pods[LARGE].phase = PodPhase.ACTIVE
+    state.queue.pods[LARGE].phase = SchedulingPhase.ACTIVE
     found = list(state.validate())
     assert found[0].startswith("miscounted")
     assert "('default', 'large') is active, but not so by the heap" in found

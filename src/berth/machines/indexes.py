@@ -8,10 +8,10 @@ _N = TypeVar("_N")
 _K = TypeVar("_K")
 
 
-def take(shelves: dict[_N, dict[_K, Any]], name: _N, key: _K) -> None:
-    """Take a key from a shelf, and the shelf away if that was the last."""
-    shelf = shelves.get(name)
-    if shelf is not None:
-        shelf.pop(key, None)
-        if not shelf:
-            del shelves[name]
+def take(index: dict[_N, dict[_K, Any]], name: _N, key: _K) -> None:
+    """Take a key from one of the inner indexes, and the inner one away if that was the last."""
+    inner = index.get(name)
+    if inner is not None:
+        inner.pop(key, None)
+        if not inner:
+            del index[name]

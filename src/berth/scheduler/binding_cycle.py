@@ -9,7 +9,7 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.scheduler.placing import Choice
-from berth.scheduler.pod_record import PodPhase, PodRecord, SchedulerPurpose
+from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 
 # So often the same binding is repeated before another node is tried.
@@ -44,12 +44,12 @@ class BindingCycle:
     def resume(self) -> None:
         """Send again what was put off, unless the node is gone."""
         for record in self._state.queue.rested(self._state.now):
-            if record.phase is not PodPhase.BINDING:
+            if record.phase is not SchedulingPhase.BINDING:
                 self._look_up(record)
             elif self._has_node(record):
                 self._bind(record)
 
-    def _bind(self, record: PodRecord) -> None:
+    def _bind(self, record: QueuedPod) -> None:
         self._state.queue.bind(record)
         namespace, name = record.key
         self._state.ready.append(
@@ -65,7 +65,7 @@ class BindingCycle:
             )
         )
 
-    def _look_up(self, record: PodRecord) -> None:
+    def _look_up(self, record: QueuedPod) -> None:
         self._state.queue.look_up(record)
         namespace, name = record.key
         self._state.ready.append(
@@ -79,7 +79,7 @@ class BindingCycle:
             )
         )
 
-    def _has_node(self, record: PodRecord) -> bool:
+    def _has_node(self, record: QueuedPod) -> bool:
         """Whether the node is still there; without it the pod is tried anew."""
         if record.node in self._state.mirror.cluster.nodes.slot_of:
             return True
@@ -116,10 +116,10 @@ class BindingCycle:
             self._answered(record, action, outcome)
         elif isinstance(action, Get):
             self._looked_up(record, outcome)
-        elif not outcome.ok and record.phase is PodPhase.VOLUMES:
+        elif not outcome.ok and record.phase is SchedulingPhase.VOLUMES:
             self._state.retract(record, outcome.message, outcome.at)
 
-    def _answered(self, record: PodRecord, action: Bind, outcome: Outcome) -> None:
+    def _answered(self, record: QueuedPod, action: Bind, outcome: Outcome) -> None:
         state = self._state
         if outcome.ok:
             state.queue.confirm(record)
@@ -137,7 +137,7 @@ class BindingCycle:
         else:
             state.retract(record, outcome.message, outcome.at, wait=outcome.retry_after)
 
-    def _looked_up(self, record: PodRecord, outcome: Outcome) -> None:
+    def _looked_up(self, record: QueuedPod, outcome: Outcome) -> None:
         """Whether a pod whose binding was left open is bound after all."""
         state = self._state
         if outcome.missing:
@@ -157,7 +157,7 @@ class BindingCycle:
         else:
             self._bind(record)
 
-    def _bound_after_all(self, record: PodRecord, node: str) -> None:
+    def _bound_after_all(self, record: QueuedPod, node: str) -> None:
         """The answer was newer than what is watched, so the pod stays assumed until the watch says so."""
         state = self._state
         if node == record.node:

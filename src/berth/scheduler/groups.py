@@ -13,7 +13,7 @@ from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.objects import Key, Pod, PodGroup
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
-from berth.scheduler.pod_record import GroupKey, PodRecord
+from berth.scheduler.queued_pod import GroupKey, QueuedPod
 
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
@@ -32,7 +32,7 @@ class Group:
     key: GroupKey
     known: bool = False
     minimum: int = 0
-    pending: dict[Key, PodRecord] = field(default_factory=dict)
+    pending: dict[Key, QueuedPod] = field(default_factory=dict)
     placed: set[Key] = field(default_factory=set)
 
     @property
@@ -91,7 +91,7 @@ class Groups:
         self._tidy(group)
         return group
 
-    def wait(self, record: PodRecord) -> None:
+    def wait(self, record: QueuedPod) -> None:
         key = group_of(record.pod)
         record.group = key
         if key is not None:
@@ -119,7 +119,7 @@ class Groups:
         if not (group.known or group.pending or group.placed):
             self._groups.pop(group.key, None)
 
-    def validate(self, record: PodRecord) -> Iterator[str]:
+    def validate(self, record: QueuedPod) -> Iterator[str]:
         """Whether a pod's group has it where its phase says."""
         name = group_of(record.pod)
         group = None if name is None else self._groups.get(name, Group(name))

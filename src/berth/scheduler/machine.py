@@ -29,8 +29,8 @@ from berth.machines.recorder import RecorderPurpose
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
 from berth.scheduler.pod_events import PodEvents
-from berth.scheduler.pod_record import PodRecord, SchedulerPurpose
 from berth.scheduler.preemption import Preemptor
+from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
 from berth.scheduler.scheduling_cycle import SchedulingCycle
 from berth.scheduler.state import SchedulerSettings, SchedulerState
 
@@ -115,7 +115,7 @@ class Scheduler:
                     state.queue.activate(record, state.now)
 
     def _helpful(
-        self, record: PodRecord, pod_class: PodClass | None, events: Iterable[ClusterEvent]
+        self, record: QueuedPod, pod_class: PodClass | None, events: Iterable[ClusterEvent]
     ) -> str | None:
         cluster = self.state.mirror.cluster
         if pod_class is None:

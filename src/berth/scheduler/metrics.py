@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
-from berth.scheduler.pod_record import PodPhase, PodRecord
+from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 # One placement in so many is timed rule by rule.
@@ -89,7 +89,7 @@ class SchedulerMetrics:
         self.attempts.labels(result, profile).inc()
         self.attempt_seconds.labels(result, profile).observe(max(seconds, 0.0))
 
-    def placed(self, record: PodRecord, now: float) -> None:
+    def placed(self, record: QueuedPod, now: float) -> None:
         attempts = record.attempts + 1
         label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
         self.sli_seconds.labels(label).observe(max(now - (record.since or now), 0.0))
@@ -116,7 +116,7 @@ class QueueCollector(Collector):
 
     def __init__(
         self,
-        queues: Mapping[PodPhase, int],
+        queues: Mapping[SchedulingPhase, int],
         cache: Callable[[], Mapping[str, int]],
         unschedulable: Callable[[], Mapping[tuple[str, str], int]],
     ) -> None:
@@ -128,7 +128,12 @@ class QueueCollector(Collector):
         pending = GaugeMetricFamily(
             "scheduler_pending_pods", "Pods without a node, by the queue they are in.", labels=("queue",)
         )
-        for phase in (PodPhase.ACTIVE, PodPhase.BACKOFF, PodPhase.UNSCHEDULABLE, PodPhase.GATED):
+        for phase in (
+            SchedulingPhase.ACTIVE,
+            SchedulingPhase.BACKOFF,
+            SchedulingPhase.UNSCHEDULABLE,
+            SchedulingPhase.GATED,
+        ):
             pending.add_metric((phase.value,), self._queues.get(phase, 0))
         yield pending
         cache = GaugeMetricFamily(

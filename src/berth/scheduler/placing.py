@@ -16,7 +16,7 @@ from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.affinity.annotations import AnnotationError
 from berth.machines.mirror import Mirror
 from berth.scheduler.nominations import Nominations
-from berth.scheduler.pod_record import PodRecord
+from berth.scheduler.queued_pod import QueuedPod
 
 # So many places for the first pod of a group are tried before it is said not to fit.
 _DOMAINS_TRIED = 64
@@ -30,14 +30,14 @@ class Choice:
         volumes: What has to be done about the pod's claims first; None if it has none.
     """
 
-    record: PodRecord
+    record: QueuedPod
     pod_class: PodClass
     node: str
     volumes: VolumeDecisions | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class NoNode:
     """Why a pod has no node.
 
     Attributes:
@@ -67,28 +67,28 @@ class Placer:
 
     # --- one pod ------------------------------------------------------------------------------------
 
-    def place(self, record: PodRecord) -> Choice | Unplaced:
+    def place(self, record: QueuedPod) -> Choice | NoNode:
         """The best node for a pod, or why there is none."""
         try:
             pod_class = self._cluster.class_of(record.pod)
         except AnnotationError as error:
-            return Unplaced(None, str(error), failed=True)
+            return NoNode(None, str(error), failed=True)
         try:
             with self._nominations.as_seen_by(record.key, record.priority):
                 slot = self._choose(record, pod_class)
         except SchedulingError as error:
-            return Unplaced(pod_class, str(error), failed=True)
+            return NoNode(pod_class, str(error), failed=True)
         if slot is None:
             return self._unplaced(record, pod_class)
         return self._choice(record, pod_class, slot)
 
-    def _choice(self, record: PodRecord, pod_class: PodClass, slot: int) -> Choice:
+    def _choice(self, record: QueuedPod, pod_class: PodClass, slot: int) -> Choice:
         node = self._cluster.nodes.names[slot] or ""
         if not binds_volumes(pod_class):
             return Choice(record, pod_class, node)
         return Choice(record, pod_class, node, self._cluster.volumes.decisions(pod_class, node))
 
-    def _choose(self, record: PodRecord, pod_class: PodClass) -> int | None:
+    def _choose(self, record: QueuedPod, pod_class: PodClass) -> int | None:
         if not self._cluster.nodes.live:
             return None
         plan = plan_for(self._cluster, pod_class)
@@ -107,23 +107,23 @@ class Placer:
         with self._nominations.without_any():
             return plan.blocked().copy()
 
-    def _unplaced(self, record: PodRecord, pod_class: PodClass) -> Unplaced:
+    def _unplaced(self, record: QueuedPod, pod_class: PodClass) -> NoNode:
         if not self._cluster.nodes.live:
-            return Unplaced(pod_class, NO_NODES)
+            return NoNode(pod_class, NO_NODES)
         with self._nominations.as_seen_by(record.key, record.priority):
-            return Unplaced(pod_class, *fit_error(plan_for(self._cluster, pod_class)))
+            return NoNode(pod_class, *fit_error(plan_for(self._cluster, pod_class)))
 
     # --- a group ------------------------------------------------------------------------------------
 
-    def place_together(self, members: Sequence[PodRecord], needed: int) -> list[Choice] | Unplaced:
+    def place_together(self, members: Sequence[QueuedPod], needed: int) -> list[Choice] | NoNode:
         """Nodes for as many members as possible, at least `needed`, or why that cannot be.
 
         Pods that were found a node are counted there when this returns a list, and not otherwise.
         """
-        first: Unplaced | None = None
+        first: NoNode | None = None
         for start in self._starts(members):
             chosen: list[Choice] = []
-            missed: Unplaced | None = None
+            missed: NoNode | None = None
             try:
                 missed = self._fill(members, start, chosen)
                 if len(chosen) >= needed:
@@ -133,13 +133,13 @@ class Placer:
                 raise
             self._take_back(chosen)
             first = first or missed
-        return first or Unplaced(None, NO_NODES)
+        return first or NoNode(None, NO_NODES)
 
     def _take_back(self, chosen: Sequence[Choice]) -> None:
         for choice in chosen:
             self._mirror.withdraw(choice.record.pod)
 
-    def _starts(self, members: Sequence[PodRecord]) -> Iterator[Choice | None]:
+    def _starts(self, members: Sequence[QueuedPod]) -> Iterator[Choice | None]:
         """Where to put the first member: wherever is best, then elsewhere.
 
         The first pod of a group that wants to be together decides the domain for all of them, and the
@@ -165,21 +165,21 @@ class Placer:
             yield self._choice(first, pod_class, slot)
 
     def _fill(
-        self, members: Sequence[PodRecord], start: Choice | None, chosen: list[Choice]
-    ) -> Unplaced | None:
+        self, members: Sequence[QueuedPod], start: Choice | None, chosen: list[Choice]
+    ) -> NoNode | None:
         """Find nodes for as many as possible; why others are left, by all the rules that refused some."""
         left = list(members)
-        why: Unplaced | None = None
+        why: NoNode | None = None
         if start is not None:
             self._count(start, chosen)
             left.remove(start.record)
         while left:
             found = 0
-            missed: list[PodRecord] = []
+            missed: list[QueuedPod] = []
             why = None
             for record in left:
                 choice = self.place(record)
-                if isinstance(choice, Unplaced):
+                if isinstance(choice, NoNode):
                     missed.append(record)
                     why = choice if why is None else replace(why, rules=why.rules | choice.rules)
                 else:

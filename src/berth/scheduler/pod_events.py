@@ -10,7 +10,7 @@ from berth.kube.pods import is_finished, is_terminating
 from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
 from berth.machines.contract import Event
 from berth.scheduler.groups import Group
-from berth.scheduler.pod_record import PodPhase, PodRecord
+from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 
 
@@ -46,7 +46,7 @@ class PodEvents:
             return
         pod = self._with_priority(pod)
         if record is None:
-            record = PodRecord(key, pod, state.class_of(pod))
+            record = QueuedPod(key, pod, state.class_of(pod))
             state.queue.admit(record)
             state.metrics.incoming.labels("active", "PodAdd").inc()
         elif _asks_the_same(record.pod, pod):
@@ -69,13 +69,13 @@ class PodEvents:
             return replace(pod, spec=replace(spec, priority=self._priorities[spec.priority_class_name]))
         return pod
 
-    def _restore_nomination(self, record: PodRecord) -> None:
+    def _restore_nomination(self, record: QueuedPod) -> None:
         node = record.pod.status.nominated_node_name if record.pod.status else None
         record.nominated = node or None
         if node and record.pod_class is not None:
             self._state.nominations.hold(record.key, record.pod, record.pod_class, node)
 
-    def _revise_assumed(self, record: PodRecord, pod: Pod) -> None:
+    def _revise_assumed(self, record: QueuedPod, pod: Pod) -> None:
         state = self._state
         pod_class = state.class_of(pod)
         if pod_class is not None and record.node is not None:
@@ -87,7 +87,7 @@ class PodEvents:
 
     # --- who may be tried ---------------------------------------------------------------------------
 
-    def _admit(self, record: PodRecord) -> None:
+    def _admit(self, record: QueuedPod) -> None:
         """Let a pod be tried, unless it or its group is not ready."""
         state = self._state
         if record.pod.spec.scheduling_gates:
@@ -106,11 +106,13 @@ class PodEvents:
         candidates = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
         obstacle = group.obstacle(len(candidates))
         for record in candidates:
-            if record.phase is PodPhase.SCHEDULING:
+            if record.phase is SchedulingPhase.SCHEDULING:
                 continue
             if obstacle is not None:
                 state.gate(record, UNSCHEDULABLE, obstacle)
-            elif record.phase is PodPhase.GATED or (anew and record.phase is PodPhase.UNSCHEDULABLE):
+            elif record.phase is SchedulingPhase.GATED or (
+                anew and record.phase is SchedulingPhase.UNSCHEDULABLE
+            ):
                 state.queue.activate(record, state.now)
 
 

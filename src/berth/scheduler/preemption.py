@@ -15,8 +15,8 @@ from berth.kube.selectors import Selector, parse_label_selector
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
-from berth.scheduler.placing import Unplaced
-from berth.scheduler.pod_record import PodRecord, SchedulerPurpose
+from berth.scheduler.placing import NoNode
+from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
 from berth.scheduler.state import SchedulerState
 
 REASON = "PreemptionByScheduler"
@@ -39,7 +39,7 @@ class Preemptor:
 
     # --- who goes -----------------------------------------------------------------------------------
 
-    def make_room(self, record: PodRecord, why: Unplaced) -> tuple[Unplaced, str | None, bool]:
+    def make_room(self, record: QueuedPod, why: NoNode) -> tuple[NoNode, str | None, bool]:
         """Evict pods of lower priority if that helps: what to tell, the node, and whether it does."""
         state, pod_class = self._state, why.pod_class
         if pod_class is None:
@@ -62,7 +62,7 @@ class Preemptor:
             self._evict(name, record, decision.node)
         return why, decision.node, True
 
-    def _decide(self, record: PodRecord, pod_class: PodClass) -> Preemption:
+    def _decide(self, record: QueuedPod, pod_class: PodClass) -> Preemption:
         """Whether evicting pods of lower priority would help, and which."""
         state = self._state
         if self._awaits_victims(record.nominated):
@@ -77,7 +77,7 @@ class Preemptor:
                 preempted=self._preempted(record.nominated),
             )
 
-    def _evict(self, name: str, preemptor: PodRecord, node: str) -> None:
+    def _evict(self, name: str, preemptor: QueuedPod, node: str) -> None:
         state = self._state
         victim = self._victim(name)
         if victim is None:
@@ -159,7 +159,7 @@ def _was_preempted(pod: Pod) -> bool:
     return any(c.type == "DisruptionTarget" and c.reason == REASON for c in conditions)
 
 
-def _announcement(victim: Pod, preemptor: PodRecord, now: float) -> Patch:
+def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     """Tell the victim's owner that the pod was not at fault, before it goes."""
     condition = {
         "type": "DisruptionTarget",
@@ -183,7 +183,7 @@ def _announcement(victim: Pod, preemptor: PodRecord, now: float) -> Patch:
     )
 
 
-def _removal(announced: Patch, preemptor: PodRecord) -> Delete:
+def _removal(announced: Patch, preemptor: QueuedPod) -> Delete:
     """Delete the victim that was told."""
     told = announced.body["metadata"] if isinstance(announced.body, dict) else {}
     return Delete(

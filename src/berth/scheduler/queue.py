@@ -17,7 +17,7 @@ from berth.kube.objects import Key, Pod
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Action
 from berth.machines.indexes import take
-from berth.scheduler.pod_record import ASSUMED, PodPhase, PodRecord
+from berth.scheduler.queued_pod import ASSUMED, QueuedPod, SchedulingPhase
 
 FLUSH = 300.0  # an unschedulable pod is tried again after this long, whatever happens
 _PAUSES = Backoff(0.2, 10.0)  # before a binding is repeated
@@ -32,39 +32,39 @@ class SchedulingQueue:
 
     def __init__(self, backoff: Backoff) -> None:
         self.backoff = backoff
-        self.pods: dict[Key, PodRecord] = {}
-        self.assumed: dict[Key, PodRecord] = {}
-        self.counts: Counter[PodPhase] = Counter()
+        self.pods: dict[Key, QueuedPod] = {}
+        self.assumed: dict[Key, QueuedPod] = {}
+        self.counts: Counter[SchedulingPhase] = Counter()
         self._numbers = count(1)
         self._active: list[tuple[int, str, int, Key]] = []
         self._timers: list[tuple[float, int, Key]] = []  # ends of backoff, and flushes of unschedulable pods
-        self._peers: dict[tuple[int, PodClass], dict[Key, PodRecord]] = {}  # active pods of one class
-        self._unschedulable: dict[PodClass | None, dict[Key, PodRecord]] = {}
-        self._timed: dict[Key, PodRecord] = {}  # assumed pods with a pause or a deadline
+        self._peers: dict[tuple[int, PodClass], dict[Key, QueuedPod]] = {}  # active pods of one class
+        self._unschedulable: dict[PodClass | None, dict[Key, QueuedPod]] = {}
+        self._timed: dict[Key, QueuedPod] = {}  # assumed pods with a pause or a deadline
 
     @property
     def in_flight(self) -> int:
         """Bindings under way."""
-        return self.counts[PodPhase.BINDING] + self.counts[PodPhase.UNSURE]
+        return self.counts[SchedulingPhase.BINDING] + self.counts[SchedulingPhase.UNSURE]
 
-    def pending(self, key: Key) -> PodRecord | None:
+    def pending(self, key: Key) -> QueuedPod | None:
         record = self.pods.get(key)
         return record if record is not None and record.pending else None
 
-    def bound_by(self, action: Action) -> PodRecord | None:
+    def bound_by(self, action: Action) -> QueuedPod | None:
         """Whom a binding is for; None if it is settled, or another attempt is under way."""
         record = self.assumed.get(action.key)
         return record if record is not None and record.attempt == action.attempt else None
 
     # --- coming and going -------------------------------------------------------------------------
 
-    def admit(self, record: PodRecord) -> None:
+    def admit(self, record: QueuedPod) -> None:
         """Take a new pod in; it is gated until it is activated."""
         record.number = next(self._numbers)
         self.pods[record.key] = record
         self.counts[record.phase] += 1
 
-    def drop(self, key: Key) -> PodRecord | None:
+    def drop(self, key: Key) -> QueuedPod | None:
         record = self.pods.pop(key, None)
         if record is not None:
             self._leave(record)
@@ -73,18 +73,18 @@ class SchedulingQueue:
             self.counts[record.phase] -= 1
         return record
 
-    def revise(self, record: PodRecord, pod: Pod, pod_class: PodClass | None) -> None:
+    def revise(self, record: QueuedPod, pod: Pod, pod_class: PodClass | None) -> None:
         """The pod's specification changed; what was learnt about it is void."""
-        self._become(record, PodPhase.GATED)
+        self._become(record, SchedulingPhase.GATED)
         record.pod, record.pod_class = pod, pod_class
         record.attempts, record.rejected_by = 0, frozenset()
 
     # --- pods without a node ----------------------------------------------------------------------
 
-    def gate(self, record: PodRecord) -> None:
-        self._become(record, PodPhase.GATED)
+    def gate(self, record: QueuedPod) -> None:
+        self._become(record, SchedulingPhase.GATED)
 
-    def activate(self, record: PodRecord, now: float) -> None:
+    def activate(self, record: QueuedPod, now: float) -> None:
         """To be tried as soon as its backoff is over."""
         until = record.tried + self.backoff.after(record.attempts)
         if until > now:
@@ -92,68 +92,68 @@ class SchedulingQueue:
             return
         if record.since is None:
             record.since = now
-        self._become(record, PodPhase.ACTIVE)
+        self._become(record, SchedulingPhase.ACTIVE)
         self._tidy()
         heapq.heappush(self._active, (-record.priority, record.created, record.ticket, record.key))
         if record.pod_class is not None:
             self._peers.setdefault((record.priority, record.pod_class), {})[record.key] = record
 
-    def back_off(self, record: PodRecord, until: float) -> None:
-        if record.phase is not PodPhase.BACKOFF:
-            self._become(record, PodPhase.BACKOFF)
+    def back_off(self, record: QueuedPod, until: float) -> None:
+        if record.phase is not SchedulingPhase.BACKOFF:
+            self._become(record, SchedulingPhase.BACKOFF)
             heapq.heappush(self._timers, (until, record.ticket, record.key))
 
-    def set_aside(self, record: PodRecord, now: float) -> None:
+    def set_aside(self, record: QueuedPod, now: float) -> None:
         """Unschedulable: wait for a cluster event that can help, but not forever."""
-        self._become(record, PodPhase.UNSCHEDULABLE)
+        self._become(record, SchedulingPhase.UNSCHEDULABLE)
         self._unschedulable.setdefault(record.pod_class, {})[record.key] = record
         heapq.heappush(self._timers, (now + FLUSH, record.ticket, record.key))
 
-    def take(self, record: PodRecord) -> None:
+    def take(self, record: QueuedPod) -> None:
         """A node is being looked for."""
         record.attempt = next(self._numbers)
-        self._become(record, PodPhase.SCHEDULING)
+        self._become(record, SchedulingPhase.SCHEDULING)
 
     # --- pods with a node -------------------------------------------------------------------------
 
     def assume(
-        self, record: PodRecord, pod_class: PodClass, node: str, now: float, deadline: float | None
+        self, record: QueuedPod, pod_class: PodClass, node: str, now: float, deadline: float | None
     ) -> None:
         """The pod has a node; with a deadline its volumes come first, otherwise its binding is sent."""
         record.pod_class, record.node, record.started = pod_class, node, now
         record.repeats, record.again, record.deadline = 0, None, deadline
-        self._become(record, PodPhase.BINDING if deadline is None else PodPhase.VOLUMES)
+        self._become(record, SchedulingPhase.BINDING if deadline is None else SchedulingPhase.VOLUMES)
         self._retime(record)
 
-    def bind(self, record: PodRecord) -> None:
+    def bind(self, record: QueuedPod) -> None:
         """The binding is sent, for the first time or once more."""
         record.again = record.deadline = None
-        self._become(record, PodPhase.BINDING)
+        self._become(record, SchedulingPhase.BINDING)
         self._retime(record)
 
-    def put_off(self, record: PodRecord, at: float, wait: float | None = None) -> None:
+    def put_off(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
         """The next request is made after a pause."""
         record.repeats += 1
         record.again = at + max(_PAUSES.after(record.repeats), wait or 0.0)
         self._retime(record)
 
-    def doubt(self, record: PodRecord, at: float, wait: float | None = None) -> None:
+    def doubt(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
         """Nobody knows whether the binding was made: after a pause the pod is looked up."""
-        self._become(record, PodPhase.UNSURE)
+        self._become(record, SchedulingPhase.UNSURE)
         self.put_off(record, at, wait)
 
-    def look_up(self, record: PodRecord) -> None:
+    def look_up(self, record: QueuedPod) -> None:
         """It is asked whether the pod is bound."""
         record.again = None
         self._retime(record)
 
-    def confirm(self, record: PodRecord) -> None:
+    def confirm(self, record: QueuedPod) -> None:
         """The binding was made."""
         record.again = None
-        self._become(record, PodPhase.BOUND)
+        self._become(record, SchedulingPhase.BOUND)
         self._retime(record)
 
-    def give_back(self, record: PodRecord, at: float, wait: float | None = None) -> None:
+    def give_back(self, record: QueuedPod, at: float, wait: float | None = None) -> None:
         """The pod has no node after all: to be tried again after its backoff."""
         record.node = record.again = record.deadline = None
         record.attempts += 1
@@ -161,11 +161,11 @@ class SchedulingQueue:
         self._retime(record)
         self.back_off(record, at + max(self.backoff.after(record.attempts), wait or 0.0))
 
-    def rested(self, now: float) -> list[PodRecord]:
+    def rested(self, now: float) -> list[QueuedPod]:
         """Those whose pause is over."""
         return [r for r in self._timed.values() if r.again is not None and r.again <= now]
 
-    def late(self, now: float) -> list[PodRecord]:
+    def late(self, now: float) -> list[QueuedPod]:
         """Those that have waited too long for their volumes."""
         return [r for r in self._timed.values() if r.deadline is not None and r.deadline <= now]
 
@@ -180,13 +180,13 @@ class SchedulingQueue:
     def any_unschedulable(self) -> bool:
         return bool(self._unschedulable)
 
-    def unschedulable(self) -> Iterator[tuple[PodClass | None, list[PodRecord]]]:
+    def unschedulable(self) -> Iterator[tuple[PodClass | None, list[QueuedPod]]]:
         for pod_class, pods in list(self._unschedulable.items()):
             yield pod_class, list(pods.values())
 
     def due(self) -> float | None:
         """When there is something to try; 0 for now."""
-        if self.counts[PodPhase.ACTIVE]:
+        if self.counts[SchedulingPhase.ACTIVE]:
             return 0.0
         while self._timers and not self._current(self._timers[0][2], self._timers[0][1]):
             heapq.heappop(self._timers)
@@ -199,7 +199,7 @@ class SchedulingQueue:
             if self._current(key, ticket):
                 self.activate(self.pods[key], now)
 
-    def next(self, most: int) -> list[PodRecord]:
+    def next(self, most: int) -> list[QueuedPod]:
         """The first pod in line, and others of its class and priority, which are decided with it."""
         while self._active:
             _, _, ticket, key = heapq.heappop(self._active)
@@ -221,7 +221,7 @@ class SchedulingQueue:
 
     # --- bookkeeping --------------------------------------------------------------------------------
 
-    def _become(self, record: PodRecord, phase: PodPhase) -> None:
+    def _become(self, record: QueuedPod, phase: SchedulingPhase) -> None:
         self._leave(record)
         self.counts[record.phase] -= 1
         self.counts[phase] += 1
@@ -232,14 +232,14 @@ class SchedulingQueue:
             self.assumed.pop(record.key, None)
         record.ticket = next(self._numbers)
 
-    def _leave(self, record: PodRecord) -> None:
+    def _leave(self, record: QueuedPod) -> None:
         """Out of the collection that the pod's phase keeps it in; heaps notice by the ticket."""
-        if record.phase is PodPhase.UNSCHEDULABLE:
+        if record.phase is SchedulingPhase.UNSCHEDULABLE:
             take(self._unschedulable, record.pod_class, record.key)
-        elif record.phase is PodPhase.ACTIVE and record.pod_class is not None:
+        elif record.phase is SchedulingPhase.ACTIVE and record.pod_class is not None:
             take(self._peers, (record.priority, record.pod_class), record.key)
 
-    def _retime(self, record: PodRecord) -> None:
+    def _retime(self, record: QueuedPod) -> None:
         if record.again is None and record.deadline is None:
             self._timed.pop(record.key, None)
         else:
@@ -273,15 +273,17 @@ class SchedulingQueue:
             phase = record.phase
             timed = record.again is not None or record.deadline is not None
             places = {
-                "the phase of a step": phase is PodPhase.SCHEDULING,
-                "the heap": (key in heap) != (phase is PodPhase.ACTIVE),
-                "the peers": (key in peers) != (phase is PodPhase.ACTIVE and record.pod_class is not None),
-                "the timers": (key in timers) != (phase in (PodPhase.BACKOFF, PodPhase.UNSCHEDULABLE)),
-                "the unschedulable": (key in aside) != (phase is PodPhase.UNSCHEDULABLE),
+                "the phase of a step": phase is SchedulingPhase.SCHEDULING,
+                "the heap": (key in heap) != (phase is SchedulingPhase.ACTIVE),
+                "the peers": (key in peers)
+                != (phase is SchedulingPhase.ACTIVE and record.pod_class is not None),
+                "the timers": (key in timers)
+                != (phase in (SchedulingPhase.BACKOFF, SchedulingPhase.UNSCHEDULABLE)),
+                "the unschedulable": (key in aside) != (phase is SchedulingPhase.UNSCHEDULABLE),
                 "the assumed": (self.assumed.get(key) is record) != (phase in ASSUMED),
                 "the node": (record.node is not None) != (phase in ASSUMED),
                 "the timed": (self._timed.get(key) is record) != timed,
-                "the deadline": (record.deadline is not None) != (phase is PodPhase.VOLUMES),
+                "the deadline": (record.deadline is not None) != (phase is SchedulingPhase.VOLUMES),
             }
             yield from (f"{key} is {phase}, but not so by {name}" for name, wrong in places.items() if wrong)
         for key in {*peers, *aside, *self.assumed, *self._timed} - set(self.pods):

@@ -13,8 +13,8 @@ from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.scheduler.pod_record import PodRecord, SchedulerPurpose
 from berth.scheduler.queue import SchedulingQueue
+from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
 
 _NOTE_LENGTH = 1024  # of an event
 _PAUSES = Backoff(1.0, 30.0)
@@ -66,7 +66,7 @@ class Statements:
         self._numbers = count(1)
         self._open: dict[Key, _Statement] = {}
 
-    def want(self, record: PodRecord, reason: str, message: str, nominated: str | None = None) -> None:
+    def want(self, record: QueuedPod, reason: str, message: str, nominated: str | None = None) -> None:
         self._open[record.key] = _Statement(next(self._numbers), reason, message, nominated)
         pods = self._queue.pods
         if len(self._open) > 2 * len(pods) + 1024:
@@ -106,7 +106,7 @@ class Statements:
         statement.under_way = False
 
 
-def _difference(record: PodRecord, statement: _Statement, now: float) -> dict[str, Any] | None:
+def _difference(record: QueuedPod, statement: _Statement, now: float) -> dict[str, Any] | None:
     """What has to change in the pod's status; None if nothing."""
     status = record.pod.status
     if record.said is not None:
@@ -131,7 +131,7 @@ def _difference(record: PodRecord, statement: _Statement, now: float) -> dict[st
     return change or None
 
 
-def _patch(record: PodRecord, statement: _Statement, change: dict[str, Any]) -> Patch:
+def _patch(record: QueuedPod, statement: _Statement, change: dict[str, Any]) -> Patch:
     metadata = record.pod.metadata
     # With the version the pod was last seen in: a pod that was bound meanwhile must not be told otherwise.
     guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}

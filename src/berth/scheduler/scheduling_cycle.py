@@ -9,9 +9,9 @@ from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.scheduler import metrics as measured
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.groups import Group
-from berth.scheduler.placing import Choice, Placer, Unplaced
-from berth.scheduler.pod_record import PodPhase, PodRecord
+from berth.scheduler.placing import Choice, NoNode, Placer
 from berth.scheduler.preemption import Preemptor
+from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 
 _log = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ class SchedulingCycle:
                 _log.exception("an attempt to place %s/%s failed", *batch[0].key)
                 self._recover(members, error)
 
-    def _recover(self, members: list[PodRecord], error: Exception) -> None:
+    def _recover(self, members: list[QueuedPod], error: Exception) -> None:
         """Put everything back as it was before an attempt that went wrong, and try again later."""
         state = self._state
-        why = Unplaced(None, f"{type(error).__name__}: {error}", failed=True)
+        why = NoNode(None, f"{type(error).__name__}: {error}", failed=True)
         for record in members:
-            if record.phase is not PodPhase.SCHEDULING:
+            if record.phase is not SchedulingPhase.SCHEDULING:
                 continue
             if state.nominations.node_of(record.key) is None:
                 state.mirror.forget(record.key, record.pod)
@@ -64,10 +64,10 @@ class SchedulingCycle:
 
     # --- one by one ---------------------------------------------------------------------------------
 
-    def _place(self, batch: list[PodRecord]) -> None:
+    def _place(self, batch: list[QueuedPod]) -> None:
         """Place pods of one class, best first; once one finds no node none of the others does."""
         state = self._state
-        why: Unplaced | None = None
+        why: NoNode | None = None
         for record in batch:
             started = state.timer()
             if why is None or record.nominated is not None:
@@ -79,12 +79,12 @@ class SchedulingCycle:
                 why = decision
             why = self._reject(record, why, started)
 
-    def _reject(self, record: PodRecord, why: Unplaced, started: float) -> Unplaced | None:
+    def _reject(self, record: QueuedPod, why: NoNode, started: float) -> NoNode | None:
         """Tell why a pod has no node; returns what holds for the next of its class, None if that is open."""
         state = self._state
         record.pod_class = why.pod_class
         nominated: str | None = None
-        rest: Unplaced | None = why
+        rest: NoNode | None = why
         if not (why.failed or why.settled) and self._may_preempt(record.profile):
             why, nominated, made = self._preemptor.make_room(record, why)
             rest = None if made or nominated else why
@@ -100,7 +100,7 @@ class SchedulingCycle:
         return allowed is None or profile in allowed
 
     def _tell(
-        self, record: PodRecord, why: Unplaced, started: float, what: str, nominated: str | None = None
+        self, record: QueuedPod, why: NoNode, started: float, what: str, nominated: str | None = None
     ) -> None:
         state = self._state
         record.attempts += 1
@@ -134,7 +134,7 @@ class SchedulingCycle:
             return
         found = self._placer.place_together(members, needed)
         state.metrics.algorithm_seconds.observe(state.timer() - started)
-        if isinstance(found, Unplaced):
+        if isinstance(found, NoNode):
             found = _for_group(found, group, len(members))
             for record in members:
                 self._tell(record, found, started, "group found no room")
@@ -148,6 +148,6 @@ class SchedulingCycle:
                 self._place([record])  # beyond the minimum they are on their own
 
 
-def _for_group(why: Unplaced, group: Group, members: int) -> Unplaced:
+def _for_group(why: NoNode, group: Group, members: int) -> NoNode:
     message = f"pod group {group.name} needs {group.needed} of {members} pods placed together: {why.message}"
     return replace(why, message=message, failed=False)

@@ -21,8 +21,8 @@ from berth.scheduler import metrics as measured
 from berth.scheduler.groups import Groups
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.nominations import Nominations
-from berth.scheduler.pod_record import PodPhase, PodRecord
 from berth.scheduler.queue import SchedulingQueue
+from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.reports import Reports, Statements
 from berth.scheduler.volumes import VolumeWork
 
@@ -83,7 +83,7 @@ class SchedulerState:
         except AnnotationError:
             return None  # said when it is tried
 
-    def gate(self, record: PodRecord, reason: str, message: str) -> None:
+    def gate(self, record: QueuedPod, reason: str, message: str) -> None:
         self.queue.gate(record)
         self.statements.want(record, reason, message)
 
@@ -102,7 +102,7 @@ class SchedulerState:
         record = self.queue.drop(key)
         self.volumes.forget(key)
         self.nominations.replaced(key)
-        if record is not None and record.node is not None and record.phase is not PodPhase.BOUND:
+        if record is not None and record.node is not None and record.phase is not SchedulingPhase.BOUND:
             # Seen before the answer came, or although it never will.
             self.count_placed(record, record.node, pod)
         if (before := self.mirror.bound.get(key)) is not None:
@@ -110,13 +110,13 @@ class SchedulerState:
         self.mirror.put(key, pod)
         self.groups.place(key, pod)
 
-    def count_placed(self, record: PodRecord, node: str, pod: Pod) -> None:
+    def count_placed(self, record: QueuedPod, node: str, pod: Pod) -> None:
         if pod.spec.node_name in (None, "", node):
             self.reports.scheduled(record.pod, node, self.now)
         self.metrics.ended(measured.SCHEDULED, pod.spec.scheduler_name or "", self.now - record.started)
         self.metrics.placed(record, self.now)
 
-    def retract(self, record: PodRecord, why: str, at: float, *, wait: float | None = None) -> None:
+    def retract(self, record: QueuedPod, why: str, at: float, *, wait: float | None = None) -> None:
         """The pod is not on its node after all: it is tried again after its backoff."""
         self.metrics.ended(measured.ERROR, record.profile, at - record.started)
         message = f"binding rejected: {why}"
@@ -142,7 +142,7 @@ class SchedulerState:
     def unschedulable_by_rule(self) -> Mapping[tuple[str, str], int]:
         found: Counter[tuple[str, str]] = Counter()
         for record in self.queue.pods.values():
-            if record.phase in (PodPhase.UNSCHEDULABLE, PodPhase.BACKOFF):
+            if record.phase in (SchedulingPhase.UNSCHEDULABLE, SchedulingPhase.BACKOFF):
                 found.update((rule, record.profile) for rule in record.rejected_by)
         return found
 
@@ -157,7 +157,7 @@ class SchedulerState:
                 yield f"{key} is {record.phase} on {where}, but the mirror has {counted}"
             if key in self.mirror.bound:
                 yield f"{key} is {record.phase}, but was seen on a node"
-            if (key in self.volumes.pods) != (record.phase is PodPhase.VOLUMES):
+            if (key in self.volumes.pods) != (record.phase is SchedulingPhase.VOLUMES):
                 yield f"{key} is {record.phase}, but not so by its volumes"
             yield from self.groups.validate(record)
         for key in {*self.volumes.pods, *self.nominations.pods} - set(self.queue.pods):

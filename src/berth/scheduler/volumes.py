@@ -13,7 +13,7 @@ from berth.kube.well_known import SELECTED_NODE
 from berth.machines.contract import Action, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.placing import Choice
-from berth.scheduler.pod_record import SchedulerPurpose
+from berth.scheduler.queued_pod import SchedulerPurpose
 
 # Says that the volume may be let go again: its claim was not chosen by a person.
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from berth.certificates import LOOPBACK, self_signed, write_private
-from berth.live import serving as endpoints
-from berth.live.serving import ServingSettings
+from berth.live.component import serving as endpoints
+from berth.live.component.serving import ServingSettings
 from berth.live.webhook import component
 from berth.live.webhook.component import WebhookSettings, serving
 from tests.live.webhook.reviews import LASTING, Json, apart, pod, review, term

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from berth.live import logs
-from berth.live.component import ComponentSettings
+from berth.live.component.lifecycle import ComponentSettings
 
 
 def intercept_component(monkeypatch: pytest.MonkeyPatch, command: ModuleType) -> list[ComponentSettings]:

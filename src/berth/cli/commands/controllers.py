@@ -25,7 +25,7 @@ from berth.eviction import AffinityEviction, EvictionMetrics, EvictionRate, Evic
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component import ComponentSettings, Work, run_component
+from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.views import VIEWS

@@ -32,8 +32,8 @@ from berth.kube.objects import Pod, Workload
 from berth.kube.scheduler_configuration import SchedulerConfiguration, default, load
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component import ComponentSettings, Work, run_component
-from berth.live.election import ElectionSettings
+from berth.live.component.election import ElectionSettings
+from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.machines import views
@@ -42,7 +42,7 @@ from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
-from berth.scheduler.pod_record import SchedulerPurpose
+from berth.scheduler.queued_pod import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME = "berth"
@@ -101,7 +101,7 @@ def command(
 
 
 async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None:
-    """Schedule until cancelled; see `berth.live.component.run_component`."""
+    """Schedule until cancelled; see `berth.live.component.lifecycle.run_component`."""
 
     def make(client: Client, registry: CollectorRegistry) -> Work:
         machine = Scheduler(scheduler, metrics=SchedulerMetrics(time.perf_counter, registry))

@@ -17,7 +17,7 @@ from berth.kube import names
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.kube.well_known import HOSTNAME
 from berth.live import logs
-from berth.live.serving import HEALTH_PATHS, ServingSettings
+from berth.live.component.serving import HEALTH_PATHS, ServingSettings
 from berth.live.webhook.admission import AdmissionPolicy
 from berth.live.webhook.component import WebhookSettings, run
 

@@ -28,7 +28,7 @@ from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind
 from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component import ComponentSettings, StartError, Work, run_component
+from berth.live.component.lifecycle import ComponentSettings, StartError, Work, run_component
 from berth.live.errors import ApiError, NotFound
 from berth.live.referred_kinds import ReferredKinds
 from berth.live.runner import Runner

@@ -15,10 +15,10 @@ import uvloop
 
 from berth.kube import names
 from berth.kube.amounts.durations import DurationError, parse_duration
-from berth.live.component import StartError
+from berth.live.component.election import ElectionSettings, LeadershipLost
+from berth.live.component.lifecycle import StartError
+from berth.live.component.serving import ServingError, ServingSettings
 from berth.live.connection import ConnectionSettingsError
-from berth.live.election import ElectionSettings, LeadershipLost
-from berth.live.serving import ServingError, ServingSettings
 
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])

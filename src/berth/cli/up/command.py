@@ -28,8 +28,8 @@ from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.objects import Node, RawObject
 from berth.live import logs
 from berth.live.client import Client
+from berth.live.component.serving import ServingError, ServingSettings
 from berth.live.errors import ApiError
-from berth.live.serving import ServingError, ServingSettings
 from berth.server import Prepared, ServerSettings, prepare
 
 DEFAULT_NODES = 6

@@ -19,11 +19,11 @@ from berth.kube.karmada import as_scheduled
 from berth.kube.objects import RawObject
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
+from berth.live.component.serving import ServingSettings, serve
 from berth.live.discovery import discover
 from berth.live.dynamic_resources import DynamicResources
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
-from berth.live.serving import ServingSettings, serve
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.state import SchedulerSettings

@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from berth.kube.well_known import JSON
+from berth.live.component.serving import ServingSettings, serve
 from berth.live.logs import say, v
-from berth.live.serving import ServingSettings, serve
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import PODS, AdmissionPolicy, admit
 
@@ -161,7 +161,7 @@ async def run(settings: WebhookSettings) -> None:
     """Answer reviews until cancelled.
 
     Raises:
-        berth.live.serving.ServingError: the port is taken, or the certificate cannot be used.
+        berth.live.component.serving.ServingError: the port is taken, or the certificate cannot be used.
     """
     async with serving(settings):
         await asyncio.Event().wait()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.live.client import Client
-from berth.live.election import Election, ElectionSettings, LeadershipLost, lead
+from berth.live.component.election import Election, ElectionSettings, LeadershipLost, lead
 from tests.support.api.client import Client as ServerClient
 from tests.support.api.fake import FakeApi, Fault, Raw, serving
 from tests.support.api.servers import running_server

@@ -18,10 +18,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from berth.certificates import self_signed, write_private
-from berth.live import reviews, serving
 from berth.live.client import Client
-from berth.live.reviews import Reviewer
-from berth.live.serving import Checks, ServingError, ServingSettings, serve
+from berth.live.component import reviews, serving
+from berth.live.component.reviews import Reviewer
+from berth.live.component.serving import Checks, ServingError, ServingSettings, serve
 from tests.support.api.client import Client as ServerClient
 from tests.support.api.fake import FakeApi, Raw
 from tests.support.api.fake import serving as serving_api

@@ -13,7 +13,7 @@ from berth.machines.contract import Purpose
 GroupKey = tuple[Resource, str, str]
 
 
-class PodPhase(StrEnum):
+class SchedulingPhase(StrEnum):
     """Where a pod is on its way; `berth.scheduler.queue` has the transitions.
 
     The first four are named as the `queue` label of kube-scheduler's `scheduler_pending_pods`.
@@ -31,9 +31,17 @@ class PodPhase(StrEnum):
 
 
 PENDING = frozenset(
-    {PodPhase.ACTIVE, PodPhase.BACKOFF, PodPhase.UNSCHEDULABLE, PodPhase.GATED, PodPhase.SCHEDULING}
+    {
+        SchedulingPhase.ACTIVE,
+        SchedulingPhase.BACKOFF,
+        SchedulingPhase.UNSCHEDULABLE,
+        SchedulingPhase.GATED,
+        SchedulingPhase.SCHEDULING,
+    }
 )
-ASSUMED = frozenset({PodPhase.VOLUMES, PodPhase.BINDING, PodPhase.UNSURE, PodPhase.BOUND})
+ASSUMED = frozenset(
+    {SchedulingPhase.VOLUMES, SchedulingPhase.BINDING, SchedulingPhase.UNSURE, SchedulingPhase.BOUND}
+)
 
 
 class SchedulerPurpose(Purpose):
@@ -47,7 +55,7 @@ class SchedulerPurpose(Purpose):
 
 
 @dataclass(slots=True, eq=False)
-class PodRecord:
+class QueuedPod:
     """One pod that has no node, or was not seen on it yet.
 
     Attributes:
@@ -71,7 +79,7 @@ class PodRecord:
     key: Key
     pod: Pod
     pod_class: PodClass | None
-    phase: PodPhase = PodPhase.GATED
+    phase: SchedulingPhase = SchedulingPhase.GATED
     number: int = 0
     ticket: int = 0
     group: GroupKey | None = None

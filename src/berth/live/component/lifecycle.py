@@ -14,12 +14,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector
 
 from berth.live.client import Client
+from berth.live.component.election import Election, ElectionSettings, lead
+from berth.live.component.serving import ServingSettings, serve
 from berth.live.connection import connect
-from berth.live.election import Election, ElectionSettings, lead
 from berth.live.errors import ApiError, Unauthorized
 from berth.live.logs import say
 from berth.live.ratelimit import Limiter
-from berth.live.serving import ServingSettings, serve
 
 _log = logging.getLogger(__name__)
 _RETRY = 2.0
@@ -79,7 +79,7 @@ async def run_component(
 
     Raises:
         StartError: the API server does not accept us.
-        berth.live.election.LeadershipLost: somebody else leads now, or nobody could be told that we do.
+        LeadershipLost: somebody else leads now, or nobody could be told that we do.
     """
     keep_many_objects()
     async with await connect(settings.kubeconfig, settings.context) as client:

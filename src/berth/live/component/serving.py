@@ -32,8 +32,8 @@ from starlette.routing import Route
 from berth import __version__
 from berth.certificates import LOOPBACK, self_signed
 from berth.live.client import Client
+from berth.live.component.reviews import ALLOWED, NOBODY, Reviewer
 from berth.live.logs import say, v
-from berth.live.reviews import ALLOWED, NOBODY, Reviewer
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""A long-running component: its lifecycle, leader election, and what it serves."""
