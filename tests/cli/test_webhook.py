@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.webhook import certificate, command
 from berth.live.webhook.component import WebhookMetrics
-from tests.live.webhook.reviews import LASTING, ZONE, apart, pod, review, term
+from tests.live.webhook.reviews import EXECUTION, ZONE, apart, pod, review, term
 from tests.support.cli.command import berth
 from tests.support.paths import ROOT
 from tests.support.processes.process import free_port
@@ -28,7 +28,7 @@ EVERYWHERE = pod(affinity=apart(term(namespaceSelector={})))
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """The webhook serves with the certificate its helper made, and stops on SIGTERM."""
     with webhook(tmp_path) as running:
-        assert running.review(review(pod(apart(term(), rule=LASTING)))) == {
+        assert running.review(review(pod(apart(term(), rule=EXECUTION)))) == {
             "uid": "705ab4f5",
             "allowed": True,
         }

@@ -12,7 +12,7 @@ CLUSTERS = EXAMPLES / "fleet" / "clusters.yaml"
 EU, US = {"eu-1", "eu-2"}, {"us-1", "us-2"}
 
 
-def landing(file: str, *flags: str) -> dict[str, set[str]]:
+def clusters_of(file: str, *flags: str) -> dict[str, set[str]]:
     """Workload -> the clusters it is on, as `berth fleet simulate` says."""
     outcome = berth(
         "fleet", "simulate", "-f", CLUSTERS, "-f", EXAMPLES / "fleet" / file, "-o", "json", *flags
@@ -26,7 +26,7 @@ def landing(file: str, *flags: str) -> dict[str, set[str]]:
 
 def test_duplicate_pipelines() -> None:
     """Story 1: the two of a group never share a cluster; another group does not matter to them."""
-    found = landing("duplicate-pipelines.yaml")
+    found = clusters_of("duplicate-pipelines.yaml")
     assert all(len(clusters) == 1 for clusters in found.values())
     assert found["payments-a"].isdisjoint(found["payments-b"])
     assert found["audit"] <= found["payments-a"] | found["payments-b"]
@@ -34,7 +34,7 @@ def test_duplicate_pipelines() -> None:
 
 def test_training_shards() -> None:
     """Story 2: the shards of a set are on one cluster, each set where there is room for it."""
-    found = landing("training-shards.yaml")
+    found = clusters_of("training-shards.yaml")
     assert found["vision-0"] == found["vision-1"] == found["vision-2"]
     assert found["speech-0"] == found["speech-1"]
     assert len(found["vision-0"]) == len(found["speech-0"]) == 1
@@ -42,7 +42,7 @@ def test_training_shards() -> None:
 
 def test_co_located_applications() -> None:
     """Story 3: readers follow their pipeline to its region; one without a pipeline fits nowhere."""
-    found = landing("co-located.yaml")
+    found = clusters_of("co-located.yaml")
     assert found["orders"] < US
     assert found["consumer"] == found["cache"] == found["orders"]
     assert found["report"] == set()
@@ -50,7 +50,7 @@ def test_co_located_applications() -> None:
 
 def test_the_flink_example() -> None:
     """Production jobs of one group are apart; the trial keeps off them, too, having the same policy."""
-    found = landing("ha-flink-deployment.yaml")
+    found = clusters_of("ha-flink-deployment.yaml")
     assert found["indexer-a"].isdisjoint(found["indexer-b"])
     assert found["aggregator-a"].isdisjoint(found["aggregator-b"])
     assert found["indexer-trial"].isdisjoint(found["indexer-a"] | found["indexer-b"])
@@ -59,20 +59,20 @@ def test_the_flink_example() -> None:
 
 def test_affinity_enabled() -> None:
     """The scheduler's flag says by which label; without it nothing is placed."""
-    found = landing("affinity-enabled.yaml", "--anti-affinity-label-keys", "karmada.io/group")
+    found = clusters_of("affinity-enabled.yaml", "--anti-affinity-label-keys", "karmada.io/group")
     assert len(found["ledger-a"] | found["ledger-b"]) == 2
-    assert landing("affinity-enabled.yaml") == {"ledger-a": set(), "ledger-b": set()}
+    assert clusters_of("affinity-enabled.yaml") == {"ledger-a": set(), "ledger-b": set()}
 
 
 def test_rules_in_an_annotation() -> None:
     """One gateway a region."""
-    found = landing("annotation.yaml")
+    found = clusters_of("annotation.yaml")
     assert {clusters < EU for clusters in found.values()} == {True, False}
 
 
 def test_nothing_to_place() -> None:
     """The clusters and the definition of Flink's kind are there for the others."""
-    assert landing("flink-crd.yaml") == {}
+    assert clusters_of("flink-crd.yaml") == {}
 
 
 def test_every_example_is_asserted() -> None:

@@ -18,10 +18,10 @@ from tests.kube import written
 if TYPE_CHECKING:
     from berth.kube.objects import Pod
 
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 TERM = "{matchExpressions: [{key: a, operator: Exists}]}"
-NODE_RULE = f"nodeAffinity: {{{LASTING}: {{nodeSelectorTerms: [{TERM}]}}}}"
-POD_RULE = f"{{{LASTING}: [{{topologyKey: zone}}]}}"
+NODE_RULE = f"nodeAffinity: {{{EXECUTION}: {{nodeSelectorTerms: [{TERM}]}}}}"
+POD_RULE = f"{{{EXECUTION}: [{{topologyKey: zone}}]}}"
 POD_RULES = f"podAffinity: {POD_RULE}, podAntiAffinity: {POD_RULE}"
 ALL_RULES = f"{{affinity: {{{NODE_RULE}, {POD_RULES}}}, topologySpreadConstraints: [{{topologyKey: zone}}]}}"
 
@@ -108,7 +108,7 @@ def test_fields_already_in_use_survive_an_update() -> None:
     """What the stored object used before may stay, and change, after its gate was switched off."""
     new = written.pod(ALL_RULES)
     assert new is drop_disabled_fields(new, written.pod(ALL_RULES), NONE)
-    old = written.pod(f"affinity: {{podAntiAffinity: {{{LASTING}: [{{topologyKey: rack}}]}}}}")
+    old = written.pod(f"affinity: {{podAntiAffinity: {{{EXECUTION}: [{{topologyKey: rack}}]}}}}")
     assert {"pod_affinity", "pod_anti_affinity"} == used(drop_disabled_fields(new, old, NONE))
     assert set() == used(drop_disabled_fields(new, written.pod(), NONE))
 

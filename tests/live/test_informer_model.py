@@ -129,7 +129,7 @@ async def _settled(world: World, heard: Listener) -> None:
         await asyncio.sleep(0)
 
 
-happenings = st.tuples(
+server_events = st.tuples(
     st.sampled_from(
         ["put"] * 4
         + ["delete"] * 2
@@ -142,7 +142,7 @@ happenings = st.tuples(
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(happenings, max_size=50), st.booleans())
+@given(st.lists(server_events, max_size=50), st.booleans())
 def test_the_consumer_ends_up_with_the_servers_state(
     script: list[tuple[str, str, int]], drifting: bool
 ) -> None:

@@ -113,7 +113,7 @@ class Chaos(SchedulerScript):
                     self.leave(item["metadata"]["name"])
 
     def step(self) -> None:
-        happening = self.rng.choices(
+        trouble = self.rng.choices(
             (
                 self.add_pod,
                 self.add_node,
@@ -125,7 +125,7 @@ class Chaos(SchedulerScript):
             ),
             (8, 1, 2, 0.5, 1, 2, 3),
         )[0]
-        happening()
+        trouble()
 
 
 def final_cluster(story: Chaos) -> tuple[Cluster, list[Pod], list[Pod]]:

@@ -36,18 +36,18 @@ class SetService:
     service: Service
 
 
-Happening = changes.Change | Terminate | SetService
+ClusterChange = changes.Change | Terminate | SetService
 
 
-def _apply(cluster: Cluster, happening: Happening) -> Cluster:
-    match happening:
+def _apply(cluster: Cluster, change: ClusterChange) -> Cluster:
+    match change:
         case Terminate(key):
             pods = tuple(_terminating(pod) if key_of(pod) == key else pod for pod in cluster.pods)
             return replace(cluster, pods=pods)
         case SetService(service):
             others = (s for s in cluster.services if s.metadata.name != service.metadata.name)
             return replace(cluster, services=(*others, service))
-    return changes.apply(cluster, happening)
+    return changes.apply(cluster, change)
 
 
 def _terminating(pod: Pod) -> Pod:
@@ -106,9 +106,9 @@ def _nodes_named(draw: st.DrawFn, name: str) -> Node:
     return (node.taint("dedicated") if oddity == 2 else node).build()
 
 
-def _next(cluster: Cluster, left: list[Node], fresh: str) -> st.SearchStrategy[Happening]:
+def _next(cluster: Cluster, left: list[Node], fresh: str) -> st.SearchStrategy[ClusterChange]:
     """Something that may happen to this cluster."""
-    options: list[st.SearchStrategy[Happening]] = [
+    options: list[st.SearchStrategy[ClusterChange]] = [
         st.builds(changes.AddNode, st.sampled_from(left) if left else _nodes_named(fresh)),
         st.builds(changes.RelabelNamespace, st.just("team-a"), st.sampled_from(({}, {"env": "dev"}))),
         st.builds(SetService, strategies.services("s0")),
@@ -135,7 +135,7 @@ def _next(cluster: Cluster, left: list[Node], fresh: str) -> st.SearchStrategy[H
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, most: int = 8) -> tuple[Cluster, tuple[Happening, ...]]:
+def histories(draw: st.DrawFn, *, most: int = 8) -> tuple[Cluster, tuple[ClusterChange, ...]]:
     """A cluster in which little fits, and what happens to it; nodes that left may return with their pods."""
     names = [f"n{i}" for i in range(draw(st.integers(1, 3)))]
     nodes = tuple(draw(_nodes_named(name)) for name in names)
@@ -146,15 +146,15 @@ def histories(draw: st.DrawFn, *, most: int = 8) -> tuple[Cluster, tuple[Happeni
     hard = TopologySpreadConstraint(max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule")
     args = draw(st.sampled_from((Args(), Args(default_constraints=(hard,), defaulting_type="List"))))
     start = cluster = Cluster(nodes=nodes, pods=tuple(running), args=args)
-    happened: list[Happening] = []
+    happened: list[ClusterChange] = []
     left: list[Node] = []
     for step in range(draw(st.integers(1, most))):
-        happening = draw(_next(cluster, left, f"new{step}"))
-        after = _apply(cluster, happening)
+        change = draw(_next(cluster, left, f"new{step}"))
+        after = _apply(cluster, change)
         present = {node.metadata.name for node in after.nodes}
         left = [node for node in (*left, *cluster.nodes) if node.metadata.name not in present]
         cluster = after
-        happened.append(happening)
+        happened.append(change)
     return start, tuple(happened)
 
 
@@ -162,13 +162,13 @@ def histories(draw: st.DrawFn, *, most: int = 8) -> tuple[Cluster, tuple[Happeni
 
 
 def follow(
-    engine: EngineCluster, before: Cluster, happening: Happening
+    engine: EngineCluster, before: Cluster, change: ClusterChange
 ) -> tuple[Cluster, list[ClusterEvent]]:
     """Apply what happened to the engine; returns the cluster afterwards and the records of it."""
-    after = _apply(before, happening)
+    after = _apply(before, change)
     records: list[ClusterEvent] = []
-    for name, change in _nodes(engine, before, after).items():
-        if (record := change(name)) is not None:
+    for name, told in _nodes(engine, before, after).items():
+        if (record := told(name)) is not None:
             records.append(record)
     if before.namespaces != after.namespaces:
         for namespace in after.namespaces:

@@ -20,7 +20,7 @@ from tests.support.builders import (
     where,
 )
 from tests.support.cluster import Cluster, key_of
-from tests.support.cluster_events import Happening, Terminate
+from tests.support.cluster_events import ClusterChange, Terminate
 
 INDEX = "apps.kubernetes.io/pod-index"
 _NOT_PROD = LabelSelector(match_expressions=[expression("env", "NotIn", "prod")])
@@ -128,10 +128,10 @@ def make_terminating(pod: Pod) -> Pod:
     return PodBuilder(pod).terminating().build()
 
 
-def next_happening(cluster: Cluster, left: list[Node], fresh: str) -> st.SearchStrategy[Happening]:
+def next_change(cluster: Cluster, left: list[Node], fresh: str) -> st.SearchStrategy[ClusterChange]:
     """Something that may happen to this cluster; nodes that left may return with their pods."""
     environments = st.sampled_from(({}, {"env": "dev"}, {"env": "prod"}))
-    options: list[st.SearchStrategy[Happening]] = [
+    options: list[st.SearchStrategy[ClusterChange]] = [
         st.builds(changes.AddNode, st.sampled_from(left) if left else nodes(fresh)),
         st.builds(changes.RelabelNamespace, st.just("team-a"), environments),
     ]

@@ -170,9 +170,9 @@ def test_whoever_is_judged_differently_was_affected(data: st.DataObject, cluster
         before = _about_pods(engine)
         records: list[ClusterEvent] = []
         for part in range(data.draw(st.integers(1, most))):
-            happening = data.draw(execution_rules.next_happening(cluster, gone, f"new{step}-{part}"))
+            change = data.draw(execution_rules.next_change(cluster, gone, f"new{step}-{part}"))
             old = cluster
-            cluster, more = follow(engine, old, happening)
+            cluster, more = follow(engine, old, change)
             records += more
             present = {node.metadata.name for node in cluster.nodes}
             gone = [node for node in (*gone, *old.nodes) if node.metadata.name not in present]

@@ -29,10 +29,10 @@ from berth.kube.pods import is_terminating
 from tests.support import strategies
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.cluster import Cluster
-from tests.support.cluster_events import Happening, follow, histories, pods
+from tests.support.cluster_events import ClusterChange, follow, histories, pods
 from tests.support.engine import engine_of
 
-History = tuple[Cluster, tuple[Happening, ...]]
+History = tuple[Cluster, tuple[ClusterChange, ...]]
 
 
 class Waiting:
@@ -77,8 +77,8 @@ def test_whatever_lets_a_pod_fit_is_said_to_help(
     waiting = [Waiting(engine, pod) for pod in waiting_pods]
     for i in range(0, len(happened), together):
         records: list[ClusterEvent] = []
-        for happening in happened[i : i + together]:
-            cluster, more = follow(engine, cluster, happening)
+        for change in happened[i : i + together]:
+            cluster, more = follow(engine, cluster, change)
             records += more
         if plans_are_dropped:
             engine.plans.drop_all()

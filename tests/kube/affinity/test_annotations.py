@@ -22,7 +22,7 @@ from berth.kube.selectors import parse_node_selector
 from berth.kube.text.decoding import convert
 from tests.kube import written
 
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -58,7 +58,7 @@ def test_rules_as_they_are_written() -> None:
     "text",
     [
         '{"podAffinity": {}, "podAffinity": {}}',
-        f'{{"podAffinity": {{"{LASTING}": [{{"topologyKey": "a", "topologyKey": "b"}}]}}}}',
+        f'{{"podAffinity": {{"{EXECUTION}": [{{"topologyKey": "a", "topologyKey": "b"}}]}}}}',
     ],
 )
 def test_a_key_that_is_set_twice_is_an_error(text: str) -> None:
@@ -69,8 +69,8 @@ def test_a_key_that_is_set_twice_is_an_error(text: str) -> None:
 
 def test_json_and_yaml_are_both_read() -> None:
     """The value may be either; both mean the same."""
-    rules = {"podAffinity": {LASTING: [{"topologyKey": "zone"}]}}
-    yaml = f"podAffinity:\n  {LASTING}:\n  - topologyKey: zone\n"
+    rules = {"podAffinity": {EXECUTION: [{"topologyKey": "zone"}]}}
+    yaml = f"podAffinity:\n  {EXECUTION}:\n  - topologyKey: zone\n"
     assert (
         convert(rules, Affinity)
         == effective_affinity(annotated(rules))
@@ -79,7 +79,7 @@ def test_json_and_yaml_are_both_read() -> None:
 
 
 @pytest.mark.parametrize("side", ["podAffinity", "podAntiAffinity"])
-@pytest.mark.parametrize("variant", [LASTING, REQUIRED])
+@pytest.mark.parametrize("variant", [EXECUTION, REQUIRED])
 def test_pod_terms_are_joined(side: str, variant: str) -> None:
     """All required terms must hold, those of the spec first."""
     first, second = {"topologyKey": "zone"}, {"topologyKey": "rack"}
@@ -97,9 +97,9 @@ def test_preferred_terms_are_joined() -> None:
 
 
 def test_different_kinds_of_rules_stand_side_by_side() -> None:
-    """A lasting rule in the annotation leaves an ordinary one in the spec alone."""
+    """An execution-time rule in the annotation leaves an ordinary one in the spec alone."""
     spec: dict[str, Any] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}
-    rules: dict[str, Any] = {"nodeAffinity": {LASTING: {"nodeSelectorTerms": [{}]}}}
+    rules: dict[str, Any] = {"nodeAffinity": {EXECUTION: {"nodeSelectorTerms": [{}]}}}
     expected = {"nodeAffinity": {**spec["nodeAffinity"], **rules["nodeAffinity"]}}
     assert convert(expected, Affinity) == effective_affinity(annotated(rules, spec))
 
@@ -107,7 +107,7 @@ def test_different_kinds_of_rules_stand_side_by_side() -> None:
 def test_label_keys_in_the_annotation_are_merged() -> None:
     """No API server does it for us, so reading the annotation does."""
     term = {"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["version"]}
-    affinity = effective_affinity(annotated({"podAffinity": {LASTING: [term]}}, labels="{version: v2}"))
+    affinity = effective_affinity(annotated({"podAffinity": {EXECUTION: [term]}}, labels="{version: v2}"))
     assert affinity
     assert affinity.pod_affinity
     (merged,) = affinity.pod_affinity.required_during_scheduling_required_during_execution or []
@@ -178,8 +178,8 @@ def test_a_combination_out_of_all_proportion_is_refused() -> None:
         ),
         ('{"nodeAfinity": {}}', r"affinity\]\.nodeAfinity: unknown field"),
         (
-            f'{{"podAffinity": {{"{LASTING}": [{{"topologyKey": "a", "selector": {{}}}}]}}}}',
-            rf"affinity\]\.podAffinity\.{LASTING}\[0\]\.selector: unknown field",
+            f'{{"podAffinity": {{"{EXECUTION}": [{{"topologyKey": "a", "selector": {{}}}}]}}}}',
+            rf"affinity\]\.podAffinity\.{EXECUTION}\[0\]\.selector: unknown field",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from berth.kube.validation.annotation import check_annotation, fault_of
 from berth.kube.validation.errors import Errors
 from tests.kube import written
 
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WHERE = f"metadata.annotations[{AFFINITY_ANNOTATION}]"
@@ -31,13 +31,13 @@ def expression(operator: str, *values: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "cores", "operator": operator, "values": list(values)}]}
 
 
-def nodes(*terms: dict[str, Any], rule: str = LASTING) -> dict[str, Any]:
+def nodes(*terms: dict[str, Any], rule: str = EXECUTION) -> dict[str, Any]:
     return {"nodeAffinity": {rule: {"nodeSelectorTerms": list(terms)}}}
 
 
 GOOD = [
     {},
-    {"podAffinity": {LASTING: [TERM]}},
+    {"podAffinity": {EXECUTION: [TERM]}},
     nodes(expression("Gt", "4")),
     nodes(expression("Lt", "4"), rule=REQUIRED),
     {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": expression("In", "a")}]}},
@@ -48,7 +48,7 @@ BAD = [
     ({"podAfinity": {}}, ".podAfinity", "unknown field"),
     (
         nodes(expression("Is")),
-        f".nodeAffinity.{LASTING}.nodeSelectorTerms[0].matchExpressions[0].operator",
+        f".nodeAffinity.{EXECUTION}.nodeSelectorTerms[0].matchExpressions[0].operator",
         "",
     ),
     (

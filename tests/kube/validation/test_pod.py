@@ -13,7 +13,7 @@ from berth.kube.gates import FeatureGates
 from berth.kube.validation import FieldError, validate_pod
 from tests.kube import written
 
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -212,7 +212,7 @@ def test_the_rest_of_the_spec(spec: str, expected: str) -> None:
     assert any(expected in error for error in errors(spec))
 
 
-@pytest.mark.parametrize("variant", [REQUIRED, LASTING])
+@pytest.mark.parametrize("variant", [REQUIRED, EXECUTION])
 def test_an_unknown_operator_is_reported_where_it_stands(variant: str) -> None:
     """Execution-time rules are held to the same conditions under their own path."""
     term = "{matchExpressions: [{key: a, operator: Near}]}"
@@ -225,8 +225,8 @@ def test_an_unknown_operator_is_reported_where_it_stands(variant: str) -> None:
 def test_execution_time_pod_rules_are_checked(side: str) -> None:
     """Under their own path, label keys included."""
     term = "{labelSelector: {matchLabels: {a: x}}, matchLabelKeys: [a], topologyKey: -}"
-    found = errors(f"affinity: {{{side}: {{{LASTING}: [{term}]}}}}", "labels: {a: x}")
-    path = f"spec.affinity.{side}.{LASTING}[0]"
+    found = errors(f"affinity: {{{side}: {{{EXECUTION}: [{term}]}}}}", "labels: {a: x}")
+    path = f"spec.affinity.{side}.{EXECUTION}[0]"
     assert found[0] == f'{path}[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector'
     assert found[1].startswith(f'{path}.topologyKey: Invalid value: "-": name part must consist of')
 
@@ -237,8 +237,8 @@ def annotated(value: object) -> str:
 
 def test_rules_in_the_annotation_are_checked_too() -> None:
     """Errors in the annotation have its path in front."""
-    found = errors("", annotated({"podAffinity": {LASTING: [{}]}}))
-    path = f"metadata.annotations[berth.dev/affinity].podAffinity.{LASTING}[0].topologyKey"
+    found = errors("", annotated({"podAffinity": {EXECUTION: [{}]}}))
+    path = f"metadata.annotations[berth.dev/affinity].podAffinity.{EXECUTION}[0].topologyKey"
     assert found[0] == f"{path}: Required value: can not be empty"
     (unreadable,) = errors("", annotated({"podAffinity": 3}))
     assert unreadable == (
@@ -248,7 +248,7 @@ def test_rules_in_the_annotation_are_checked_too() -> None:
 
 def test_rules_of_a_disabled_gate_are_not_looked_at() -> None:
     """They have no effect, so they cannot be wrong."""
-    pod = created(written.pod("", annotated({"podAffinity": {LASTING: [{}]}})))
+    pod = created(written.pod("", annotated({"podAffinity": {EXECUTION: [{}]}})))
     assert validate_pod(pod)
     assert validate_pod(pod, FeatureGates(pod_affinity_eviction=False)) == []
 

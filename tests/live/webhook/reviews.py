@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 Json = dict[str, Any]
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -11,8 +11,8 @@ from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import PODS, AdmissionPolicy, AdmissionVerdict, admit
 from tests.live.webhook.reviews import (
+    EXECUTION,
     HOSTNAME,
-    LASTING,
     PREFERRED,
     REQUIRED,
     ZONE,
@@ -27,8 +27,8 @@ ANNOTATION = "metadata.annotations[berth.dev/affinity]"
 UNKNOWN_OPERATOR: Json = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
 EVERYWHERE: Json = {"namespaceSelector": {}}
 NO_NUMBER: Json = {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["many"]}]}
-GOOD = apart(term(), rule=LASTING)
-BAD = apart(term(""), rule=LASTING)
+GOOD = apart(term(), rule=EXECUTION)
+BAD = apart(term(""), rule=EXECUTION)
 
 
 def verdict_on(question: Json, policy: AdmissionPolicy | None = None) -> AdmissionVerdict:
@@ -61,20 +61,20 @@ def within(kind: str, group: str, template: Json) -> Json:
         ('{"podAffinity": {}, "podAffinity": {}}', "", 'key "podAffinity" is set twice'),
         ("podAffinity: {}\npodAffinity: {}", "", 'key "podAffinity" is set twice'),
         (
-            json.dumps({"nodeAffinity": {LASTING: {"nodeSelectorTerms": [NO_NUMBER]}}}),
-            f".nodeAffinity.{LASTING}.nodeSelectorTerms[0].matchExpressions[0].values[0]",
+            json.dumps({"nodeAffinity": {EXECUTION: {"nodeSelectorTerms": [NO_NUMBER]}}}),
+            f".nodeAffinity.{EXECUTION}.nodeSelectorTerms[0].matchExpressions[0].values[0]",
             "the value must be an integer",
         ),
-        (json.dumps({"podAffinity": {LASTING: {}}}), f".podAffinity.{LASTING}", "expected a list"),
-        (json.dumps(BAD), f".podAntiAffinity.{LASTING}[0].topologyKey", "can not be empty"),
+        (json.dumps({"podAffinity": {EXECUTION: {}}}), f".podAffinity.{EXECUTION}", "expected a list"),
+        (json.dumps(BAD), f".podAntiAffinity.{EXECUTION}[0].topologyKey", "can not be empty"),
         (
             json.dumps({"podAffinity": {PREFERRED: [{"weight": 101, "podAffinityTerm": term()}]}}),
             f".podAffinity.{PREFERRED}[0].weight",
             "must be in the range 1-100",
         ),
         (
-            json.dumps({"nodeAffinity": {LASTING: {"nodeSelectorTerms": [UNKNOWN_OPERATOR]}}}),
-            f".nodeAffinity.{LASTING}.nodeSelectorTerms[0].matchExpressions[0].operator",
+            json.dumps({"nodeAffinity": {EXECUTION: {"nodeSelectorTerms": [UNKNOWN_OPERATOR]}}}),
+            f".nodeAffinity.{EXECUTION}.nodeSelectorTerms[0].matchExpressions[0].operator",
             "not a valid selector operator",
         ),
     ],
@@ -88,7 +88,7 @@ def test_an_annotation_must_be_an_affinity(text: str, field: str, told: str) -> 
 
 def test_a_good_annotation_passes() -> None:
     """In JSON and YAML; and so does a pod without one, or with other annotations only."""
-    yaml = f"podAntiAffinity:\n  {LASTING}:\n  - topologyKey: {ZONE}\n    labelSelector: {{}}\n"
+    yaml = f"podAntiAffinity:\n  {EXECUTION}:\n  - topologyKey: {ZONE}\n    labelSelector: {{}}\n"
     fine: list[Json] = [pod(GOOD), pod(yaml), pod(), {"metadata": {}, "spec": {}}, {"metadata": None}]
     for each in fine:
         assert verdict_on(review(each)) == AdmissionVerdict()
@@ -96,7 +96,7 @@ def test_a_good_annotation_passes() -> None:
 
 def test_label_keys_are_checked_as_they_will_be_merged() -> None:
     """A key that the pod's labels resolve and the selector mentions is there twice."""
-    clash = apart(term(matchLabelKeys=["app"]), rule=LASTING)
+    clash = apart(term(matchLabelKeys=["app"]), rule=EXECUTION)
     assert refused(review(pod(clash, labels={"app": "web"})))
     assert not refused(review(pod(clash, labels={"tier": "x"})))
 
@@ -124,7 +124,7 @@ def test_aliases_cannot_make_a_short_annotation_long() -> None:
     values = f"&v [{', '.join(['x'] * 200)}]"
     again = ", ".join(["{key: a, operator: In, values: *v}"] * 200)
     text = f"{{key: a, operator: In, values: {values}}}, {again}"
-    text = f"nodeAffinity: {{{LASTING}: {{nodeSelectorTerms: [{{matchExpressions: [{text}]}}]}}}}"
+    text = f"nodeAffinity: {{{EXECUTION}: {{nodeSelectorTerms: [{{matchExpressions: [{text}]}}]}}}}"
     (error,) = verdict_on(review(pod(text))).errors
     assert "excessive aliasing" in error.detail
 
@@ -137,7 +137,7 @@ def test_every_kind_with_pods_is_looked_at(group: str, kind: str) -> None:
     named: Json = {"kind": kind, "group": group}
     bad = within(kind, group, pod(BAD, apart(term(**EVERYWHERE))))
     assert refused(review(bad, **named)) == [
-        f"{prefix}{ANNOTATION}.podAntiAffinity.{LASTING}[0].topologyKey",
+        f"{prefix}{ANNOTATION}.podAntiAffinity.{EXECUTION}[0].topologyKey",
         f"{prefix}spec.affinity.podAntiAffinity.{REQUIRED}[0]",
     ]
     unreadable = within(kind, group, pod("{"))
@@ -154,7 +154,7 @@ def test_a_workload_may_have_no_template() -> None:
 # --- the limit ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", [LASTING, REQUIRED])
+@pytest.mark.parametrize("rule", [EXECUTION, REQUIRED])
 def test_the_limit_holds_for_spec_and_annotation(rule: str) -> None:
     """The limit holds for spec and annotation, at scheduling and during execution."""
     beyond = apart(term(HOSTNAME, **EVERYWHERE), term(ZONE, **EVERYWHERE), rule=rule)
@@ -204,15 +204,15 @@ def test_an_update_is_judged_by_what_it_changes() -> None:
 def test_a_rule_from_before_the_limit_may_stay() -> None:
     """While others come, go or move; another one beyond the limit may not come."""
     beyond, other = term(**EVERYWHERE), term("rack", **EVERYWHERE)
-    old = pod(apart(beyond, rule=LASTING), apart(beyond))
+    old = pod(apart(beyond, rule=EXECUTION), apart(beyond))
     kept = {"nodeAffinity": {}, **apart(term(), beyond)}
-    assert not refused(review(pod(apart(beyond, rule=LASTING), kept), old))
-    assert not refused(review(pod({**apart(term(), beyond, rule=LASTING), "podAffinity": {}}, kept), old))
-    assert refused(review(pod(apart(beyond, rule=LASTING), apart(beyond, other)), old)) == [
+    assert not refused(review(pod(apart(beyond, rule=EXECUTION), kept), old))
+    assert not refused(review(pod({**apart(term(), beyond, rule=EXECUTION), "podAffinity": {}}, kept), old))
+    assert refused(review(pod(apart(beyond, rule=EXECUTION), apart(beyond, other)), old)) == [
         f"spec.affinity.podAntiAffinity.{REQUIRED}[1]"
     ]
-    assert refused(review(pod(apart(beyond, other, rule=LASTING), apart(beyond)), old)) == [
-        f"{ANNOTATION}.podAntiAffinity.{LASTING}[1]"
+    assert refused(review(pod(apart(beyond, other, rule=EXECUTION), apart(beyond)), old)) == [
+        f"{ANNOTATION}.podAntiAffinity.{EXECUTION}[1]"
     ]
 
 
@@ -239,14 +239,14 @@ def test_other_requests_are_let_through() -> None:
     ("rules", "warning"),
     [
         ({}, ": has no rules"),
-        ({"nodeAffinity": {}, "podAffinity": {LASTING: []}}, ": has no rules"),
+        ({"nodeAffinity": {}, "podAffinity": {EXECUTION: []}}, ": has no rules"),
         (
-            {"nodeAffinity": {LASTING: {"nodeSelectorTerms": [{}]}}},
-            f".nodeAffinity.{LASTING}.nodeSelectorTerms[0]: an empty term matches no node",
+            {"nodeAffinity": {EXECUTION: {"nodeSelectorTerms": [{}]}}},
+            f".nodeAffinity.{EXECUTION}.nodeSelectorTerms[0]: an empty term matches no node",
         ),
         (
-            {"podAffinity": {LASTING: [{"topologyKey": ZONE}]}},
-            f".podAffinity.{LASTING}[0]: without a labelSelector it matches no pod",
+            {"podAffinity": {EXECUTION: [{"topologyKey": ZONE}]}},
+            f".podAffinity.{EXECUTION}[0]: without a labelSelector it matches no pod",
         ),
         (
             {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": ZONE}}]}},

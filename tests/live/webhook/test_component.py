@@ -18,9 +18,9 @@ from berth.live.component import serving as endpoints
 from berth.live.component.serving import ServingSettings
 from berth.live.webhook import component
 from berth.live.webhook.component import WebhookSettings, serving
-from tests.live.webhook.reviews import LASTING, Json, apart, pod, review, term
+from tests.live.webhook.reviews import EXECUTION, Json, apart, pod, review, term
 
-BAD = pod(apart(term(""), rule=LASTING))
+BAD = pod(apart(term(""), rule=EXECUTION))
 JSON = "application/json"
 
 

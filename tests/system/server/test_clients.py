@@ -94,8 +94,8 @@ def test_validation(kubectl: Kubectl) -> None:
     assert 'unknown field "spec.nonsense"' in kubectl("create", "-f-", stdin=wrong, fails=True)
     assert "pod/a created" in kubectl("create", "--validate=warn", "-f-", stdin=wrong)
     assert "FIELD: topologySpreadConstraints" in kubectl("explain", "pod.spec.topologySpreadConstraints")
-    lasting = "requiredDuringSchedulingRequiredDuringExecution"
-    assert lasting in kubectl("explain", f"pod.spec.affinity.nodeAffinity.{lasting}")
+    execution = "requiredDuringSchedulingRequiredDuringExecution"
+    assert execution in kubectl("explain", f"pod.spec.affinity.nodeAffinity.{execution}")
 
 
 @needs_kubectl

@@ -13,7 +13,7 @@ from tests.support.api.client import Client, Json
 from tests.support.api.objects import pod
 from tests.support.api.servers import running_server
 
-LASTING = "requiredDuringSchedulingRequiredDuringExecution"
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -23,7 +23,7 @@ def _anti(variant: str, key: str, **term: Any) -> Json:
     return {"podAntiAffinity": {variant: [{"labelSelector": selector, "topologyKey": key, **term}]}}
 
 
-@pytest.mark.parametrize("variant", [LASTING, REQUIRED])
+@pytest.mark.parametrize("variant", [EXECUTION, REQUIRED])
 @pytest.mark.parametrize("annotated", [False, True])
 @pytest.mark.parametrize(
     ("key", "term", "code"),
@@ -56,7 +56,7 @@ def test_anti_affinity_limit(
 def test_anti_affinity_limit_on_update(client: Client, space: str) -> None:
     """An annotation added later is held to the anti-affinity limit, too."""
     client.made(f"{space}/pods", pod("a"))
-    rule = json.dumps(_anti(LASTING, ZONE, namespaceSelector={}))
+    rule = json.dumps(_anti(EXECUTION, ZONE, namespaceSelector={}))
     answer = client.patch(f"{space}/pods/a", {"metadata": {"annotations": {"berth.dev/affinity": rule}}})
     assert answer.status == 403
 
@@ -74,11 +74,11 @@ def test_label_keys_are_merged(client: Client, space: str) -> None:
     """matchLabelKeys become requirements of the selector when the pod is created, and only then."""
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE, "matchLabelKeys": ["rev"]}
     spread = {**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    body = pod("a", affinity={"podAffinity": {LASTING: [term]}}, topologySpreadConstraints=[spread])
+    body = pod("a", affinity={"podAffinity": {EXECUTION: [term]}}, topologySpreadConstraints=[spread])
     body["metadata"]["labels"]["rev"] = "7"
     made = client.made(f"{space}/pods", body)
     wanted = [{"key": "rev", "operator": "In", "values": ["7"]}]
-    terms = made["spec"]["affinity"]["podAffinity"][LASTING]
+    terms = made["spec"]["affinity"]["podAffinity"][EXECUTION]
     assert terms[0]["labelSelector"]["matchExpressions"] == wanted
     assert made["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"] == wanted
     again = client.patch(f"{space}/pods/a", {"metadata": {"labels": {"x": "y"}}})
@@ -110,15 +110,15 @@ def test_gates(tmp_path: Path) -> None:
     """A disabled gate drops its field on creation, and keeps it where it was in use."""
     pods = "/api/v1/namespaces/default/pods"
     selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
-    body = pod("old", affinity={"nodeAffinity": {LASTING: selector}})
+    body = pod("old", affinity={"nodeAffinity": {EXECUTION: selector}})
     with running_server(tmp_path) as client:
         client.made(pods, body)
     with running_server(tmp_path, gates=FeatureGates.parse("NodeAffinityEviction=false")) as client:
         body["metadata"]["name"] = "new"
         made = client.made(pods, body)
-        assert LASTING not in made["spec"].get("affinity", {}).get("nodeAffinity", {})
+        assert EXECUTION not in made["spec"].get("affinity", {}).get("nodeAffinity", {})
         kept = client.patch(f"{pods}/old", {"metadata": {"labels": {"x": "y"}}})
-        assert kept.json["spec"]["affinity"]["nodeAffinity"] == {LASTING: selector}
+        assert kept.json["spec"]["affinity"]["nodeAffinity"] == {EXECUTION: selector}
 
 
 def test_quality_of_service(client: Client, space: str) -> None:
