@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -65,7 +66,9 @@ def _judged(cluster: Cluster, pods: IndexArray, rules: Sequence[type[Rule]]) -> 
     pods = pods[(table.node[pods] != NOWHERE) & ~table.terminating[pods]]
     pods = pods[np.argsort(table.pod_class[pods], kind="stable")]
     found: list[RuleViolation] = []
-    for alike in np.split(pods, np.flatnonzero(np.diff(table.pod_class[pods])) + 1) if len(pods) else ():
+    bounds = np.flatnonzero(np.diff(table.pod_class[pods], prepend=-1)).tolist()
+    for begin, end in pairwise([*bounds, len(pods)]):
+        alike = pods[begin:end]
         counted = cluster.find_pod(table.keys[alike[0]] or "")
         if counted is not None and counted[0].has_execution_rules:
             for rule in rules:
