@@ -31,7 +31,6 @@ WIDE_FOLDERS: dict[str, str] = {
 # Public class names that still exist more than once.
 DOUBLED: frozenset[str] = frozenset(
     (
-        "Claim",
         "ClientConnection",
         "Cluster",
         "Entry",
@@ -40,8 +39,6 @@ DOUBLED: frozenset[str] = frozenset(
         "Placement",
         "Profile",
         "Status",
-        "StorageClass",
-        "Volume",
     )
 )
 

@@ -123,14 +123,14 @@ def test_a_halt_and_its_release() -> None:
             world.pod(f"{zone}{i}", f"n-{zone}", needs_label("disk") if zone == "a" and i < 7 else None)
     found = compare(world)
     assert [(halt.domain, halt.going, halt.running) for halt in found.halts] == [("a", 7, 10)]
-    assert all(eviction.held_back for eviction in found.evictions)
+    assert all(eviction.halt or eviction.stopped_by for eviction in found.evictions)
 
     world.decisions.clear()
     world.change(NAMESPACES, "kube-system", {"metadata": {"annotations": {RELEASE_ANNOTATION: "a"}}})
     world.restart()
     found = compare(world)
     assert (len(found.evictions), found.halts) == (7, [])
-    assert not any(eviction.held_back for eviction in found.evictions)
+    assert not any(eviction.halt or eviction.stopped_by for eviction in found.evictions)
 
 
 def test_rules_are_named_where_they_stand() -> None:

@@ -360,7 +360,7 @@ thorough = settings(
 
 def judged_alone(cluster: EngineCluster, key: str) -> list[RuleVerdict]:
     """The rules that refuse the node of one pod, which is taken out of the cluster meanwhile."""
-    slot = cluster.slot_of_pod(key)
+    slot = int(cluster.pods.node[cluster.pods.index[key]])
     with cluster.without(key) as (pod_class,):
         found = [rule.verdict(slot) for rule in plan_for(cluster, pod_class).rules if rule.filters]
     return [verdict for verdict in found if verdict is not None]

@@ -58,10 +58,6 @@ class Eviction:
     stopped_by: tuple[DisruptionBudget, ...]
     halt: Halt | None = None
 
-    @property
-    def held_back(self) -> bool:
-        return self.halt is not None or bool(self.stopped_by)
-
 
 @dataclass
 class Audit:

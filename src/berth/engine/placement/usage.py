@@ -13,8 +13,8 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.state.arrays import BLOCKED, Int32Array, Slots
-from berth.engine.state.changelog import ChangeLog
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.plans import ChangeLog
 from berth.engine.state.pod_class import PodClass
 
 # Past this share of changed nodes asking everyone is cheaper than asking a list.

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
-from berth.engine.state.changelog import ChangeLog
 from berth.engine.state.class_table import ClassTable
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
@@ -23,7 +22,7 @@ from berth.engine.state.matching import MatchIndex
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.options import Options
 from berth.engine.state.owners import Owners
-from berth.engine.state.plans import PlanCache
+from berth.engine.state.plans import ChangeLog, PlanCache
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE, PodTable
 from berth.engine.state.volumes.index import VolumeIndex
@@ -232,12 +231,6 @@ class Cluster:
             return None
         counted = self._counted(pod)
         return counted.pod_class, counted.node_name, counted.terminating
-
-    def slot_of_pod(self, key: str) -> int:
-        slot = int(self.pods.node[self.pods.index[key]])
-        if slot == NOWHERE:
-            raise KeyError(key)
-        return slot
 
     @contextmanager
     def without(self, *keys: str) -> Iterator[list[PodClass]]:

@@ -1,4 +1,4 @@
-"""The compiled rules that are kept for placing more pods of a class."""
+"""The compiled rules that are kept for placing more pods of a class, and how they keep up with nodes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,33 @@ from collections.abc import Hashable
 from weakref import WeakValueDictionary
 
 from berth.engine.state.pod_class import CompiledPlan, PodClass
+
+
+class ChangeLog:
+    """The node slots that changed, in order; readers remember how far they have read."""
+
+    __slots__ = ("_entries", "_start")
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._entries)
+
+    def append(self, slot: int) -> None:
+        self._entries.append(slot)
+
+    def since(self, position: int) -> list[int] | None:
+        """The slots changed since `position`, None if that is too long ago."""
+        return None if position < self._start else self._entries[position - self._start :]
+
+    def trim(self, keep: int) -> None:
+        if len(self._entries) > 2 * keep:
+            drop = len(self._entries) - keep
+            del self._entries[:drop]
+            self._start += drop
 
 
 class PlanCache:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from berth.engine.rules.node_resources_fit.amounts import rounded_down, spelled
 from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
 from berth.engine.rules.relaxing import (
     Change,
@@ -17,7 +18,6 @@ from berth.engine.rules.relaxing import (
     on_pod,
     only_helpful,
 )
-from berth.engine.state.amounts import rounded_down, spelled
 from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import (

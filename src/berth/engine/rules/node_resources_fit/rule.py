@@ -8,6 +8,7 @@ import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.node_resources_fit import relax
+from berth.engine.rules.node_resources_fit.amounts import spelled
 from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.rules.relaxing import Change, Question
@@ -18,7 +19,6 @@ from berth.engine.rules.verdicts import (
     RuleViolation,
     SharedVerdict,
 )
-from berth.engine.state.amounts import spelled
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted

@@ -20,7 +20,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.needs import Needs, Offer
-from berth.engine.state.volumes.objects import Claim, Volume
+from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
 from berth.kube.selectors import NodeTerms
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _rows(offer: Offer) -> list[int]:
     return rows if offer.provision is None else [*rows, offer.provision]
 
 
-def _unreachable(claim: Claim, volume: Volume, labels: dict[str, str]) -> str:
+def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> str:
     keys = dict.fromkeys(r.key for term in volume.nodes.terms for r in term.labels) if volume.nodes else {}
     has = ", ".join(f"{key}={labels[key]}" if key in labels else f"no label {key}" for key in keys)
     found = f", the node has {has}" if has else ""

@@ -28,11 +28,11 @@ from berth.engine.state.volumes.needs import (
 )
 from berth.engine.state.volumes.objects import (
     ONCE_PER_POD,
-    Claim,
     ClaimKey,
+    ClaimRecord,
     ClaimRef,
-    StorageClass,
-    Volume,
+    StorageClassRecord,
+    VolumeRecord,
     claim_from,
     class_from,
     volume_from,
@@ -65,12 +65,12 @@ class VolumeIndex:
         self.places_version = -1
         self._nodes = nodes
         self._plans = plans
-        self._claims: dict[ClaimKey, Claim] = {}
-        self._volumes: dict[str, Volume] = {}
-        self._classes: dict[str, StorageClass] = {}
+        self._claims: dict[ClaimKey, ClaimRecord] = {}
+        self._volumes: dict[str, VolumeRecord] = {}
+        self._classes: dict[str, StorageClassRecord] = {}
         # Volumes by the claim they are meant for; the others by storage class.
         self._meant: dict[ClaimKey, set[str]] = {}
-        self._free: dict[str, dict[str, Volume]] = {}
+        self._free: dict[str, dict[str, VolumeRecord]] = {}
         self._terms: dict[NodeTerms, NodeTerms] = {}
         self._users: dict[ClaimKey, dict[PodClass, ClaimUse]] = {}
         # A pod is decided about right after its plan was made.
@@ -99,7 +99,7 @@ class VolumeIndex:
         self._claim_changed((namespace, name))
         return True
 
-    def claim(self, namespace: str, name: str) -> Claim | None:
+    def claim(self, namespace: str, name: str) -> ClaimRecord | None:
         return self._claims.get((namespace, name))
 
     def set_volume(self, volume: objects.PersistentVolume) -> bool:
@@ -117,7 +117,7 @@ class VolumeIndex:
         self._volume_changed(new, old)
         return True
 
-    def _interned(self, volume: Volume) -> Volume:
+    def _interned(self, volume: VolumeRecord) -> VolumeRecord:
         """The volume with the very terms that other volumes of the same nodes have."""
         if volume.nodes is None:
             return volume
@@ -133,7 +133,7 @@ class VolumeIndex:
         self._volume_changed(old)
         return True
 
-    def _unlist(self, volume: Volume) -> None:
+    def _unlist(self, volume: VolumeRecord) -> None:
         if volume.claim is None:
             del self._free[volume.storage_class][volume.name]
             if not self._free[volume.storage_class]:
@@ -176,7 +176,7 @@ class VolumeIndex:
     def _claim_changed(self, key: ClaimKey) -> None:
         self._drop_plans(self._users.get(key, ()))
 
-    def _volume_changed(self, *states: Volume | None) -> None:
+    def _volume_changed(self, *states: VolumeRecord | None) -> None:
         volumes = [volume for volume in states if volume is not None]
         names = {volume.name for volume in volumes}
         classes = {volume.storage_class for volume in volumes}
@@ -193,7 +193,7 @@ class VolumeIndex:
                     yield pod_class
                     break
 
-    def _claims_of(self, pod_class: PodClass) -> Iterator[Claim]:
+    def _claims_of(self, pod_class: PodClass) -> Iterator[ClaimRecord]:
         for use in pod_class.claims:
             claim = self._claims.get((pod_class.namespace, use.name))
             if claim is not None:
@@ -223,7 +223,7 @@ class VolumeIndex:
         users = self._users.get((namespace, claim), {})
         return frozenset(c for c, use in users.items() if c.running and not use.ephemeral)
 
-    def volumes_of(self, pod_class: PodClass) -> Iterator[tuple[Claim, Volume | None]]:
+    def volumes_of(self, pod_class: PodClass) -> Iterator[tuple[ClaimRecord, VolumeRecord | None]]:
         """The claims the pod names itself and that have a volume, with that volume."""
         for use in pod_class.claims:
             claim = self._claims.get((pod_class.namespace, use.name))
@@ -252,13 +252,13 @@ class VolumeIndex:
         bound = tuple((claim, self._volumes.get(claim.volume_name)) for claim in claims if claim.bound)
         return Needs(None, bound, offers, tuple(terms.rows))
 
-    def _waits(self, claim: Claim) -> bool:
+    def _waits(self, claim: ClaimRecord) -> bool:
         """Whether the claim is to be bound by the scheduler."""
         storage_class = self._classes.get(claim.storage_class)
         delayed = storage_class is not None and storage_class.delayed and not claim.volume_name
         return claim.unseen or delayed
 
-    def _offer(self, claim: Claim, terms: Terms) -> Offer:
+    def _offer(self, claim: ClaimRecord, terms: Terms) -> Offer:
         node = self._node_of(claim)
         meant = self._meant_for(claim) if node is None else None
         free = self._free_for(claim) if node is None and meant is None else []
@@ -271,11 +271,11 @@ class VolumeIndex:
             self._provision(claim, terms),
         )
 
-    def _node_of(self, claim: Claim) -> str | None:
+    def _node_of(self, claim: ClaimRecord) -> str | None:
         promised = self._promised_claims.get(claim.key)
         return next(iter(promised.values())) if promised else claim.selected_node
 
-    def _meant_for(self, claim: Claim) -> Volume | None:
+    def _meant_for(self, claim: ClaimRecord) -> VolumeRecord | None:
         promised = (
             name
             for name, references in self._promised_volumes.items()
@@ -292,11 +292,11 @@ class VolumeIndex:
                 return volume
         return None
 
-    def _promised_elsewhere(self, volume: str, claim: Claim) -> bool:
+    def _promised_elsewhere(self, volume: str, claim: ClaimRecord) -> bool:
         references = self._promised_volumes.get(volume, {})
         return any(not reference.means(claim) for reference in references.values())
 
-    def _free_for(self, claim: Claim) -> list[Volume]:
+    def _free_for(self, claim: ClaimRecord) -> list[VolumeRecord]:
         found = [
             volume
             for name, volume in self._free.get(claim.storage_class, {}).items()
@@ -304,7 +304,7 @@ class VolumeIndex:
         ]
         return sorted(found, key=lambda volume: volume.capacity)
 
-    def _provision(self, claim: Claim, terms: Terms) -> int | None:
+    def _provision(self, claim: ClaimRecord, terms: Terms) -> int | None:
         storage_class = self._classes.get(claim.storage_class)
         if storage_class is None:
             return EVERYWHERE if claim.unseen else None
@@ -375,7 +375,7 @@ class VolumeIndex:
         return len(claims) == len(pod_class.claims) and all(claim.bound for claim in claims)
 
 
-def _refusal(pod_class: PodClass, use: ClaimUse, claim: Claim | None) -> str | None:
+def _refusal(pod_class: PodClass, use: ClaimUse, claim: ClaimRecord | None) -> str | None:
     """Why no node will do because of one claim, in kube-scheduler's words."""
     if claim is None:
         if use.ephemeral:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray
-from berth.engine.state.volumes.objects import Claim, ClaimKey, Volume
+from berth.engine.state.volumes.objects import ClaimKey, ClaimRecord, VolumeRecord
 from berth.kube.selectors import NodeTerms
 
 # The first of a pod's terms holds on every node.
@@ -47,14 +47,14 @@ class Offer:
         provision: The row of the nodes a new volume can be made for, None if none can.
     """
 
-    claim: Claim
+    claim: ClaimRecord
     node: str | None
-    meant: tuple[Volume, int] | None
-    volumes: tuple[Volume, ...]
+    meant: tuple[VolumeRecord, int] | None
+    volumes: tuple[VolumeRecord, ...]
     rows: IndexArray
     provision: int | None
 
-    def volume_on(self, reachable: BoolArray, taken: Container[str]) -> Volume | None:
+    def volume_on(self, reachable: BoolArray, taken: Container[str]) -> VolumeRecord | None:
         if self.meant is not None:
             volume, row = self.meant
             return volume if reachable[row] else None
@@ -76,7 +76,7 @@ class Needs:
     """
 
     refusal: str | None = None
-    bound: tuple[tuple[Claim, Volume | None], ...] = ()
+    bound: tuple[tuple[ClaimRecord, VolumeRecord | None], ...] = ()
     offers: tuple[Offer, ...] = ()
     terms: tuple[NodeTerms | None, ...] = (None,)
 

@@ -37,7 +37,7 @@ ClaimKey = tuple[str, str]  # namespace and name
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimRecord:
     """A PersistentVolumeClaim.
 
     Attributes:
@@ -77,12 +77,12 @@ class ClaimRef:
     key: ClaimKey
     uid: str = ""
 
-    def means(self, claim: Claim) -> bool:
+    def means(self, claim: ClaimRecord) -> bool:
         return self.key == claim.key and self.uid in ("", claim.uid)
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class VolumeRecord:
     """A PersistentVolume.
 
     Attributes:
@@ -103,7 +103,7 @@ class Volume:
     available: bool
     deleting: bool
 
-    def suits(self, claim: Claim) -> bool:
+    def suits(self, claim: ClaimRecord) -> bool:
         """Whether it is large enough and of the right kind, as even a volume meant for the claim must be."""
         return (
             not self.deleting
@@ -112,7 +112,7 @@ class Volume:
             and self.capacity >= claim.wanted
         )
 
-    def may_be_chosen(self, claim: Claim) -> bool:
+    def may_be_chosen(self, claim: ClaimRecord) -> bool:
         """Whether it may be taken for a claim that it was not meant for."""
         return (
             self.available
@@ -122,7 +122,7 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageClass:
+class StorageClassRecord:
     """A StorageClass; `topologies` are the nodes whose volumes it can make, None for all."""
 
     name: str
@@ -131,12 +131,12 @@ class StorageClass:
     topologies: NodeTerms | None
 
 
-def claim_from(view: objects.PersistentVolumeClaim, *, unseen: bool = False) -> Claim:
+def claim_from(view: objects.PersistentVolumeClaim, *, unseen: bool = False) -> ClaimRecord:
     meta, spec = view.metadata, view.spec
     annotations = meta.annotations or {}
     volume_name = spec.volume_name or ""
     owner = controller_of(meta)
-    return Claim(
+    return ClaimRecord(
         key=(meta.namespace or "default", meta.name or ""),
         uid=meta.uid or "",
         storage_class=_class_name(meta, spec.storage_class_name),
@@ -155,13 +155,13 @@ def claim_from(view: objects.PersistentVolumeClaim, *, unseen: bool = False) -> 
     )
 
 
-def volume_from(view: objects.PersistentVolume) -> Volume:
+def volume_from(view: objects.PersistentVolume) -> VolumeRecord:
     meta, spec = view.metadata, view.spec
     reference, affinity = spec.claim_ref, spec.node_affinity
     claim = None
     if reference is not None:
         claim = ClaimRef((reference.namespace or "", reference.name or ""), reference.uid or "")
-    return Volume(
+    return VolumeRecord(
         name=meta.name or "",
         labels=meta.labels or {},
         storage_class=_class_name(meta, spec.storage_class_name),
@@ -177,8 +177,8 @@ def volume_from(view: objects.PersistentVolume) -> Volume:
     )
 
 
-def class_from(view: objects.StorageClass) -> StorageClass:
-    return StorageClass(
+def class_from(view: objects.StorageClass) -> StorageClassRecord:
+    return StorageClassRecord(
         name=view.metadata.name or "",
         delayed=view.volume_binding_mode == "WaitForFirstConsumer",
         provisions=view.provisioner not in (None, "", NO_PROVISIONER),
