@@ -33,7 +33,6 @@ DOUBLED: frozenset[str] = frozenset(
     (
         "ClientConnection",
         "Cluster",
-        "Entry",
         "LeaderElection",
         "NodeAffinity",
         "Placement",

@@ -56,9 +56,11 @@ class ListingError(Exception):
 
 @dataclass(slots=True)
 class Listing:
-    """Attributes:
-    notes: Which resources are left out, and why.
-    whole_storage: Whether all claims, volumes and storage classes are there.
+    """What was listed.
+
+    Attributes:
+        notes: Which resources are left out, and why.
+        whole_storage: Whether all claims, volumes and storage classes are there.
     """
 
     manifests: list[Manifest]

@@ -70,8 +70,10 @@ class MachineSettings:
 
 
 class MachineLoop:
-    """Attributes:
-    dropped: Events that were given up for want of room.
+    """A machine, and its requests that wait or are under way.
+
+    Attributes:
+        dropped: Events that were given up for want of room.
     """
 
     def __init__(

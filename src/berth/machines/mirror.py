@@ -44,11 +44,13 @@ VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
 
 
 class Mirror:
-    """Attributes:
-    cluster: The engine's view: what was watched, and what was assumed since.
-    bound: The pods that were seen on a node.
-    storage: The claims and volumes as they were last seen, as far as every object goes.
-    unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
+    """The only one who changes the engine's cluster.
+
+    Attributes:
+        cluster: The engine's view: what was watched, and what was assumed since.
+        bound: The pods that were seen on a node.
+        storage: The claims and volumes as they were last seen, as far as every object goes.
+        unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
     """
 
     watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *VOLUME_OBJECTS)

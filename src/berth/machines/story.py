@@ -10,7 +10,7 @@ _LENGTH = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoryEntry:
     at: float
     key: Hashable
     what: str
@@ -22,14 +22,14 @@ class Entry:
 
 class Story:
     def __init__(self, length: int = _LENGTH) -> None:
-        self._entries: deque[Entry] = deque(maxlen=length)
+        self._entries: deque[StoryEntry] = deque(maxlen=length)
 
     def tell(self, at: float, key: Hashable, what: str, why: str = "") -> None:
-        self._entries.append(Entry(at, key, what, why))
+        self._entries.append(StoryEntry(at, key, what, why))
 
     def of(self, key: Hashable) -> list[str]:
         """What happened to one key, oldest first."""
         return [str(entry) for entry in self._entries if entry.key == key]
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[StoryEntry]:
         return iter(self._entries)

@@ -24,8 +24,10 @@ class Nomination:
 
 
 class Nominations:
-    """Attributes:
-    pods: By pod, what is held for it.
+    """The nodes that are being cleared, each counted as taken by its pod.
+
+    Attributes:
+        pods: By pod, what is held for it.
     """
 
     def __init__(self, mirror: Mirror) -> None:

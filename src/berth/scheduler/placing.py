@@ -167,7 +167,7 @@ class Placer:
     def _fill(
         self, members: Sequence[QueuedPod], start: Choice | None, chosen: list[Choice]
     ) -> NoNode | None:
-        """Find nodes for as many as possible; why others are left, by all the rules that refused some."""
+        """Find nodes for as many as possible; why others are left, by all the rules that rejected some."""
         left = list(members)
         why: NoNode | None = None
         if start is not None:

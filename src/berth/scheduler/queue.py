@@ -24,10 +24,12 @@ _PAUSES = Backoff(0.2, 10.0)  # before a binding is repeated
 
 
 class SchedulingQueue:
-    """Attributes:
-    pods: Every record, from the pod's arrival until it is seen on a node or gone.
-    assumed: Those that have a node.
-    counts: How many there are in each phase.
+    """The records of pods, each in the collection of its phase.
+
+    Attributes:
+        pods: Every record, from the pod's arrival until it is seen on a node or gone.
+        assumed: Those that have a node.
+        counts: How many there are in each phase.
     """
 
     def __init__(self, backoff: Backoff) -> None:

@@ -31,10 +31,12 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentSettings:
-    """Attributes:
-    qps, burst: Requests a second, 0 for no limit of our own, and how many may come at once.
-    election: None to run without one.
-    serving: None to serve nothing.
+    """How a component reaches its server, and is reached.
+
+    Attributes:
+        qps, burst: Requests a second, 0 for no limit of our own, and how many may come at once.
+        election: None to run without one.
+        serving: None to serve nothing.
     """
 
     kubeconfig: str | None = None
