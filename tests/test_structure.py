@@ -31,12 +31,9 @@ WIDE_FOLDERS: dict[str, str] = {
 # Public class names that still exist more than once.
 DOUBLED: frozenset[str] = frozenset(
     (
-        "ClientConnection",
         "Cluster",
-        "LeaderElection",
         "NodeAffinity",
         "Placement",
-        "Profile",
         "Status",
     )
 )

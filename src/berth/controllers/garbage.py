@@ -39,8 +39,10 @@ class _Item:
 
 
 class GarbageCollector:
-    """Attributes:
-    resources: What is watched; owners of other kinds are left alone.
+    """Deletes what has lost its owners, and owners after what they own where that was asked for.
+
+    Attributes:
+        resources: What is watched; owners of other kinds are left alone.
     """
 
     name = "garbage-collector"

@@ -19,8 +19,10 @@ FINALIZER = "kubernetes"
 
 
 class NamespaceController(Controller):
-    """Attributes:
-    resources: Everything that can be in a namespace.
+    """Empties a namespace that is being deleted, then lets it go.
+
+    Attributes:
+        resources: Everything that can be in a namespace.
     """
 
     name = "namespace-controller"

@@ -34,8 +34,10 @@ _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
 class NodeLifecycle(Controller):
-    """Attributes:
-    _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
+    """Tells by conditions and taints which nodes are ready and which are not heard of.
+
+    Attributes:
+        _heard: Node -> when its lease was last seen to change; clocks of nodes are not trusted.
     """
 
     name = "node-controller"

@@ -197,16 +197,16 @@ def merge_affinity_keys(affinity: Affinity | None, labels: Mapping[str, str]) ->
 def _merge_pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
     if affinity is None:
         return None
-    lasting = affinity.required_during_scheduling_required_during_execution
+    execution = affinity.required_during_scheduling_required_during_execution
     required = affinity.required_during_scheduling_ignored_during_execution
     preferred = affinity.preferred_during_scheduling_ignored_during_execution
-    new_lasting = _map_list(lasting, lambda term: _merge_term(term, labels))
+    new_execution = _map_list(execution, lambda term: _merge_term(term, labels))
     new_required = _map_list(required, lambda term: _merge_term(term, labels))
     new_preferred = _map_list(preferred, lambda term: _merge_weighted(term, labels))
-    if new_lasting is lasting and new_required is required and new_preferred is preferred:
+    if new_execution is execution and new_required is required and new_preferred is preferred:
         return affinity
     return PodAffinity(
-        required_during_scheduling_required_during_execution=new_lasting,
+        required_during_scheduling_required_during_execution=new_execution,
         required_during_scheduling_ignored_during_execution=new_required,
         preferred_during_scheduling_ignored_during_execution=new_preferred,
     )

@@ -47,25 +47,23 @@ class Cache:
         self._index(resource, key, event.object)
 
     def _index(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
-        self._shelf(resource, item.metadata).setdefault(key, item)
+        index, name = self._owners_of(resource, item.metadata)
+        index.setdefault(name, {})[key] = item
         if resource == PODS:
             self._pods_in.setdefault(key[0], {})[key] = item
             if item.spec.node_name:
                 self._on_node.setdefault(item.spec.node_name, {})[key] = item
 
     def _unindex(self, resource: Resource, key: Key, item: Any) -> None:  # noqa: ANN401 - a view
-        shelves, name = self._shelf_of(resource, item.metadata)
-        take(shelves, name, key)
+        index, name = self._owners_of(resource, item.metadata)
+        take(index, name, key)
         if resource == PODS:
             take(self._pods_in, key[0], key)
             if item.spec.node_name:
                 take(self._on_node, item.spec.node_name, key)
 
-    def _shelf(self, resource: Resource, metadata: ObjectMeta) -> dict[Key, Any]:
-        shelves, name = self._shelf_of(resource, metadata)
-        return shelves.setdefault(name, {})
-
-    def _shelf_of(self, resource: Resource, metadata: ObjectMeta) -> tuple[dict[str, dict[Key, Any]], str]:
+    def _owners_of(self, resource: Resource, metadata: ObjectMeta) -> tuple[dict[str, dict[Key, Any]], str]:
+        """The index an object is in, and under which name there."""
         owner = controller_of(metadata)
         if owner is None:
             return self._orphans[resource], metadata.namespace or ""

@@ -22,7 +22,12 @@ def test_the_tables_are_complete() -> None:
     """Every plugin, extension point and field is on the page."""
     fields = {
         name
-        for kind in (wire.Configuration, wire.Profile, wire.LeaderElection, wire.ClientConnection)
+        for kind in (
+            wire.Configuration,
+            wire.KubeSchedulerProfile,
+            wire.LeaderElectionConfiguration,
+            wire.ClientConnectionConfiguration,
+        )
         for name in kind.__struct_encode_fields__
     }
     arguments = {

@@ -31,8 +31,10 @@ class _Answer(msgspec.Struct):
 
 
 class Leases:
-    """Attributes:
-    versions: Node -> resource version of its lease, "" if that is not known yet.
+    """Renews the lease of every hollow node, as its kubelet would.
+
+    Attributes:
+        versions: Node -> resource version of its lease, "" if that is not known yet.
     """
 
     name = "hollow-leases"

@@ -17,7 +17,7 @@ from berth.machines.contract import Action, Patch
 _V = TypeVar("_V")
 
 
-class Claim:
+class Adoption:
     """What one controller object owns of a resource, and the patches that make it so."""
 
     def __init__(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.adoption import Claim
+from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.daemon_pods import (
     Eligibility,
@@ -89,7 +89,7 @@ class DaemonSetController(WorkloadController):
         metadata = daemon_set.metadata
         self._count_evictions(metadata.uid or "", now)
         found = history(self.cache, daemon_set)
-        claim = Claim(self.cache, DAEMON_SETS, metadata, daemon_set.spec.selector, dependents=PODS)
+        claim = Adoption(self.cache, DAEMON_SETS, metadata, daemon_set.spec.selector, dependents=PODS)
         pods = claim.owned(LivePod)
         if not metadata.deletion_timestamp:
             hashes = {(pod.metadata.labels or {}).get(REVISION_HASH, "") for pod in pods}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from berth.controllers.patches import patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
-from berth.controllers.workloads.adoption import Claim, selecting
+from berth.controllers.workloads.adoption import Adoption, selecting
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
 from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.templates import plain
@@ -59,7 +59,7 @@ class DeploymentController(Controller):
         deployment = self.cache.get(DEPLOYMENTS, key, LiveWorkload)
         if deployment is None:
             return
-        claim = Claim(
+        claim = Adoption(
             self.cache, DEPLOYMENTS, deployment.metadata, deployment.spec.selector, dependents=REPLICA_SETS
         )
         sets = sizing.sort_out(deployment, claim.owned(LiveWorkload))

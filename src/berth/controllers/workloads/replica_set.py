@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.adoption import Claim
+from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from
 from berth.kube.api_resources import PODS, REPLICA_SETS
@@ -39,7 +39,7 @@ class ReplicaSetController(WorkloadController):
         if replica_set is None or self.waits(key, replica_set.metadata.uid, now):
             return
         metadata = replica_set.metadata
-        claim = Claim(self.cache, REPLICA_SETS, metadata, replica_set.spec.selector, dependents=PODS)
+        claim = Adoption(self.cache, REPLICA_SETS, metadata, replica_set.spec.selector, dependents=PODS)
         claims = list(claim.actions(LivePod))
         if claims:
             yield from claims

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.adoption import Claim
+from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.revisions import History, history, keep_up
@@ -77,7 +77,7 @@ class StatefulSetController(WorkloadController):
         item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
         if item is None or self.waits(key, item.metadata.uid, now):
             return
-        claim = Claim(self.cache, STATEFUL_SETS, item.metadata, item.spec.selector, dependents=PODS)
+        claim = Adoption(self.cache, STATEFUL_SETS, item.metadata, item.spec.selector, dependents=PODS)
         found = history(self.cache, item)
         pods = {n: pod for pod in claim.owned(LivePod) if (n := ordinal_of(item, pod)) is not None}
         current = item.status.current_revision or found.name

@@ -22,9 +22,11 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AntiAffinityLimit:
-    """Attributes:
-    topology_keys: Those that a required rule may have.
-    every_rule: Whether rules against pods of some namespaces are limited, too.
+    """How far required anti-affinity may reach.
+
+    Attributes:
+        topology_keys: Those that a required rule may have.
+        every_rule: Whether rules against pods of some namespaces are limited, too.
     """
 
     topology_keys: tuple[str, ...] = (HOSTNAME,)

@@ -73,10 +73,12 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnection:
-    """Attributes:
-    kubeconfig: Empty if the file names none.
-    qps: Requests a second; 0 or less means no limit, which is the default here: a limit that
-        the API server does not ask for (kube-scheduler's is 50) would only slow placement down.
+    """How to reach the API server.
+
+    Attributes:
+        kubeconfig: Empty if the file names none.
+        qps: Requests a second; 0 or less means no limit, which is the default here: a limit that
+            the API server does not ask for (kube-scheduler's is 50) would only slow placement down.
     """
 
     kubeconfig: str = ""

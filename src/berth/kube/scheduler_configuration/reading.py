@@ -154,13 +154,15 @@ def _field_names() -> Iterator[str]:
 
 def _complete(given: wire.Configuration, default_name: str) -> tuple[SchedulerConfiguration, Errors]:
     errors, notes = Errors(), list[str]()
-    profiles = _profiles(given.profiles or [wire.Profile()], default_name, errors, notes)
+    profiles = _profiles(given.profiles or [wire.KubeSchedulerProfile()], default_name, errors, notes)
     configuration = SchedulerConfiguration(
         profiles=profiles,
         leader_election=_leader_election(
-            given.leader_election or wire.LeaderElection(), profiles, errors, ("leaderElection",)
+            given.leader_election or wire.LeaderElectionConfiguration(), profiles, errors, ("leaderElection",)
         ),
-        client_connection=_client_connection(given.client_connection or wire.ClientConnection(), errors),
+        client_connection=_client_connection(
+            given.client_connection or wire.ClientConnectionConfiguration(), errors
+        ),
         pod_initial_backoff_seconds=_or(given.pod_initial_backoff_seconds, 1),
         pod_max_backoff_seconds=_or(given.pod_max_backoff_seconds, 10),
         percentage_of_nodes_to_score=given.percentage_of_nodes_to_score or 0,
@@ -205,14 +207,14 @@ def _notes(given: wire.Configuration) -> Iterator[str]:
         yield "delayCacheUntilActive has no effect: a standby always keeps up with the cluster"
 
 
-def _client_connection(given: wire.ClientConnection, errors: Errors) -> ClientConnection:
+def _client_connection(given: wire.ClientConnectionConfiguration, errors: Errors) -> ClientConnection:
     if (given.burst or 0) < 0:
         errors.invalid(("clientConnection", "burst"), given.burst, "must be non-negative")
     return ClientConnection(kubeconfig=given.kubeconfig or "", qps=given.qps or 0.0, burst=given.burst or 100)
 
 
 def _leader_election(
-    given: wire.LeaderElection, profiles: Sequence[Profile], errors: Errors, path: Path
+    given: wire.LeaderElectionConfiguration, profiles: Sequence[Profile], errors: Errors, path: Path
 ) -> LeaderElection:
     # Who serves the same pods as kube-scheduler must not do so beside it; others must not wait for it.
     replaces = any(profile.scheduler_name == DEFAULT_SCHEDULER_NAME for profile in profiles)
@@ -254,7 +256,7 @@ def _check_election(found: LeaderElection, lock: str, errors: Errors, path: Path
 
 
 def _profiles(
-    given: Sequence[wire.Profile], default_name: str, errors: Errors, notes: list[str]
+    given: Sequence[wire.KubeSchedulerProfile], default_name: str, errors: Errors, notes: list[str]
 ) -> tuple[Profile, ...]:
     found: list[Profile] = []
     seen: dict[str, int] = {}
@@ -273,7 +275,9 @@ def _profiles(
     return tuple(found)
 
 
-def _profile(given: wire.Profile, name: str, errors: Errors, notes: list[str], path: Path) -> Profile:
+def _profile(
+    given: wire.KubeSchedulerProfile, name: str, errors: Errors, notes: list[str], path: Path
+) -> Profile:
     _check_percentage(given.percentage_of_nodes_to_score, errors, path)
     listed = given.plugins or wire.Plugins()
     enabled = plugins.enabled(listed, name, errors, (*path, "plugins"))
@@ -311,8 +315,8 @@ def _inseparable(enabled: plugins.Enabled, path: Path) -> Iterator[str]:
         yield f"{render(path)}: SchedulingGates stays on: gated pods are never placed"
 
 
-def _check_queue_sort(given: Sequence[wire.Profile], errors: Errors) -> None:
-    def queue_sort(profile: wire.Profile) -> tuple[list[wire.Plugin], list[wire.Plugin]]:
+def _check_queue_sort(given: Sequence[wire.KubeSchedulerProfile], errors: Errors) -> None:
+    def queue_sort(profile: wire.KubeSchedulerProfile) -> tuple[list[wire.Plugin], list[wire.Plugin]]:
         found = (profile.plugins or wire.Plugins()).at("queueSort")
         return found.enabled or [], found.disabled or []
 

@@ -44,14 +44,14 @@ class PluginConfig(Struct, frozen=True):
     args: dict[str, object] | None = None
 
 
-class Profile(Struct, frozen=True):
+class KubeSchedulerProfile(Struct, frozen=True):
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins | None = None
     plugin_config: list[PluginConfig] | None = None
 
 
-class LeaderElection(Struct, frozen=True):
+class LeaderElectionConfiguration(Struct, frozen=True):
     leader_elect: bool | None = None
     lease_duration: str | None = None
     renew_deadline: str | None = None
@@ -61,7 +61,7 @@ class LeaderElection(Struct, frozen=True):
     resource_namespace: str | None = None
 
 
-class ClientConnection(Struct, frozen=True):
+class ClientConnectionConfiguration(Struct, frozen=True):
     kubeconfig: str | None = None
     accept_content_types: str | None = None
     content_type: str | None = None
@@ -73,14 +73,14 @@ class Configuration(Struct, frozen=True):
     api_version: str | None = None
     kind: str | None = None
     parallelism: Int32 | None = None
-    leader_election: LeaderElection | None = None
-    client_connection: ClientConnection | None = None
+    leader_election: LeaderElectionConfiguration | None = None
+    client_connection: ClientConnectionConfiguration | None = None
     enable_profiling: bool | None = None
     enable_contention_profiling: bool | None = None
     percentage_of_nodes_to_score: Int32 | None = None
     pod_initial_backoff_seconds: Int64 | None = None
     pod_max_backoff_seconds: Int64 | None = None
-    profiles: list[Profile] | None = None
+    profiles: list[KubeSchedulerProfile] | None = None
     extenders: list[dict[str, object]] | None = None
     delay_cache_until_active: bool | None = None
 

@@ -50,9 +50,9 @@ def check_affinity(affinity: Affinity, errors: Errors, path: Path) -> None:
 
 
 def _check_node_affinity(affinity: NodeAffinity, errors: Errors, path: Path) -> None:
-    lasting = affinity.required_during_scheduling_required_during_execution
-    if lasting is not None:
-        check_node_selector(lasting, errors, (*path, REQUIRED_DURING_EXECUTION))
+    execution = affinity.required_during_scheduling_required_during_execution
+    if execution is not None:
+        check_node_selector(execution, errors, (*path, REQUIRED_DURING_EXECUTION))
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is not None:
         check_node_selector(required, errors, (*path, REQUIRED_DURING_SCHEDULING))
