@@ -24,7 +24,6 @@ LONG_FILES: dict[str, str] = {
 }
 WIDE_FOLDERS: dict[str, str] = {
     "src/berth/engine/state": "one module a kind of column",
-    "src/berth/controllers/workloads": "every workload controller with its parts",
     "src/berth/server/registry/kinds": "one module a kind",
     "tests/reference": "one module a rule, none of which imports Berth's",
 }

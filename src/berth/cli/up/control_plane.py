@@ -21,10 +21,10 @@ from berth.controllers.propagation import (
     UnmatchedPolicies,
 )
 from berth.controllers.taint_eviction import TaintEviction
-from berth.controllers.workloads.cron_job import CronJobController
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.controllers.workloads.deployment import DeploymentController
-from berth.controllers.workloads.job import JobController
+from berth.controllers.workloads.jobs.cron_job import CronJobController
+from berth.controllers.workloads.jobs.job import JobController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.controllers.workloads.stateful_set import StatefulSetController
 from berth.engine.state.options import Options

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from berth.controllers.conditions import Conditions
 from berth.controllers.patches import status_patch
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.job_pods import (
+from berth.controllers.workloads.jobs.job_pods import (
     FINALIZER,
     Tally,
     job_pod,

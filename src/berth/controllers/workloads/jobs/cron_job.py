@@ -9,8 +9,8 @@ import copy
 from collections.abc import Iterator
 
 from berth.controllers.patches import status_patch
-from berth.controllers.workloads.cron_schedule import Schedule, ScheduleError, parse
-from berth.controllers.workloads.job import finished_at
+from berth.controllers.workloads.jobs.cron_schedule import Schedule, ScheduleError, parse
+from berth.controllers.workloads.jobs.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
 from berth.kube.ownership import controller_of, owner_reference

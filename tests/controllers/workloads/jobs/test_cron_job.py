@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from berth.controllers.workloads.cron_job import CronJobController
-from berth.controllers.workloads.cron_schedule import ScheduleError, parse
+from berth.controllers.workloads.jobs.cron_job import CronJobController
+from berth.controllers.workloads.jobs.cron_schedule import ScheduleError, parse
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.times import seconds, stamp
 from berth.machines.contract import Patch

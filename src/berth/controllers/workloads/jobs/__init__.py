@@ -1,0 +1,1 @@
+"""Pods that end: Jobs, and the CronJobs that make them."""
