@@ -5,8 +5,7 @@ import pytest
 
 from berth.cli.output.explanation_report import report
 from berth.cli.output.tables import Terminal, indented, table, terminal
-from tests.engine.offline.test_simulation import new
-from tests.support.snapshots import explained, zone_node
+from tests.support.snapshots import explained, new, zone_node
 
 ROWS = [("n1", None, "a long sentence that does not fit"), ("node-2", 3, "short")]
 HEADERS = ("NAME", "PODS", "WHY")

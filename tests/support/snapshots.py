@@ -9,8 +9,8 @@ from berth.engine.offline.snapshot import Snapshot, read
 from berth.engine.state.options import Options
 from berth.kube.manifests.kinds import is_cluster_scoped
 from berth.kube.manifests.manifest import Manifest, Source
-from berth.kube.objects import KubeObject
-from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, make_node
+from berth.kube.objects import KubeObject, ObjectMeta
+from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 
 
 def manifest(thing: KubeObject) -> Manifest:
@@ -43,3 +43,20 @@ def where(simulation: Simulation) -> dict[str, str]:
 
 def zone_node(name: str, zone: str) -> NodeBuilder:
     return make_node(name).labels({HOSTNAME: name, ZONE: zone})
+
+
+def new(name: str) -> PodBuilder:
+    """A pod as its owner writes it: no server has given it a uid yet."""
+    built = make_pod(name)
+    return built._meta(ObjectMeta(name=name, namespace="default"))
+
+
+def sentences(explanation: Explanation) -> list[str]:
+    return [relaxation.sentence for relaxation in explanation.relaxations]
+
+
+def helps(*things: KubeObject, pod: PodBuilder, options: Options | None = None) -> list[str]:
+    """What would help a pod called p."""
+    explanation = explained("p", *things, pod.build(), options=options)
+    assert explanation.state == "DoesNotFit"
+    return sentences(explanation)

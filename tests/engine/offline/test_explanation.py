@@ -3,28 +3,14 @@
 import numpy as np
 import pytest
 
-from berth.engine.offline.explanation import Explanation, explain
+from berth.engine.offline.explanation import explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
-from berth.engine.state.options import Options
-from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
-from berth.kube.objects import KubeObject, ObjectMeta
-from tests.engine.offline.test_simulation import new, workload
+from berth.kube.objects import KubeObject
+from tests.engine.offline.test_simulation import workload
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
 from tests.support.builders import where as having
-from tests.support.snapshots import explained, simulated, snapshot, zone_node
-
-
-def sentences(explanation: Explanation) -> list[str]:
-    return [relaxation.sentence for relaxation in explanation.relaxations]
-
-
-def helps(*things: KubeObject, pod: PodBuilder, options: Options | None = None) -> list[str]:
-    """What would help a pod called p."""
-    explanation = explained("p", *things, pod.build(), options=options)
-    assert explanation.state == "DoesNotFit"
-    return sentences(explanation)
-
+from tests.support.snapshots import explained, helps, new, sentences, simulated, snapshot, zone_node
 
 # --- the sentence ------------------------------------------------------------------------
 
@@ -171,131 +157,6 @@ def test_an_unplaced_replica_is_preferred() -> None:
 # --- what would help -------------------------------------------------------------------------------------
 
 
-def test_fewer_resources() -> None:
-    """The largest request that fits is found, not guessed."""
-    nodes = [make_node("n1").capacity(cpu="1500m").build(), make_node("n2").capacity(cpu="1").build()]
-    assert helps(*nodes, pod=new("p").requests(cpu="2")) == ["with 500m less cpu (at most 1500m), n1 fits"]
-
-
-def test_memory_is_spelled_for_people() -> None:
-    """Bytes are rounded to whole mebibytes and written with a suffix."""
-    node = make_node("n1").capacity(memory="3Gi").build()
-    assert helps(node, pod=new("p").requests(memory="4Gi")) == ["with 1Gi less memory (at most 3Gi), n1 fits"]
-
-
-def test_init_containers_count_in_the_request() -> None:
-    """What is too large may be an init container: the total is what has to shrink."""
-    node = make_node("n1").capacity(cpu="1").build()
-    pod = new("p").requests(cpu="100m").init_container({"cpu": "2"})
-    assert helps(node, pod=pod) == ["with 1 less cpu (at most 1), n1 fits"]
-
-
-def test_a_toleration() -> None:
-    """The taint to tolerate is named."""
-    node = make_node("n1").taint("gpu", "yes").build()
-    assert helps(node, pod=new("p")) == ["with a toleration for the taint gpu=yes:NoSchedule, n1 fits"]
-
-
-def test_a_node_selector_entry() -> None:
-    """Only the entry in the way is given up, and labelling the node is the other way."""
-    node = make_node("n1").labels(os="linux").build()
-    assert helps(node, pod=new("p").node_selector(disk="ssd", os="linux")) == [
-        "without the nodeSelector disk=ssd, n1 fits",
-        "with the label disk=ssd on n1, n1 fits",
-    ]
-
-
-def test_one_requirement_of_node_affinity() -> None:
-    """A single requirement is a smaller change than the whole node affinity."""
-    nodes = [make_node("n1").labels(cpu="new").build(), make_node("n2").build()]
-    pod = new("p").node_affinity(having("cpu", "In", "new"), having("disk", "In", "ssd"))
-    assert helps(*nodes, pod=pod) == ["without the required node affinity disk=ssd, n1 fits"]
-
-
-def test_all_of_node_affinity_if_no_part_is_enough() -> None:
-    """If every requirement is in the way, the whole node affinity is what has to go."""
-    pod = new("p").node_affinity(having("cpu", "In", "new"), having("disk", "In", "ssd"))
-    assert helps(make_node("n1").build(), pod=pod) == ["without the required node affinity, n1 fits"]
-
-
-def test_an_anti_affinity_term() -> None:
-    """The number of nodes that then fit is told: without the term on zone, three."""
-    nodes = [zone_node(f"n{i}", "a").build() for i in range(3)]
-    peer = make_pod("peer").labels(app="x").on("n0").build()
-    pod = new("p").anti_affinity_to({"app": "x"}, topology=ZONE)
-    assert helps(*nodes, peer, pod=pod) == [
-        "without the required anti-affinity to app=x on zone, 3 nodes fit"
-    ]
-
-
-def test_an_affinity_term() -> None:
-    """A peer that does not exist: the term is named."""
-    pod = new("p").affinity_to({"app": "x"}, topology=ZONE)
-    assert helps(zone_node("n1", "a").build(), pod=pod) == [
-        "without the required affinity to app=x on zone, n1 fits"
-    ]
-
-
-def test_the_anti_affinity_of_a_running_pod() -> None:
-    """The running pod that objects is named, and it is as it was afterwards."""
-    exclusive = make_pod("exclusive").anti_affinity_to(topology=HOSTNAME).on("n1").build()
-    expected = [
-        "without the required anti-affinity of pod default/exclusive to <everything> on hostname, n1 fits"
-    ]
-    assert expected == helps(zone_node("n1", "a").build(), exclusive, pod=new("p"))
-
-
-def test_a_larger_skew() -> None:
-    """The smallest skew that helps is found."""
-    nodes = [zone_node("n1", "a").build(), zone_node("n2", "b").taint("closed").build()]
-    running = [make_pod(f"r{i}").labels(app="x").on("n1").build() for i in range(4)]
-    pod = new("p").labels(app="x").spread(ZONE, app="x")
-    found = helps(*nodes, *running, pod=pod)
-    assert "with maxSkew 5 instead of 1 on zone, n1 fits" in found
-    assert "with a toleration for the taint closed:NoSchedule, n2 fits" in found
-
-
-def test_a_constraint_that_no_skew_satisfies() -> None:
-    """Without the topology label the constraint itself, or the label, has to change."""
-    nodes = [make_node("n1").build(), zone_node("n2", "a").unschedulable().build()]
-    pod = new("p").labels(app="x").spread(ZONE, app="x")
-    found = helps(*nodes, pod=pod)
-    assert f"with the label {ZONE}=a on n1, n1 fits" in found
-    assert "with n2 uncordoned, n2 fits" in found
-    assert "without the spread constraint on zone, n1 fits" in found
-
-
-def test_uncordoning() -> None:
-    """Only cordoned nodes that would then take the pod are named."""
-    nodes = [
-        make_node("n1").unschedulable().build(),
-        make_node("n2").capacity(cpu="1").unschedulable().build(),
-    ]
-    assert helps(*nodes, pod=new("p").requests(cpu="2")) == ["with n1 uncordoned, n1 fits"]
-
-
-def test_uncordoning_removes_the_taint_of_the_cordon() -> None:
-    """On live clusters a cordoned node has a taint as well; uncordoning takes both away."""
-    node = make_node("n1").unschedulable().taint("node.kubernetes.io/unschedulable").build()
-    assert helps(node, pod=new("p")) == ["with n1 uncordoned, n1 fits"]
-
-
-def test_a_host_port() -> None:
-    """A port that is taken can be given up."""
-    running = make_pod("r").host_port(80).on("n1").build()
-    assert helps(make_node("n1").build(), running, pod=new("p").host_port(80)) == [
-        "without the host port 80/TCP, n1 fits"
-    ]
-
-
-def test_room_for_one_more_pod() -> None:
-    """The pods limit belongs to the node."""
-    running = make_pod("r").on("n1").build()
-    assert helps(make_node("n1").capacity(pods="1").build(), running, pod=new("p")) == [
-        "with room for one more pod on n1, n1 fits"
-    ]
-
-
 def test_pairs_if_nothing_helps_alone() -> None:
     """Two changes together, where each alone is not enough."""
     node = make_node("n1").taint("gpu").capacity(cpu="1").build()
@@ -336,45 +197,6 @@ def test_everything_at_once() -> None:
         "pod-anti-affinity-term",
     }
     assert relaxation.nodes == ["n1"]
-
-
-def test_terms_of_the_annotation_are_found_where_they_stand() -> None:
-    """A rule from the annotation is relaxed like any other, and its path is the annotation's."""
-    term = f'{{"labelSelector": {{"matchLabels": {{"app": "x"}}}}, "topologyKey": "{ZONE}"}}'
-    value = f'{{"podAntiAffinity": {{"requiredDuringSchedulingRequiredDuringExecution": [{term}]}}}}'
-    metadata = ObjectMeta(name="p", namespace="default", annotations={AFFINITY_ANNOTATION: value})
-    peer = make_pod("peer").labels(app="x").on("n1").build()
-    explanation = explained("p", zone_node("n1", "a").build(), peer, new("p")._meta(metadata).build())
-    (relaxation,) = explanation.relaxations
-    assert [
-        f"metadata.annotations[{AFFINITY_ANNOTATION}].podAntiAffinity.requiredDuringSchedulingRequiredDuringExecution[0]"
-    ] == [change.path for change in relaxation.changes]
-
-
-def test_node_requirements_of_the_annotation_are_found_where_they_stand() -> None:
-    """A relaxation names the annotation for requirements that stand there, beside those of the spec."""
-    rule = "requiredDuringSchedulingRequiredDuringExecution"
-    expression = '{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}'
-    value = f'{{"nodeAffinity": {{"{rule}": {{"nodeSelectorTerms": [{expression}]}}}}}}'
-    metadata = ObjectMeta(name="p", namespace="default", annotations={AFFINITY_ANNOTATION: value})
-    pod = new("p").node_affinity(gpu="yes", during_execution=True)._meta(metadata).build()
-    node = make_node("n1").labels(gpu="yes").build()
-    (relaxation, *_) = explained("p", node, pod).relaxations
-    assert [change.path for change in relaxation.changes] == [
-        f"metadata.annotations[{AFFINITY_ANNOTATION}].nodeAffinity.{rule}.nodeSelectorTerms[0].matchExpressions[0]"
-    ]
-
-
-def test_a_peers_term_in_its_annotation_is_found_where_it_stands() -> None:
-    """A relaxation names the place of a peer's term in its annotation, after those of its spec."""
-    rule = "requiredDuringSchedulingIgnoredDuringExecution"
-    term = f'{{"labelSelector": {{"matchLabels": {{"app": "p"}}}}, "topologyKey": "{HOSTNAME}"}}'
-    value = f'{{"podAntiAffinity": {{"{rule}": [{term}]}}}}'
-    metadata = ObjectMeta(name="peer", namespace="default", annotations={AFFINITY_ANNOTATION: value})
-    peer = make_pod("peer").anti_affinity_to(app="other", topology=HOSTNAME).on("n1")._meta(metadata).build()
-    found = explained("p", zone_node("n1", "a").build(), peer, new("p").labels(app="p").build())
-    paths = [change.path for relaxation in found.relaxations for change in relaxation.changes]
-    assert paths == [f"metadata.annotations[{AFFINITY_ANNOTATION}].podAntiAffinity.{rule}[0]"]
 
 
 def test_a_daemon_keeps_its_node() -> None:

@@ -32,7 +32,7 @@ from tests.support.builders import (
     make_pod,
     make_selector,
 )
-from tests.support.snapshots import simulated, snapshot, where, zone_node
+from tests.support.snapshots import new, simulated, snapshot, where, zone_node
 
 
 def workload(kind: str, name: str, replicas: int | None, pod: PodBuilder | None = None) -> Workload:
@@ -47,12 +47,6 @@ def workload(kind: str, name: str, replicas: int | None, pod: PodBuilder | None 
             template=PodTemplateSpec(metadata=ObjectMeta(labels=built.metadata.labels), spec=built.spec),
         ),
     )
-
-
-def new(name: str) -> PodBuilder:
-    """A pod as its owner writes it: no server has given it a uid yet."""
-    built = make_pod(name)
-    return built._meta(ObjectMeta(name=name, namespace="default"))
 
 
 def messages(simulation: Simulation) -> dict[str, str]:
