@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
-from berth.engine.offline.simulation import Placement, Simulation, Unplaced
+from berth.engine.offline.simulation import Placement, Simulation, UnplacedPod
 from berth.engine.rules.relaxing import short
 from berth.kube.well_known import ZONE
 
@@ -66,8 +66,8 @@ def _zone(simulation: Simulation, placement: Placement) -> str | None:
 
 
 def _by_owner(simulation: Simulation, term: Terminal) -> str:
-    groups: dict[tuple[str, str], list[Placement | Unplaced]] = {}
-    everything: list[Placement | Unplaced] = [*simulation.placements, *simulation.unplaced]
+    groups: dict[tuple[str, str], list[Placement | UnplacedPod]] = {}
+    everything: list[Placement | UnplacedPod] = [*simulation.placements, *simulation.unplaced]
     for item in everything:
         key = (item.entry.namespace, item.entry.owner or f"Pod/{item.entry.name}")
         groups.setdefault(key, []).append(item)
@@ -169,7 +169,7 @@ def _conclusion(simulation: Simulation, term: Terminal) -> Report:
         yield term.styled("The pod was placed." if total == 1 else f"All {total} pods were placed.", "green")
         return
     yield f"{len(simulation.placements)} of {count(total, 'pod')} placed. {term.styled('Not placed:', 'red')}"
-    groups: dict[tuple[str, str | None, str], list[Unplaced]] = {}
+    groups: dict[tuple[str, str | None, str], list[UnplacedPod]] = {}
     for unplaced in simulation.unplaced:
         entry = unplaced.entry
         groups.setdefault((entry.namespace, entry.owner or entry.name, unplaced.message), []).append(unplaced)

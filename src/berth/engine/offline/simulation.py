@@ -41,7 +41,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
+class UnplacedPod:
     """A pod that did not: the reason is one of the PodScheduled condition, the message kube-scheduler's."""
 
     entry: Entry
@@ -60,7 +60,7 @@ class Simulation:
 
     snapshot: Snapshot
     placements: list[Placement] = field(default_factory=list)
-    unplaced: list[Unplaced] = field(default_factory=list)
+    unplaced: list[UnplacedPod] = field(default_factory=list)
 
     def rewind(self, placements: int) -> None:
         """Take back all but the first `placements`."""
@@ -166,18 +166,18 @@ class _Messages:
         self._class_of = class_of
         self._known: dict[PodClass, tuple[str, str]] = {}
 
-    def unplaced(self, entry: Entry) -> Unplaced:
+    def unplaced(self, entry: Entry) -> UnplacedPod:
         if entry.gates:
-            return Unplaced(entry, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
+            return UnplacedPod(entry, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
         if not self._cluster.nodes.live:
-            return Unplaced(entry, UNSCHEDULABLE, NO_NODES)
+            return UnplacedPod(entry, UNSCHEDULABLE, NO_NODES)
         pod_class = self._class_of(entry)
         if entry.daemon_of is not None:
-            return Unplaced(entry, UNSCHEDULABLE, self._of_daemon(pod_class, entry.daemon_of))
+            return UnplacedPod(entry, UNSCHEDULABLE, self._of_daemon(pod_class, entry.daemon_of))
         known = self._known.get(pod_class)
         if known is None:
             known = self._known[pod_class] = self._of_class(pod_class)
-        return Unplaced(entry, *known)
+        return UnplacedPod(entry, *known)
 
     def _of_class(self, pod_class: PodClass) -> tuple[str, str]:
         plan = plan_for(self._cluster, pod_class)
