@@ -65,6 +65,8 @@ class Watched(FleetScript):
     def look(self, action: Action) -> Outcome | None:
         if not isinstance(action, Patch) or action.resource != RESOURCE_BINDINGS or action.subresource:
             return None
+        if "spec" not in action.body:
+            return None  # it takes a claim over, and places nothing
         if (RESOURCE_BINDINGS, action.namespace, action.name) not in self.objects:
             return None  # it is gone, and the watch did not show it yet
         current = self.get(RESOURCE_BINDINGS, action.name, action.namespace)

@@ -1,15 +1,5 @@
 """What the scheduler knows of one binding: a record with a phase, and the transitions between phases.
 
-| phase | meaning | what ends it |
-| --- | --- | --- |
-| `PENDING` | nothing was decided about the binding as it is now | its turn, if there is a reason |
-| `FOLLOWING` | a peer that it would go with is on its way | it is known where the peer is |
-| `CLAIMING` | it is about to found a group, and asks for its Lease | it is granted, or the group is seen |
-| `WRITING` | its clusters are being written, and count already | the answer |
-| `CONFIRMING` | nobody answered that write, which still counts | the binding was looked up |
-| `UNSCHEDULABLE` | it fits nowhere | a change that may help, or the time to try again |
-| `SETTLED` | it is where it was decided to be | a new generation, or a change of a cluster |
-
 `PENDING` is between any two of the others, except that a write ends in `SETTLED` or `UNSCHEDULABLE` when
 the server takes it and in `CONFIRMING` when nobody answers.  Two things are beside the phase: the condition
 that is still to be written to the status, and a reason to decide whatever the binding says.
@@ -34,13 +24,15 @@ if TYPE_CHECKING:
 
 
 class BindingPhase(Enum):
-    PENDING = "pending"
-    FOLLOWING = "following"
-    CLAIMING = "claiming"
-    WRITING = "writing"
-    CONFIRMING = "confirming"
-    UNSCHEDULABLE = "unschedulable"
-    SETTLED = "settled"
+    """Where a binding is on its way; docs/design/fleet.md has the table."""
+
+    PENDING = "nothing was decided about the binding as it is now"
+    FOLLOWING = "a peer that it would go with is on its way"
+    CLAIMING = "it is about to found a group, and asks for the Lease of the group"
+    WRITING = "its clusters are being written, and count already"
+    CONFIRMING = "nobody answered that write, which counts until the binding was looked up"
+    UNSCHEDULABLE = "it fits nowhere"
+    SETTLED = "it is where it was decided to be"
 
 
 class BindingRequest(Purpose):
@@ -52,29 +44,19 @@ class BindingRequest(Purpose):
     STATUS = "status"
 
 
-_AFTER = {
-    BindingPhase.PENDING: {
-        BindingPhase.FOLLOWING,
-        BindingPhase.CLAIMING,
-        BindingPhase.WRITING,
-        BindingPhase.UNSCHEDULABLE,
-        BindingPhase.SETTLED,
-    },
-    BindingPhase.FOLLOWING: {BindingPhase.PENDING},
-    BindingPhase.CLAIMING: {BindingPhase.PENDING},
-    BindingPhase.WRITING: {
-        BindingPhase.PENDING,
-        BindingPhase.CONFIRMING,
-        BindingPhase.UNSCHEDULABLE,
-        BindingPhase.SETTLED,
-    },
-    BindingPhase.CONFIRMING: {BindingPhase.PENDING},
-    BindingPhase.UNSCHEDULABLE: {BindingPhase.PENDING},
-    BindingPhase.SETTLED: {BindingPhase.PENDING},
+PENDING, FOLLOWING, CLAIMING, WRITING, CONFIRMING, UNSCHEDULABLE, SETTLED = BindingPhase
+_DECIDED = (UNSCHEDULABLE, SETTLED)
+_AFTER: dict[BindingPhase, tuple[BindingPhase, ...]] = {
+    PENDING: (FOLLOWING, CLAIMING, WRITING, *_DECIDED),
+    FOLLOWING: (PENDING,),
+    CLAIMING: (PENDING,),
+    WRITING: (PENDING, CONFIRMING, *_DECIDED),
+    CONFIRMING: (PENDING,),
+    UNSCHEDULABLE: (PENDING,),
+    SETTLED: (PENDING,),
 }
 # Karmada's: a failed attempt is repeated after 1 s, then 2 s, up to 10 s.
 _BACKOFF = Backoff(first=1.0, longest=10.0)
-_DECIDED = (BindingPhase.UNSCHEDULABLE, BindingPhase.SETTLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +94,7 @@ class BindingRecord:
     """
 
     key: Key
-    phase: BindingPhase = BindingPhase.PENDING
+    phase: BindingPhase = PENDING
     request: int = 0
     forced: str = ""
     retry_at: float | None = None
@@ -132,7 +114,7 @@ class BindingRecord:
     @property
     def is_assumed(self) -> bool:
         """Whether it counts where it was decided to be, not where the server has it."""
-        return self.phase in (BindingPhase.WRITING, BindingPhase.CONFIRMING)
+        return self.phase in (WRITING, CONFIRMING)
 
     def next_delay(self) -> float:
         """How long to wait after one more attempt that came to nothing."""
@@ -145,22 +127,22 @@ class BindingRecord:
         """It, or something that may matter to it, changed; with a reason it is decided in any case."""
         self.forced = reason or self.forced
         if self.phase in _DECIDED:
-            self._enter(BindingPhase.PENDING)
+            self._enter(PENDING)
 
     def begin_decision(self) -> None:
         """Its turn has come."""
         self.forced, self.retry_at = "", None
-        if self.phase is not BindingPhase.PENDING:
-            self._enter(BindingPhase.PENDING)
+        if self.phase is not PENDING:
+            self._enter(PENDING)
 
     def follow(self, reason: str) -> None:
         """It is decided as soon as it is known where a peer is."""
         self.forced = reason
-        self._enter(BindingPhase.FOLLOWING)
+        self._enter(FOLLOWING)
 
     def begin_claim(self, claim: GroupClaim, reason: str) -> None:
         self.forced, self.claim = reason, claim
-        self._enter(BindingPhase.CLAIMING)
+        self._enter(CLAIMING)
 
     def grant_claim(self, name: str) -> None:
         """The server gave it the Lease; it is decided anew."""
@@ -169,13 +151,13 @@ class BindingRecord:
         self.end_claim()
 
     def end_claim(self) -> None:
-        if self.phase is BindingPhase.CLAIMING:
+        if self.phase is CLAIMING:
             self.claim = None
-            self._enter(BindingPhase.PENDING)
+            self._enter(PENDING)
 
     def begin_write(self, write: PlacementWrite) -> None:
         self.write = write
-        self._enter(BindingPhase.WRITING)
+        self._enter(WRITING)
 
     def end_write(self, *, current: bool) -> None:
         """The server took it; unless the binding changed meanwhile, it is decided on."""
@@ -184,32 +166,32 @@ class BindingRecord:
             raise AssertionError(self)
         self.condition = write.condition
         if not current:
-            self._enter(BindingPhase.PENDING)
+            self._enter(PENDING)
         elif write.condition.ok:
-            self._enter(BindingPhase.SETTLED)
+            self._enter(SETTLED)
         else:
-            self._enter(BindingPhase.UNSCHEDULABLE)
+            self._enter(UNSCHEDULABLE)
 
     def lose_write(self) -> None:
         """Nobody answered: it may have been done."""
         self.write = None
-        self._enter(BindingPhase.CONFIRMING)
+        self._enter(CONFIRMING)
 
     def refuse_write(self) -> None:
         """The server did not take it: it is decided again, on what is known by then."""
         self.write, self.forced = None, "the last decision could not be written"
-        self._enter(BindingPhase.PENDING)
+        self._enter(PENDING)
 
     def confirm(self) -> None:
         """It is known again what the server has."""
         self.forced = "the last decision may not have been written"
-        self._enter(BindingPhase.PENDING)
+        self._enter(PENDING)
 
     def settle(self) -> None:
-        self._enter(BindingPhase.SETTLED)
+        self._enter(SETTLED)
 
     def fit_nowhere(self) -> None:
-        self._enter(BindingPhase.UNSCHEDULABLE)
+        self._enter(UNSCHEDULABLE)
 
     def _enter(self, phase: BindingPhase) -> None:
         if phase not in _AFTER[self.phase]:
@@ -219,11 +201,10 @@ class BindingRecord:
     def validate(self) -> None:
         """Check that what is known fits the phase."""
         checks = {
-            "it is claiming without a claim": (self.phase is BindingPhase.CLAIMING)
-            == (self.claim is not None),
-            "it is writing nothing": (self.phase is BindingPhase.WRITING) == (self.write is not None),
-            "its write is not under way": self.phase is not BindingPhase.WRITING or self.request > 0,
-            "it follows for no reason": self.phase is not BindingPhase.FOLLOWING or bool(self.forced),
+            "it is claiming without a claim": (self.phase is CLAIMING) == (self.claim is not None),
+            "it is writing nothing": (self.phase is WRITING) == (self.write is not None),
+            "its write is not under way": self.phase is not WRITING or self.request > 0,
+            "it follows for no reason": self.phase is not FOLLOWING or bool(self.forced),
         }
         for problem, holds in checks.items():
             if not holds:
