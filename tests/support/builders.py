@@ -137,6 +137,9 @@ class PodBuilder(_Builder[Pod]):
     def terminating(self) -> PodBuilder:
         return self._meta(replace(self._thing.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
 
+    def created(self, when: str) -> PodBuilder:
+        return self._meta(replace(self._thing.metadata, creation_timestamp=when))
+
     def owned_by(self, kind: str, name: str, *, controller: bool = True) -> PodBuilder:
         owner = OwnerReference(
             api_version=_API_VERSIONS.get(kind, "apps/v1"),

@@ -253,3 +253,38 @@ def test_trying_changes_leaves_the_cluster_as_it_was(pod: PodBuilder) -> None:
     first, second = explain(simulation, entry), explain(simulation, entry)
     assert (first.message, first.nodes, sentences(first)) == (second.message, second.nodes, sentences(second))
     assert first.relaxations
+
+
+# --- the queue -------------------------------------------------------------------------------------------
+
+
+def test_who_comes_later_is_not_in_the_way() -> None:
+    """What a pod lacks is told as it is at its turn, not with pods of lower priority on the nodes."""
+    node = make_node("n1").capacity(cpu="8").build()
+    running = make_pod("r").requests(cpu="6").on("n1").build()
+    low = new("low").requests(cpu="2").build()
+    explanation = explained("p", node, running, low, new("p").priority(900).requests(cpu="4").build())
+    assert explanation.nodes[0].verdicts[0].causes == ("cpu: 4 wanted, 2 of 8 free",)
+    assert sentences(explanation) == ["with 2 less cpu (at most 2), n1 fits"]
+
+
+def test_a_peer_that_comes_later_stays() -> None:
+    """A pod that seeks others is judged with those it found, though they come after it."""
+    nodes = [zone_node("n1", "a").capacity(cpu="2").build(), zone_node("n2", "b").capacity(cpu="1").build()]
+    leader = new("leader").labels(app="x").requests(cpu="2").build()
+    pod = new("p").priority(5).requests(cpu="1").affinity_to({"app": "x"}, topology=ZONE).build()
+    causes = {node.name: node.verdicts[-1].causes for node in explained("p", *nodes, leader, pod).nodes}
+    assert causes["n1"] == ("cpu: 1 wanted, 0 of 2 free",)
+    assert "no pod matching app=x" in causes["n2"][0]
+
+
+def test_a_pod_that_others_overtook_is_not_said_to_fit() -> None:
+    """Where those behind it took the room while it missed a peer, they are in the way."""
+    node = zone_node("n1", "a").capacity(cpu="2").build()
+    leader, filler = new("leader").labels(app="x").requests(cpu="1"), new("filler").requests(cpu="1")
+    pod = new("p").priority(5).requests(cpu="1").affinity_to({"app": "x"}, topology=ZONE)
+    explanation = explained("p", node, leader.build(), filler.build(), pod.build())
+    assert (explanation.state, explanation.nodes[0].verdicts[0].causes) == (
+        "DoesNotFit",
+        ("cpu: 1 wanted, 0 of 2 free",),
+    )

@@ -65,6 +65,18 @@ def test_higher_priority_is_placed_first() -> None:
     assert messages(simulation) == {"low": "0/1 nodes are available: 1 Too many pods."}
 
 
+def test_of_equal_priority_the_oldest_is_first() -> None:
+    """A dump lists pods by name; the queue has them by creation, and those still to be created last."""
+    node = make_node("n1").capacity(pods="2").build()
+    pods = [
+        new("a"),
+        new("b").created("2026-01-02T00:00:00Z"),
+        new("c").created("2026-01-01T00:00:00Z"),
+    ]
+    simulation = simulated(node, *(pod.build() for pod in pods))
+    assert [placement.entry.name for placement in simulation.placements] == ["c", "b"]
+
+
 def test_priority_comes_from_the_priority_class() -> None:
     """A pod that names a class has the priority of that class."""
     node = make_node("n1").capacity(pods="1").build()

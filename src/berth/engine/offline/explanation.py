@@ -11,6 +11,7 @@ from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
+from berth.engine.rules import TOPOLOGY_RULES
 from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, ZONE
 
 if TYPE_CHECKING:
@@ -72,14 +73,13 @@ class Explanation:
 def explain(simulation: Simulation, entry: Entry) -> Explanation:
     """Explain a pod of a snapshot whose pending pods were placed.
 
-    A running pod is judged as if it came back now, beside the other running ones.  A pod that was
-    placed is judged at its turn: the placements from its own on are taken back.  Any other is judged
-    with all others in place.
+    A running pod is judged as if it came back now, beside the other running ones.  Any other is judged
+    at its turn.
     """
     snapshot = simulation.snapshot
     cluster = snapshot.cluster
     if not entry.pod.spec.node_name:
-        node = _rewound(simulation, entry)
+        node = _at_its_turn(simulation, entry)
         return _explain_pending(snapshot, entry, _others(simulation), node)
     simulation.rewind(0)
     cluster.remove_pod(entry.key)
@@ -89,13 +89,43 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
         cluster.add_pod(entry.pod)
 
 
-def _rewound(simulation: Simulation, entry: Entry) -> str | None:
+def _at_its_turn(simulation: Simulation, entry: Entry) -> str | None:
     """Go back to the pod's turn; the node it was given then, None if it was not placed."""
     for i, placement in enumerate(simulation.placements):
         if placement.entry.key == entry.key:
             simulation.rewind(i)
             return placement.node
+    _without_those_behind(simulation, entry)
     return None
+
+
+def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
+    """Take back who comes after a pod that was not placed: they are not what keeps it from a node.
+
+    They stay if one of them may be the peer it seeks, and all of them if it would fit without them: then
+    it was its lack of a peer that let them go first.
+    """
+    cluster = simulation.snapshot.cluster
+    turns = {waiting.key: turn for turn, waiting in enumerate(simulation.snapshot.pending)}
+    own = turns.get(entry.key)
+    pod_class = cluster.class_of(entry.pod)
+
+    def behind(other: Entry) -> bool:
+        if own is None:  # it does not exist yet, so it is the last of its priority
+            return other.priority < entry.priority
+        return turns[other.key] > own
+
+    later = [
+        placement
+        for placement in simulation.placements
+        if behind(placement.entry)
+        and not any(rule.seeks(pod_class, cluster.class_of(placement.entry.pod)) for rule in TOPOLOGY_RULES)
+    ]
+    if not later:
+        return
+    simulation.take_back(later)
+    if not entry.gates and not plan_for(cluster, pod_class).blocked().all():
+        simulation.put_back(later)
 
 
 def _others(simulation: Simulation) -> dict[str, Pod]:

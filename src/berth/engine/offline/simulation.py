@@ -6,7 +6,7 @@ were placed, since a peer it needs may have come meanwhile.  Nothing is preempte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -64,10 +64,21 @@ class Simulation:
 
     def rewind(self, placements: int) -> None:
         """Take back all but the first `placements`."""
-        for placement in self.placements[placements:]:
-            self.snapshot.cluster.remove_pod(placement.entry.key)
-            self.snapshot.cluster.volumes.forget(placement.entry.key)
-        del self.placements[placements:]
+        self.take_back(self.placements[placements:])
+
+    def take_back(self, placements: Sequence[Placement]) -> None:
+        """Undo some of the placements."""
+        undone = {placement.entry.key for placement in placements}
+        for key in undone:
+            self.snapshot.cluster.remove_pod(key)
+            self.snapshot.cluster.volumes.forget(key)
+        self.placements = [placement for placement in self.placements if placement.entry.key not in undone]
+
+    def put_back(self, placements: Iterable[Placement]) -> None:
+        """Make placements that were taken back, the last ones."""
+        for placement in placements:
+            count_on(self.snapshot.cluster, placement.entry, placement.node)
+            self.placements.append(placement)
 
 
 def simulate(
@@ -79,6 +90,14 @@ def simulate(
 
 def _silent(done: int, total: int) -> None:
     del done, total
+
+
+def count_on(cluster: Cluster, entry: Entry, node: str, pod_class: PodClass | None = None) -> None:
+    """Let a pod be on a node from now on."""
+    pod_class = pod_class or cluster.class_of(entry.pod)
+    if binds_volumes(pod_class):
+        cluster.volumes.assume(entry.key, cluster.volumes.decisions(pod_class, node), node)
+    cluster.assume(entry.key, pod_class, node, identity=cluster.identity_of(entry.pod))
 
 
 class _Placer:
@@ -128,10 +147,7 @@ class _Placer:
             return False
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
-        if binds_volumes(pod_class):
-            volumes = self._cluster.volumes
-            volumes.assume(entry.key, volumes.decisions(pod_class, node), node)
-        self._cluster.assume(entry.key, pod_class, node, identity=self._cluster.identity_of(entry.pod))
+        count_on(self._cluster, entry, node, pod_class)
         placements.append(Placement(entry, node, score))
         return True
 

@@ -113,6 +113,12 @@ class Entry:
         return self.pod.spec.priority or 0
 
     @property
+    def turn(self) -> tuple[int, bool, str]:
+        """Its place in the queue: the highest priority first, then the oldest, then as they appear."""
+        created = self.pod.metadata.creation_timestamp
+        return (-self.priority, created is None, created or "")
+
+    @property
     def gates(self) -> list[str]:
         return [gate.name or "" for gate in self.pod.spec.scheduling_gates or ()]
 
@@ -123,7 +129,7 @@ class Snapshot:
 
     Attributes:
         running: Pods bound to a node, in order of appearance.
-        pending: Pods to be placed, in queue order: the highest priority first, then as they appear.
+        pending: Pods to be placed, in queue order.
         notes: What the user should know about the input although it can be used.
     """
 
@@ -190,7 +196,7 @@ class _Reader:
             elif id(manifest) in made:
                 for found in self._made_for(cluster, manifest, made[id(manifest)]):
                     self._sort_in(snapshot, found)
-        snapshot.pending.sort(key=lambda entry: -entry.priority)
+        snapshot.pending.sort(key=lambda entry: entry.turn)
         snapshot.notes += self._notes(snapshot)
         return snapshot
 

@@ -207,6 +207,12 @@ class TopologyRule(Rule):
         del pod_class
         return False
 
+    @classmethod
+    def seeks(cls, pod_class: PodClass, other: PodClass) -> bool:
+        """Whether a pod of the other class may be the one it accepts a node for."""
+        del pod_class, other
+        return False
+
     def constraint_counts(self) -> Iterable[ConstraintCounts]:
         """How even pods are, constraint by constraint, for a rule that spreads them."""
         return ()

@@ -116,6 +116,10 @@ class InterPodAffinity(TopologyRule):
     def relies_on_peers(cls, pod_class: PodClass) -> bool:
         return bool(pod_class.required_affinity)
 
+    @classmethod
+    def seeks(cls, pod_class: PodClass, other: PodClass) -> bool:
+        return any(other.label_set in owned.term.selected for owned in pod_class.required_affinity)
+
     # --- counting ---------------------------------------------------------------
 
     def _watch(self) -> None:
