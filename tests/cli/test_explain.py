@@ -43,6 +43,19 @@ def test_a_running_pod(tmp_path: Path) -> None:
     assert "default/p runs on n2, where it would not be placed again: NodeAffinity." in outcome.out
 
 
+def test_a_pod_of_another_scheduler(tmp_path: Path) -> None:
+    """It goes nowhere until that scheduler places it; whoever speaks for it can say so. Exit code 1."""
+    folder = files(tmp_path, NODES, pod("p", "  schedulerName: volcano"))
+    outcome = berth("explain", "p", "-f", folder)
+    assert outcome.code == 1
+    assert "waits for scheduler volcano; those placed here are of default-scheduler and berth" in outcome.out
+    assert "goes to" not in outcome.out
+    document = json.loads(berth("explain", "p", "-f", folder, "-o", "json").out)
+    assert (document["state"], document["node"]) == ("OtherScheduler", None)
+    asked = berth("explain", "p", "-f", folder, "--scheduler-name", "volcano")
+    assert (asked.code, "goes to n1" in asked.out) == (0, True)
+
+
 def test_wide_shows_raw_scores_and_reasons(tmp_path: Path) -> None:
     """Wide adds what went in: raw scores and kube-scheduler's reasons."""
     folder = files(tmp_path, NODES, pod("p", "  nodeSelector: {kubernetes.io/hostname: n1}"))

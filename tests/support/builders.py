@@ -216,6 +216,9 @@ class PodBuilder(_Builder[Pod]):
     def never_preempts(self) -> PodBuilder:
         return self._spec(replace(self._thing.spec, preemption_policy="Never"))
 
+    def scheduler(self, name: str) -> PodBuilder:
+        return self._spec(replace(self._thing.spec, scheduler_name=name))
+
     def gated(self, gate: str) -> PodBuilder:
         gates = _more(self._thing.spec.scheduling_gates, PodSchedulingGate(name=gate))
         return self._spec(replace(self._thing.spec, scheduling_gates=gates))

@@ -130,6 +130,24 @@ def test_gated_pods_say_so() -> None:
     assert (unplaced.reason, unplaced.message) == ("SchedulingGated", SCHEDULING_GATED_MESSAGE)
 
 
+def test_pods_of_other_schedulers_are_not_placed() -> None:
+    """They wait for theirs and take no room; pods of default-scheduler and of berth are placed."""
+    node = make_node("n1").capacity(pods="3").build()
+    pods = [
+        new("other").priority(9).scheduler("volcano"),
+        new("ours").scheduler("berth"),
+        new("default").scheduler("default-scheduler"),
+        new("plain"),
+    ]
+    simulation = simulated(node, *(pod.build() for pod in pods))
+    assert where(simulation) == {"ours": "n1", "default": "n1", "plain": "n1"}
+    (unplaced,) = simulation.unplaced
+    assert (unplaced.reason, unplaced.message) == (
+        "OtherScheduler",
+        "waits for scheduler volcano; those placed here are of default-scheduler and berth",
+    )
+
+
 def test_without_nodes() -> None:
     """Without any node the sentence is the scheduler's for that."""
     assert messages(simulated(new("p").build())) == {"p": NO_NODES}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 import click
 import numpy as np
 
-from berth.engine.offline.simulation import Simulation, simulate
+from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGateError, FeatureGates
@@ -57,6 +57,13 @@ _SEED = click.option(
     metavar="N",
     help="Choose among equally good nodes at random with this seed, instead of the first.",
 )
+_SCHEDULER_NAMES = click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    metavar="NAME",
+    help=f"Place pods with this spec.schedulerName (by default {' and '.join(SCHEDULERS)}). May be repeated.",
+)
 _SCHEDULING = (
     click.option(
         "--hard-pod-affinity-weight",
@@ -97,11 +104,12 @@ class PlacingSettings(InputSettings):
     """The same for commands that place pods."""
 
     seed: int | None
+    scheduler_names: tuple[str, ...]
 
 
 def manifest_options(command: _F) -> _F:
     """Options of every command that reads manifests and places pods."""
-    for option in reversed((*INPUT_OPTIONS, _SEED, *_SCHEDULING)):
+    for option in reversed((*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, *_SCHEDULING)):
         command = option(command)
     return command
 
@@ -122,7 +130,10 @@ def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) ->
     seed = settings["seed"]
     with progress_bar(words) as progress:
         return simulate(
-            snapshot, rng=None if seed is None else np.random.default_rng(seed), progress=progress
+            snapshot,
+            schedulers=settings["scheduler_names"] or SCHEDULERS,
+            rng=None if seed is None else np.random.default_rng(seed),
+            progress=progress,
         )
 
 

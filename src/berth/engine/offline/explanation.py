@@ -12,7 +12,7 @@ from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
-from berth.kube.well_known import SCHEDULER_ERROR, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, ZONE
+from berth.kube.well_known import SCHEDULER_ERROR, ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
     cluster = snapshot.cluster
     if not entry.pod.spec.node_name:
         node = _at_its_turn(simulation, entry)
-        return _explain_pending(snapshot, entry, _others(simulation), node)
+        return _explain_pending(simulation, entry, node)
     simulation.rewind(0)
     cluster.remove_pod(entry.key)
     try:
@@ -124,7 +124,7 @@ def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
     if not later:
         return
     simulation.take_back(later)
-    if not entry.gates and not plan_for(cluster, pod_class).blocked().all():
+    if simulation.held_back(entry) is None and not plan_for(cluster, pod_class).blocked().all():
         simulation.put_back(later)
 
 
@@ -154,9 +154,8 @@ def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]
     return Explanation(entry, RUNS, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
 
 
-def _explain_pending(
-    snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod], placed_on: str | None
-) -> Explanation:
+def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None) -> Explanation:
+    snapshot, held_back = simulation.snapshot, simulation.held_back(entry)
     cluster = snapshot.cluster
     plan = plan_for(cluster, cluster.class_of(entry.pod))
     evaluation = evaluate(plan)
@@ -165,16 +164,16 @@ def _explain_pending(
         return Explanation(entry, SCHEDULER_ERROR, None, evaluation.error, nodes)
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
-        state, message = (
-            (SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE) if entry.gates else (STUCK, fit_error(plan)[0])
-        )
+        state, message = held_back or (STUCK, fit_error(plan)[0])
         what_if = WhatIf(cluster, snapshot.nodes)
-        found = relaxations(what_if, entry.pod, evaluation, others, pinned=entry.daemon_of is not None)
+        pinned = entry.daemon_of is not None
+        found = relaxations(what_if, entry.pod, evaluation, _others(simulation), pinned=pinned)
         return Explanation(entry, state, None, message, nodes, relaxations=found)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
-    if entry.gates:
-        return Explanation(entry, SCHEDULING_GATED, None, SCHEDULING_GATED_MESSAGE, nodes, _decision(nodes))
+    if held_back is not None:
+        state, message = held_back
+        return Explanation(entry, state, None, message, nodes, _decision(nodes))
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
 

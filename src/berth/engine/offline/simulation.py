@@ -16,6 +16,7 @@ from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.identity import has_own_claims
 from berth.kube.well_known import (
+    DEFAULT_SCHEDULER_NAME,
     SCHEDULER_ERROR,
     SCHEDULING_GATED,
     SCHEDULING_GATED_MESSAGE,
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from berth.engine.state.pod_class import PodClass
     from berth.kube.objects import Pod
 
+# Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
+SCHEDULERS = (DEFAULT_SCHEDULER_NAME, "berth")
+# Why a pod is not placed: it waits for a scheduler that is none of ours.
+OTHER_SCHEDULER = "OtherScheduler"
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -42,7 +48,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class UnplacedPod:
-    """A pod that did not: the reason is one of the PodScheduled condition, the message kube-scheduler's."""
+    """A pod that did not: the reason is one of the PodScheduled condition, the message kube-scheduler's.
+
+    A pod that waits for another scheduler has the reason `OTHER_SCHEDULER`.
+    """
 
     entry: Entry
     reason: str
@@ -56,15 +65,26 @@ class Simulation:
     Attributes:
         placements: In the order in which they were made.
         unplaced: In queue order.
+        schedulers: The names of the schedulers whose pods were placed; others wait for theirs.
     """
 
     snapshot: Snapshot
     placements: list[Placement] = field(default_factory=list)
     unplaced: list[UnplacedPod] = field(default_factory=list)
+    schedulers: tuple[str, ...] = SCHEDULERS
 
     def rewind(self, placements: int) -> None:
         """Take back all but the first `placements`."""
         self.take_back(self.placements[placements:])
+
+    def held_back(self, entry: Entry) -> tuple[str, str] | None:
+        """Reason and message if a pod is not tried at all, None if it is."""
+        if entry.scheduler not in self.schedulers:
+            ours = " and ".join(self.schedulers)
+            return OTHER_SCHEDULER, f"waits for scheduler {entry.scheduler}; those placed here are of {ours}"
+        if entry.gates:
+            return SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
+        return None
 
     def take_back(self, placements: Sequence[Placement]) -> None:
         """Undo some of the placements."""
@@ -82,10 +102,14 @@ class Simulation:
 
 
 def simulate(
-    snapshot: Snapshot, *, rng: np.random.Generator | None = None, progress: Progress | None = None
+    snapshot: Snapshot,
+    *,
+    schedulers: tuple[str, ...] = SCHEDULERS,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
 ) -> Simulation:
-    """Place the snapshot's pending pods onto its nodes."""
-    return _Placer(snapshot, rng, progress or _silent).run()
+    """Place the snapshot's pending pods onto its nodes, those that name one of the schedulers."""
+    return _Placer(Simulation(snapshot, schedulers=schedulers), rng, progress or _silent).run()
 
 
 def _silent(done: int, total: int) -> None:
@@ -101,18 +125,18 @@ def count_on(cluster: Cluster, entry: Entry, node: str, pod_class: PodClass | No
 
 
 class _Placer:
-    def __init__(self, snapshot: Snapshot, rng: np.random.Generator | None, progress: Progress) -> None:
-        self._cluster: Cluster = snapshot.cluster
+    def __init__(self, simulation: Simulation, rng: np.random.Generator | None, progress: Progress) -> None:
+        self._cluster: Cluster = simulation.snapshot.cluster
         self._rng = rng
         self._progress = progress
-        self._simulation = Simulation(snapshot)
+        self._simulation = simulation
         # Class -> how many pods were placed when it last found no node.
         self._stuck: dict[PodClass, int] = {}
         self._daemons: dict[int, Pod] = {}
 
     def run(self) -> Simulation:
         pending = self._simulation.snapshot.pending
-        waiting = [entry for entry in pending if not entry.gates]
+        waiting = [entry for entry in pending if self._simulation.held_back(entry) is None]
         total = len(waiting)
         while waiting:
             before = len(self._simulation.placements)
@@ -120,11 +144,9 @@ class _Placer:
             if len(self._simulation.placements) == before:
                 break
         self._progress(total, total)
-        missing = {entry.key for entry in waiting}
-        messages = _Messages(self._cluster, self.class_of)
-        self._simulation.unplaced = [
-            messages.unplaced(entry) for entry in pending if entry.gates or entry.key in missing
-        ]
+        placed = {placement.entry.key for placement in self._simulation.placements}
+        messages = _Messages(self._simulation, self.class_of)
+        self._simulation.unplaced = [messages.unplaced(entry) for entry in pending if entry.key not in placed]
         return self._simulation
 
     def _round(self, waiting: list[Entry], total: int) -> list[Entry]:
@@ -177,14 +199,16 @@ class _Placer:
 class _Messages:
     """Why pods were not placed, asked once a class: a thousand replicas have one answer."""
 
-    def __init__(self, cluster: Cluster, class_of: Callable[[Entry], PodClass]) -> None:
-        self._cluster = cluster
+    def __init__(self, simulation: Simulation, class_of: Callable[[Entry], PodClass]) -> None:
+        self._simulation = simulation
+        self._cluster = simulation.snapshot.cluster
         self._class_of = class_of
         self._known: dict[PodClass, tuple[str, str]] = {}
 
     def unplaced(self, entry: Entry) -> UnplacedPod:
-        if entry.gates:
-            return UnplacedPod(entry, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
+        held_back = self._simulation.held_back(entry)
+        if held_back is not None:
+            return UnplacedPod(entry, *held_back)
         if not self._cluster.nodes.live:
             return UnplacedPod(entry, UNSCHEDULABLE, NO_NODES)
         pod_class = self._class_of(entry)

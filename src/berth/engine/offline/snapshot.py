@@ -39,7 +39,7 @@ from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
-from berth.kube.well_known import TEMPLATE_HASH
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, TEMPLATE_HASH
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 if TYPE_CHECKING:
@@ -111,6 +111,10 @@ class Entry:
     @property
     def priority(self) -> int:
         return self.pod.spec.priority or 0
+
+    @property
+    def scheduler(self) -> str:
+        return self.pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
     @property
     def turn(self) -> tuple[int, bool, str]:
