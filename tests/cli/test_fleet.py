@@ -101,6 +101,15 @@ def test_every_flag_arrives(started: Started) -> None:
     assert started.component == ComponentSettings(kubeconfig="f", context="c", qps=7, burst=8)
 
 
+def test_label_keys_may_be_quoted(started: Started) -> None:
+    """A container's command goes through no shell, so that the proposal's quotes arrive with the key."""
+    flags = ('--anti-affinity-label-keys="karmada.io/group"', "--affinity-label-keys='a', \"b\"")
+    assert berth("fleet", *flags).code == 0
+    assert started.fleet is not None
+    assert started.fleet.options.anti_affinity_label_keys == ("karmada.io/group",)
+    assert started.fleet.options.affinity_label_keys == ("a", "b")
+
+
 def test_karmadas_ways(started: Started) -> None:
     """They switch every improvement off but those that are asked for; the name is still ours."""
     assert berth("fleet", "--karmada-compat").code == 0

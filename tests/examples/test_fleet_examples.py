@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli.command import berth
 from tests.support.cli.example_placements import EXAMPLES
 
@@ -62,6 +64,27 @@ def test_affinity_enabled() -> None:
     found = clusters_of("affinity-enabled.yaml", "--anti-affinity-label-keys", "karmada.io/group")
     assert len(found["ledger-a"] | found["ledger-b"]) == 2
     assert clusters_of("affinity-enabled.yaml") == {"ledger-a": set(), "ledger-b": set()}
+
+
+GROUP = '"karmada.io/group"'
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        ("--affinity-label-keys", "training.example.com/set"),
+        ("--anti-affinity-label-keys", GROUP),
+        ("--affinity-label-keys", "training.example.com/set", "--anti-affinity-label-keys", GROUP),
+    ],
+)
+@pytest.mark.parametrize(
+    "file",
+    ["duplicate-pipelines.yaml", "training-shards.yaml", "co-located.yaml", "ha-flink-deployment.yaml"],
+)
+def test_label_keys_silence_no_rule(file: str, flags: tuple[str, ...]) -> None:
+    """The keys configured for one kind of rule change nothing about the other, nor what a term says."""
+    assert clusters_of(file, *flags) == clusters_of(file)
 
 
 def test_rules_in_an_annotation() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.fleet.placement.fleet import Fleet
+from berth.fleet.scheduler.unschedulable import UnschedulableBindings
 from berth.fleet.state.index import HOME, LEAVING, PRESENT, WorkloadCounts
 from berth.fleet.state.options import FleetOptions
 from berth.kube.karmada import Binding, Cluster
@@ -202,3 +203,55 @@ def test_only_the_configured_labels_are_indexed() -> None:
         fleet.set_binding(("default", name), make_binding(name).labels(team="x", app=name).build())
     sets = {entry.label_set for entry in fleet.index}
     assert [dict(label_set.labels) for label_set in sets] == [{"team": "x"}]
+
+
+@given(
+    changes(),
+    st.sampled_from(((), ("team",), ("app", "team"), ("other",))),
+    st.sampled_from(((), ("team",), ("app", "team"), ("other",))),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_label_keys_of_the_flags_silence_no_rule(
+    events: list[tuple[str, Binding]], near: tuple[str, ...], apart: tuple[str, ...]
+) -> None:
+    """Whichever keys are configured, for one kind of rule or both, every term means what it says."""
+    options = FleetOptions(affinity_label_keys=near, anti_affinity_label_keys=apart)
+    limited, free = filled(members(), {}, options), filled(members(), {}, FleetOptions())
+    for change, binding in events:
+        for fleet in (limited, free):
+            if change == "set":
+                fleet.set_binding(key_of(binding), binding)
+            else:
+                fleet.remove_binding(key_of(binding))
+            fleet.index.validate()
+    assert known(limited) == known(free)
+    for entry in free.index:
+        assert feasible(limited, entry.key) == feasible(free, entry.key)
+
+
+def test_labels_that_a_term_names_are_indexed_with_it() -> None:
+    """A label outside the flags is indexed as soon as a term asks for it, for all workloads."""
+    fleet = Fleet(FleetOptions(affinity_label_keys=("team",)))
+    fleet.set_cluster(make_cluster("m1").build())
+    before = fleet.set_binding(
+        ("default", "a"), make_binding("a").labels(app="a", tier="x").on(m1=1).build()
+    ).entry
+    assert dict(before.label_set.labels) == {}
+    fleet.set_binding(("default", "b"), make_binding("b").apart_from(peers({"app": "a"})).build())
+    assert fleet.index.get(("default", "a")) is before
+    assert dict(before.label_set.labels) == {"app": "a"}
+    assert feasible(fleet, ("default", "b")) == set()
+
+
+def test_who_waits_is_found_by_the_labels_indexed_since() -> None:
+    """Whoever a term selects by a label that was indexed later is tried again when its owner moves."""
+    fleet = Fleet(FleetOptions(affinity_label_keys=("team",)))
+    fleet.set_cluster(make_cluster("m1").build())
+    waiting = UnschedulableBindings(fleet.index)
+    waiting.add(
+        ("default", "a"), fleet.set_binding(("default", "a"), make_binding("a").labels(app="a").build()).entry
+    )
+    owner = fleet.set_binding(("default", "b"), make_binding("b").apart_from(peers({"app": "a"})).build())
+    assert list(waiting.concerned(owner.entry)) == [("default", "a")]
+    waiting.remove(("default", "a"))
+    assert list(waiting.concerned(owner.entry)) == []

@@ -35,7 +35,9 @@ class _LabelKeys(click.ParamType[tuple[str, ...]]):
     ) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
-        keys = tuple(dict.fromkeys(filter(None, (key.strip() for key in str(value).split(",")))))
+        # Kubernetes' manifests know no shell: the quotes of --keys="a,b" arrive here.
+        written = (key.strip(" \t\"'") for key in str(value).split(","))
+        keys = tuple(dict.fromkeys(filter(None, written)))
         for key in keys:
             if problems := names.label_key_errors(key):
                 self.fail(f"{key!r} is no label key: {problems[0]}", param, ctx)
@@ -88,7 +90,7 @@ def _keys_option(kind: str) -> Callable[[_F], _F]:
         type=_LabelKeys(),
         default=(),
         metavar="KEY,KEY",
-        help=f"The only labels that {kind} may use, and what affinityEnabled compares.  [all, none]",
+        help=f"The labels to index for {kind}, and what affinityEnabled compares.  [all, none]",
     )
 
 

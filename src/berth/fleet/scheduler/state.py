@@ -45,7 +45,7 @@ class FleetSchedulerState:
         self.story = Story()
         self.cache = FleetCache(settings.options, self._moved)
         self.fleet = self.cache.fleet
-        self.unschedulable = UnschedulableBindings()
+        self.unschedulable = UnschedulableBindings(self.fleet.index)
         self.events = BindingEvents(min(settings.scheduler_names, default="berth-fleet"), self.story)
         self.claims = GroupClaims(self.cache, identity)
         self.records: dict[Key, BindingRecord] = {}

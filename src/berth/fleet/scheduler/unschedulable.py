@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from berth.engine.state.pod_class import LabelSet, Term
-    from berth.fleet.state.index import IndexedWorkload
+    from berth.fleet.state.index import BindingIndex, IndexedWorkload
 
 
 class UnschedulableBindings:
     """Who waits, by the terms that may stand in the way and by the label set others' terms may select."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: BindingIndex) -> None:
+        self._index, self._relabelled = index, index.relabelled
         self._entries: dict[Key, IndexedWorkload] = {}
         self._by_term: dict[Term, dict[Key, None]] = {}
         self._by_labels: dict[LabelSet, dict[Key, None]] = {}
@@ -33,6 +34,7 @@ class UnschedulableBindings:
 
     def add(self, key: Key, entry: IndexedWorkload) -> None:
         self.remove(key)
+        self._keep_up()
         self._entries[key] = entry
         for term in entry.used:
             self._by_term.setdefault(term, {})[key] = None
@@ -40,6 +42,7 @@ class UnschedulableBindings:
 
     def remove(self, key: Key) -> None:
         """It was placed, or is gone."""
+        self._keep_up()
         entry = self._entries.pop(key, None)
         if entry is None:
             return
@@ -51,8 +54,17 @@ class UnschedulableBindings:
         """Those that may fit when a workload comes, moves or goes: it or they have a term about the other."""
         if not self._entries:
             return
+        self._keep_up()
         for term in entry.label_set.terms:
             yield from self._by_term.get(term, ())
         for term, _ in entry.owned:
             for label_set in term.selected:
                 yield from self._by_labels.get(label_set, ())
+
+    def _keep_up(self) -> None:
+        """The label sets of those who wait are others since more labels are indexed."""
+        if self._relabelled != self._index.relabelled:
+            self._relabelled = self._index.relabelled
+            self._by_labels.clear()
+            for key, entry in self._entries.items():
+                self._by_labels.setdefault(entry.label_set, {})[key] = None

@@ -21,6 +21,7 @@ import numpy as np
 
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.pod_class import LabelSet, Term
+from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP
 
 if TYPE_CHECKING:
     from berth.engine.state.arrays import BoolArray
@@ -31,6 +32,8 @@ HOME, PRESENT, LEAVING = 0, 1, 2
 Slots = tuple[int, ...]
 Places = tuple[Slots, Slots, Slots]
 NOWHERE: Places = ((), (), ())
+# The labels that stand for groups are indexed in any case.
+GROUPS = frozenset((AFFINITY_GROUP, ANTI_AFFINITY_GROUP))
 
 
 class WorkloadCounts:
@@ -82,14 +85,18 @@ class IndexedWorkload:
     """One workload: its binding's key, what it is called by, where it is and what it demands.
 
     Attributes:
+        labels: All that it has, groups among them; `label_set` has those that are indexed.
         places: The slots where it counts, by `HOME`, `PRESENT` and `LEAVING`.
         owned: Its anti-affinity terms with their topologies, which protect it from newcomers.
     """
 
-    __slots__ = ("key", "label_set", "owned", "places", "rules", "used")
+    __slots__ = ("key", "label_set", "labels", "owned", "places", "rules", "used")
 
-    def __init__(self, key: tuple[str, str], label_set: LabelSet, rules: WorkloadRules) -> None:
+    def __init__(
+        self, key: tuple[str, str], labels: Mapping[str, str], label_set: LabelSet, rules: WorkloadRules
+    ) -> None:
         self.key = key
+        self.labels = labels
         self.label_set = label_set
         self.rules = rules
         self.places = NOWHERE
@@ -109,11 +116,15 @@ class BindingIndex:
     """All workloads that have a binding, by label set, with counts of the terms in use.
 
     Args:
-        keys: The only labels indexed; None for all.
+        keys: The only labels indexed, besides those that rules ask for; None for all.
+
+    Attributes:
+        relabelled: How often a rule asked for a label that was not indexed, so that label sets changed.
     """
 
     def __init__(self, keys: frozenset[str] | None = None) -> None:
         self._keys = keys
+        self.relabelled = 0
         self._matching = MatchIndex()
         self._entries: dict[tuple[str, str], IndexedWorkload] = {}
         self._carriers: dict[LabelSet, dict[IndexedWorkload, None]] = {}
@@ -148,16 +159,19 @@ class BindingIndex:
         places: Places,
     ) -> IndexedWorkload:
         """A workload has come or changed."""
+        self._index_labels_of(rules)
         entry = self._entries.get(key)
-        known = self._known(labels, groups)
+        all_labels = {**labels, **groups}
+        known = self._known(all_labels)
         if entry is not None:
             if entry.label_set.labels == known and entry.rules == rules:
+                entry.labels = all_labels
                 if entry.places != places:
                     self._place(entry, places)
                 return entry
             self.remove(key)
         label_set = self._matching.label_set(key[0], known)
-        entry = self._entries[key] = IndexedWorkload(key, label_set, rules)
+        entry = self._entries[key] = IndexedWorkload(key, all_labels, label_set, rules)
         self._carriers.setdefault(label_set, {})[entry] = None
         entry.used = tuple(map(self._use, rules.all))
         # Groups exclude each other both ways already: whoever is selected has the same term.
@@ -174,11 +188,7 @@ class BindingIndex:
         if entry is None:
             return None
         self._place(entry, NOWHERE)
-        carriers = self._carriers[entry.label_set]
-        del carriers[entry]
-        if not carriers:
-            del self._carriers[entry.label_set]
-            self._matching.drop_label_set(entry.label_set)
+        self._unlabel(entry)
         for term in entry.used:
             self._users[term].pop(entry, None)
         for term in entry.used:
@@ -243,10 +253,35 @@ class BindingIndex:
 
     # --- inside -------------------------------------------------------------------
 
-    def _known(self, labels: Mapping[str, str], groups: Mapping[str, str]) -> dict[str, str]:
+    def _known(self, labels: Mapping[str, str]) -> dict[str, str]:
+        keys = self._keys
+        if keys is None:
+            return dict(labels)
+        return {key: value for key, value in labels.items() if key in keys or key in GROUPS}
+
+    def _index_labels_of(self, rules: WorkloadRules) -> None:
+        """A rule about a label that is not indexed yet would select nobody by it: index the label."""
         if self._keys is None:
-            return {**labels, **groups}
-        return {k: v for k, v in labels.items() if k in self._keys} | dict(groups)
+            return
+        asked = {requirement.key for rule in rules.all for requirement in rule.selector.requirements}
+        if asked <= self._keys | GROUPS:
+            return
+        self._keys |= asked
+        self.relabelled += 1
+        for entry in self:
+            places = entry.places
+            self._place(entry, NOWHERE)
+            self._unlabel(entry)
+            entry.label_set = self._matching.label_set(entry.key[0], self._known(entry.labels))
+            self._carriers.setdefault(entry.label_set, {})[entry] = None
+            self._place(entry, places)
+
+    def _unlabel(self, entry: IndexedWorkload) -> None:
+        carriers = self._carriers[entry.label_set]
+        del carriers[entry]
+        if not carriers:
+            del self._carriers[entry.label_set]
+            self._matching.drop_label_set(entry.label_set)
 
     def _use(self, rule: WorkloadRule) -> Term:
         term = self.term(rule)

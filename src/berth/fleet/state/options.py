@@ -16,7 +16,7 @@ class FleetOptions:
         group_failover: When the clusters of an affinity group fail, its members may move on together.
         keep_when_unfit: A binding that fits nowhere keeps the clusters it has.
         name_peers: Reasons name the workload that stands in the way.
-        affinity_label_keys: The only labels indexed for affinity, and what `affinityEnabled` compares.
+        affinity_label_keys: The labels to index for affinity, and what `affinityEnabled` compares.
         anti_affinity_label_keys: The same for anti-affinity.
     """
 
@@ -31,7 +31,7 @@ class FleetOptions:
 
     @property
     def indexed_keys(self) -> frozenset[str] | None:
-        """The labels the index is limited to; None for all."""
+        """The labels the index begins with, to which those come that terms name; None for all."""
         return frozenset(self.affinity_label_keys + self.anti_affinity_label_keys) or None
 
 

@@ -105,7 +105,7 @@ def rules_of(
     """The rules of a workload with these labels.
 
     Raises:
-        TermError: a term uses a label that is not indexed, or needs keys that were not configured.
+        TermError: a term needs keys that were not configured.
     """
     here = frozenset((namespace,))
     grouped = {label: (_group_rule(label, group, here),) for label, group in groups.items()}
@@ -166,7 +166,6 @@ class _Compiler:
 
     def _rule(self, term: WorkloadTerm, weight: int) -> WorkloadRule:
         selector = self._same_keys() if term.affinity_enabled else self._selector(term)
-        self._check_indexed(selector)
         namespaces = frozenset(term.namespaces) if term.namespaces else self.here
         if term.namespace_selector is None:
             selected = None
@@ -188,14 +187,6 @@ class _Compiler:
             raise TermError(message)
         shared = {key: self.labels[key] for key in self.keys if key in self.labels}
         return Selector(frozenset(_equal(shared))) if shared else NOTHING
-
-    def _check_indexed(self, selector: Selector) -> None:
-        unknown = {r.key for r in selector.requirements}.difference(self.keys) if self.keys else ()
-        for key in sorted(unknown):
-            message = (
-                f"label key {key} of a workload affinity term is not among {self.flag}={','.join(self.keys)}"
-            )
-            raise TermError(message)
 
 
 def _equal(labels: Mapping[str, str | None]) -> Iterable[Requirement]:
