@@ -56,6 +56,26 @@ def test_a_pod_of_another_scheduler(tmp_path: Path) -> None:
     assert (asked.code, "goes to n1" in asked.out) == (0, True)
 
 
+def test_a_pod_on_a_node_that_is_not_ready(tmp_path: Path) -> None:
+    """Nobody can say that it runs: the node's condition is told, with a note about the taint; exit code 1."""
+    down = NODES.replace(
+        'pods: "10"}}',
+        'pods: "10"}, conditions: [{type: Ready, status: "False", reason: KubeletNotReady, '
+        "message: runtime is down., lastTransitionTime: 2026-01-01T00:00:00Z}]}",
+        1,
+    )
+    folder = files(tmp_path, down, pod("p", "  nodeName: n1"))
+    outcome = berth("explain", "p", "-f", folder)
+    assert outcome.code == 1
+    assert outcome.err == "note: node n1 reports NotReady: it is judged with the taint for it\n"
+    assert outcome.out.splitlines()[1] == (
+        "default/p is assigned to n1, which is NotReady since 2026-01-01T00:00:00Z "
+        "(KubeletNotReady: runtime is down), where it would not be placed again: TaintToleration."
+    )
+    document = json.loads(berth("explain", "p", "-f", folder, "-o", "json").out)
+    assert (document["state"], document["node"]) == ("NodeNotReady", "n1")
+
+
 def test_wide_shows_raw_scores_and_reasons(tmp_path: Path) -> None:
     """Wide adds what went in: raw scores and kube-scheduler's reasons."""
     folder = files(tmp_path, NODES, pod("p", "  nodeSelector: {kubernetes.io/hostname: n1}"))

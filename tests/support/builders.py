@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from berth.kube.objects import (
     Affinity,
+    Condition,
     Container,
     ContainerImage,
     ContainerPort,
@@ -399,6 +400,11 @@ class NodeBuilder(_Builder[Node]):
         spec = self._thing.spec or NodeSpec()
         taints = _more(spec.taints, Taint(key=key, value=value, effect=effect))
         return NodeBuilder(replace(self._thing, spec=replace(spec, taints=taints)))
+
+    def condition(self, kind: str, status: str, reason: str | None = None) -> NodeBuilder:
+        given = self._thing.status or NodeStatus()
+        added = Condition(type=kind, status=status, reason=reason)
+        return self._status(replace(given, conditions=_more(given.conditions, added)))
 
     def unschedulable(self) -> NodeBuilder:
         spec = replace(self._thing.spec or NodeSpec(), unschedulable=True)

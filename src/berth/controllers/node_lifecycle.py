@@ -11,6 +11,7 @@ import msgspec
 
 from berth.controllers.patches import patch
 from berth.kube.api_resources import LEASES, NODES, PODS
+from berth.kube.node_conditions import CONDITION_OF, PREFIX, condition_taints
 from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
 from berth.kube.pods import condition, is_ready
 from berth.kube.times import stamp
@@ -20,16 +21,8 @@ from berth.machines.contract import Action, Event, Patch
 from berth.machines.controller import Controller
 
 GRACE = 40.0
-PREFIX = "node.kubernetes.io/"
-NOT_READY, UNREACHABLE = f"{PREFIX}not-ready", f"{PREFIX}unreachable"
 UNSCHEDULABLE = f"{PREFIX}unschedulable"
-_PRESSURES = {
-    "MemoryPressure": f"{PREFIX}memory-pressure",
-    "DiskPressure": f"{PREFIX}disk-pressure",
-    "PIDPressure": f"{PREFIX}pid-pressure",
-    "NetworkUnavailable": f"{PREFIX}network-unavailable",
-}
-_OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values()})
+_OURS = frozenset({UNSCHEDULABLE, *CONDITION_OF})
 _STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 
 
@@ -172,15 +165,7 @@ class NodeLifecycle(Controller):
 
 def _wanted(node: Node) -> Iterator[tuple[str, str]]:
     """The taints a node should have for what it reports."""
-    conditions = (node.status.conditions if node.status else None) or []
-    ready = condition(conditions, "Ready")
-    if ready is not None and ready.status != "True":
-        key = UNREACHABLE if ready.status == "Unknown" else NOT_READY
-        yield key, "NoSchedule"
-        yield key, "NoExecute"
-    for entry in conditions:
-        if entry.type in _PRESSURES and entry.status == "True":
-            yield _PRESSURES[entry.type], "NoSchedule"
+    yield from condition_taints(node)
     if node.spec and node.spec.unschedulable:
         yield UNSCHEDULABLE, "NoSchedule"
 

@@ -127,6 +127,23 @@ def test_a_running_pod_whose_rules_broke() -> None:
     assert explanation.message == "default/p runs on n1, where it would not be placed again: NodeAffinity."
 
 
+def test_a_pod_that_tolerates_a_node_that_went_silent() -> None:
+    """Even one whose rules hold there is not said to run."""
+    node = make_node("n1").condition("Ready", "Unknown", reason="NodeStatusUnknown").build()
+    pod = make_pod("p").tolerates().on("n1").build()
+    explanation = explained("p", node, pod)
+    assert (explanation.state, explanation.broken) == ("NodeNotReady", ())
+    assert explanation.message == (
+        "default/p is assigned to n1, which has not been heard of (NodeStatusUnknown)."
+    )
+
+
+def test_a_pod_that_has_not_started() -> None:
+    """A pod with a node whose phase is Pending does not run yet."""
+    explanation = explained("p", make_node("n1").build(), make_pod("p").on("n1").phase("Pending").build())
+    assert explanation.message == "default/p is starting on n1, and all its rules hold there."
+
+
 def test_a_gated_pod_shows_where_it_would_go() -> None:
     """Gates keep the pod, but its nodes are judged all the same."""
     explanation = explained("p", make_node("n1").build(), new("p").gated("example.com/wait").build())
@@ -197,6 +214,24 @@ def test_everything_at_once() -> None:
         "pod-anti-affinity-term",
     }
     assert relaxation.nodes == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "words"),
+    [
+        ("Ready", "False", "with n1 Ready again, n1 fits"),
+        ("Ready", "Unknown", "with n1 Ready again, n1 fits"),
+        ("MemoryPressure", "True", "with n1 without MemoryPressure, n1 fits"),
+    ],
+)
+def test_nobody_is_told_to_tolerate_a_node_that_is_down(kind: str, status: str, words: str) -> None:
+    """A node that is not ready or short of something takes no pod, tainted or not; its recovery helps."""
+    node = make_node("n1").condition(kind, status).build()
+    assert helps(node, pod=new("p")) == [words]
+    tainted = make_node("n1").condition("Ready", "False")
+    for effect in ("NoSchedule", "NoExecute"):
+        tainted = tainted.taint("node.kubernetes.io/not-ready", effect=effect)
+    assert helps(tainted.build(), pod=new("p")) == ["with n1 Ready again, n1 fits"]
 
 
 def test_a_daemon_keeps_its_node() -> None:

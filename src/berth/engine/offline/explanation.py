@@ -12,16 +12,17 @@ from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
-from berth.kube.well_known import SCHEDULER_ERROR, ZONE
+from berth.kube.node_conditions import unready
+from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from berth.engine.offline.simulation import Simulation
     from berth.engine.rules.verdicts import RuleVerdict
-    from berth.kube.objects import Pod
+    from berth.kube.objects import Condition, Pod
 
-RUNS, FITS, STUCK = "Running", "Fits", "DoesNotFit"
+RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +140,35 @@ def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]
     node = entry.pod.spec.node_name or ""
     slot = cluster.nodes.slot_of.get(node)
     broken = tuple(evaluation.verdicts.get(slot, ())) if slot is not None else ()
-    if slot is None:
-        message = f"{entry.key} runs on {node}, which is not among the nodes."
-    elif broken:
-        rules = ", ".join(verdict.rule for verdict in broken)
-        message = f"{entry.key} runs on {node}, where it would not be placed again: {rules}."
-    else:
-        message = f"{entry.key} runs on {node}, and all its rules hold there."
+    failing = unready(snapshot.nodes[node]) if node in snapshot.nodes else None
+    state = RUNS if failing is None else NODE_NOT_READY
+    message = _about_running(entry, broken, failing, known=slot is not None)
     nodes = _nodes(snapshot, evaluation)
     found: list[Relaxation] = []
     if broken and not len(evaluation.feasible):
         peers = {key: pod for key, pod in others.items() if key != entry.key}
         found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, evaluation, peers, pinned=False)
-    return Explanation(entry, RUNS, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
+    return Explanation(entry, state, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
+
+
+def _about_running(
+    entry: Entry, broken: tuple[RuleVerdict, ...], failing: Condition | None, *, known: bool
+) -> str:
+    """What is to be said of a pod that has a node; `failing` is why that node is not ready."""
+    node = entry.pod.spec.node_name
+    starting = entry.pod.status is not None and entry.pod.status.phase == PENDING
+    where = f"{entry.key} {'is starting' if starting else 'runs'} on {node}"
+    if not known:
+        return f"{where}, which is not among the nodes."
+    rules = ", ".join(verdict.rule for verdict in broken)
+    again = f", where it would not be placed again: {rules}." if broken else ", and all its rules hold there."
+    if failing is None:
+        return where + again
+    since = f" since {failing.last_transition_time}" if failing.last_transition_time else ""
+    why = ": ".join(filter(None, (failing.reason, (failing.message or "").rstrip("."))))
+    state = "has not been heard of" if failing.status == UNKNOWN else "is NotReady"
+    message = f"{entry.key} is assigned to {node}, which {state}{since}{f' ({why})' if why else ''}"
+    return message + (again if broken else ".")
 
 
 def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None) -> Explanation:

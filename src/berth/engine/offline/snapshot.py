@@ -25,13 +25,16 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
+from berth.kube.node_conditions import CONDITION_OF, condition_taints
 from berth.kube.objects import (
     Namespace,
     Node,
+    NodeSpec,
     Pod,
     PriorityClass,
     ReplicationController,
     Service,
+    Taint,
     Workload,
 )
 from berth.kube.ownership import controller_of
@@ -39,7 +42,7 @@ from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
-from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, TEMPLATE_HASH
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, READY, TEMPLATE_HASH
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 if TYPE_CHECKING:
@@ -175,11 +178,12 @@ class _Reader:
         self._manifests = manifests
         self._classes = [m.object for m in manifests if isinstance(m.object, PriorityClass)]
         self._checked: set[bytes] = set()
+        self._ailing: list[Node] = []  # without the taints that follow from what they report
 
     def read(self) -> Snapshot:
         for manifest in self._counted(0):
             self._check(manifest)
-        nodes = {m.name: default_node(m.object) for m in self._manifests if isinstance(m.object, Node)}
+        nodes = {m.name: self._node(m.object) for m in self._manifests if isinstance(m.object, Node)}
         cluster = Cluster(self._options, expected_nodes=len(nodes))
         for node in nodes.values():
             cluster.add_node(node)
@@ -244,6 +248,21 @@ class _Reader:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise SnapshotError(f"{manifest}: {errors[0]}{more}")
 
+    def _node(self, view: Node) -> Node:
+        """The node with the taints it is about to have for what it reports."""
+        node = default_node(view)
+        given = (node.spec.taints if node.spec else None) or []
+        known = {(taint.key, taint.effect) for taint in given}
+        added = [
+            Taint(key=key, effect=effect)
+            for key, effect in condition_taints(node)
+            if effect == "NoSchedule" and (key, effect) not in known
+        ]
+        if not added:
+            return node
+        self._ailing.append(node)
+        return replace(node, spec=replace(node.spec or NodeSpec(), taints=[*given, *added]))
+
     def _notes(self, snapshot: Snapshot) -> Iterator[str]:
         place = self._origin.words
         lost = [entry for entry in snapshot.running if entry.pod.spec.node_name not in snapshot.nodes]
@@ -264,6 +283,10 @@ class _Reader:
         if closed and snapshot.pending:
             more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
             yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
+        for node in self._ailing[:_MOST_FAULTS]:
+            kinds = {CONDITION_OF[key] for key, _ in condition_taints(node)}
+            said = " and ".join("NotReady" if kind == READY else kind for kind in sorted(kinds))
+            yield f"node {node.metadata.name} reports {said}: it is judged with the taint for it"
         if snapshot.pending and not snapshot.nodes:
             yield f"there is no node {place}"
 

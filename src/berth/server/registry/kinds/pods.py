@@ -24,6 +24,7 @@ from berth.kube.affinity.anti_affinity import excesses
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import default_pod, merge_label_keys
 from berth.kube.gates import FeatureGates, drop_disabled_fields
+from berth.kube.node_conditions import NOT_READY, UNREACHABLE
 from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
@@ -44,7 +45,6 @@ _UPDATABLE = (
 _IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
 _TOLERATION_SECONDS = 300
-_NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
 class PodStrategy(Strategy):
@@ -110,7 +110,7 @@ def _admit(spec: RawObject) -> None:
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     tolerations = list(spec.get("tolerations") or ())
-    for key in (_NOT_READY, _UNREACHABLE):
+    for key in (NOT_READY, UNREACHABLE):
         if not any(_covers(toleration, key) for toleration in tolerations):
             tolerations.append(
                 {

@@ -1,0 +1,41 @@
+"""What nodes report about themselves, and the taints that follow from it.
+
+Upstream: pkg/controller/nodelifecycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.kube.objects import Condition, Node
+from berth.kube.pods import condition
+from berth.kube.well_known import READY, TRUE, UNKNOWN
+
+PREFIX = "node.kubernetes.io/"
+NOT_READY, UNREACHABLE = f"{PREFIX}not-ready", f"{PREFIX}unreachable"
+_PRESSURES = {
+    "MemoryPressure": f"{PREFIX}memory-pressure",
+    "DiskPressure": f"{PREFIX}disk-pressure",
+    "PIDPressure": f"{PREFIX}pid-pressure",
+    "NetworkUnavailable": f"{PREFIX}network-unavailable",
+}
+# Key of a taint -> the condition it follows from.
+CONDITION_OF = {NOT_READY: READY, UNREACHABLE: READY} | {taint: kind for kind, taint in _PRESSURES.items()}
+
+
+def condition_taints(node: Node) -> Iterator[tuple[str, str]]:
+    """Key and effect of the taints a node should have for what it reports."""
+    failing = unready(node)
+    if failing is not None:
+        key = UNREACHABLE if failing.status == UNKNOWN else NOT_READY
+        yield key, "NoSchedule"
+        yield key, "NoExecute"
+    for entry in (node.status.conditions if node.status else None) or ():
+        if entry.type in _PRESSURES and entry.status == TRUE:
+            yield _PRESSURES[entry.type], "NoSchedule"
+
+
+def unready(node: Node) -> Condition | None:
+    """The condition by which a node is known not to be ready; None if it is, or reports nothing."""
+    ready = condition(node.status.conditions if node.status else None, READY)
+    return None if ready is None or ready.status == TRUE else ready
