@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses
+from berth.kube.defaults import NAMESPACE_NAME_LABEL as NAME
 from berth.kube.objects import (
     Affinity,
     LabelSelector,
@@ -12,6 +15,7 @@ from berth.kube.objects import (
     PodAffinityTerm,
     WeightedPodAffinityTerm,
 )
+from berth.kube.selectors import label_requirement, parse_label_selector
 from berth.kube.well_known import HOSTNAME
 
 ZONE = "topology.kubernetes.io/zone"
@@ -68,3 +72,63 @@ def test_both_required_lists_count_and_preferences_do_not() -> None:
         "spec.affinity.podAntiAffinity.requiredDuringSchedulingRequiredDuringExecution[0]",
         "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[1]",
     ]
+
+
+def selecting(
+    *expressions: tuple[str, str, list[str]], labels: dict[str, str] | None = None
+) -> LabelSelector:
+    found = [label_requirement(key, operator, *values) for key, operator, values in expressions]
+    return LabelSelector(match_labels=labels, match_expressions=found)
+
+
+@pytest.mark.parametrize(
+    ("selector", "any_namespace"),
+    [
+        (selecting(), True),
+        (selecting((NAME, "Exists", [])), True),
+        (selecting((NAME, "NotIn", ["kube-system"])), True),
+        (selecting(("team", "DoesNotExist", [])), True),
+        (selecting(("team", "NotIn", ["a"]), (NAME, "Exists", [])), True),
+        (selecting((NAME, "In", ["a", "b"])), False),
+        (selecting((NAME, "In", ["a"]), (NAME, "Exists", [])), False),
+        (selecting((NAME, "DoesNotExist", [])), False),
+        (selecting(("team", "Exists", [])), False),
+        (selecting(("team", "In", ["a"]), (NAME, "Exists", [])), False),
+        (selecting((NAME, "Exists", []), labels={"team": "a"}), False),
+        (None, False),
+    ],
+)
+def test_what_is_against_all_namespaces(selector: LabelSelector | None, any_namespace: bool) -> None:
+    """What a selector can match decides, not whether it is empty."""
+    assert bool(paths(rule(ZONE, selector))) is any_namespace
+    assert paths(rule(HOSTNAME, selector)) == []
+
+
+def test_the_message_says_which_selector_it_is() -> None:
+    """Whoever wrote no empty selector is told what theirs matches."""
+    ((_, told),) = excesses(rule(ZONE, selecting((NAME, "Exists", []))), "x")
+    assert told.startswith(
+        "required anti-affinity against pods of all namespaces "
+        "(namespaceSelector kubernetes.io/metadata.name matches any) must have topologyKey "
+    )
+    ((_, told),) = excesses(rule(ZONE, EVERYONE), "x")
+    assert "all namespaces (namespaceSelector: {}) must have topologyKey" in told
+
+
+EXPRESSIONS = st.tuples(
+    st.sampled_from((NAME, "team", "env")),
+    st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")),
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=2),
+)
+
+
+@given(st.lists(EXPRESSIONS, max_size=3), st.dictionaries(st.sampled_from(("team", NAME)), st.just("a")))
+def test_a_selector_that_matches_namespaces_it_knows_nothing_of_counts(
+    expressions: list[tuple[str, str, list[str]]], labels: dict[str, str]
+) -> None:
+    """It is against all namespaces exactly if it matches two with no label but an arbitrary name."""
+    chosen = [(k, o, values if o in ("In", "NotIn") else []) for k, o, values in expressions]
+    selector = selecting(*chosen, labels=labels)
+    parsed = parse_label_selector(selector)
+    matched = [parsed.matches({NAME: name}) for name in ("one", "two")]
+    assert bool(paths(rule(ZONE, selector))) is all(matched)

@@ -163,6 +163,17 @@ def test_the_limit_holds_for_spec_and_annotation(rule: str) -> None:
     assert refused(review(pod(affinity=beyond))) == [f"spec.affinity.{where}"]
 
 
+def test_the_limit_judges_what_a_selector_can_match() -> None:
+    """A selector that every namespace satisfies is against all of them, though it is not empty."""
+    every = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
+    for beyond in (
+        pod(apart(term(namespaceSelector=every))),
+        pod(affinity=apart(term(namespaceSelector=every))),
+    ):
+        assert refused(review(beyond))
+    assert not refused(review(pod(apart(term(HOSTNAME, namespaceSelector=every)))))
+
+
 def test_the_limit_can_be_set() -> None:
     """Off, for every rule, other keys, not for a namespace."""
     beyond, usual = pod(apart(term(ZONE, **EVERYWHERE))), pod(affinity=apart(term(ZONE)))

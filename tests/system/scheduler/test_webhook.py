@@ -31,6 +31,7 @@ POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
 BINDINGS = f"{ADMISSION}/validatingadmissionpolicybindings"
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NAME = "kubernetes.io/metadata.name"
 NAMED = {"key": "kubernetes.io/os", "operator": "Exists"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -297,6 +298,17 @@ def some_terms(chance: random.Random) -> list[Json]:
         {"matchExpressions": []},
         {"matchLabels": {"team": "a"}},
         {"matchExpressions": [{"key": "team", "operator": "Exists"}]},
+        {"matchExpressions": [{"key": NAME, "operator": "Exists"}]},
+        {"matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["a"]}]},
+        {"matchExpressions": [{"key": NAME, "operator": "In", "values": ["a"]}]},
+        {"matchExpressions": [{"key": NAME, "operator": "DoesNotExist"}]},
+        {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+        {
+            "matchExpressions": [
+                {"key": "team", "operator": "NotIn", "values": ["a"]},
+                {"key": NAME, "operator": "Exists"},
+            ]
+        },
     ]
     found = []
     for _ in range(chance.randint(0, 3)):

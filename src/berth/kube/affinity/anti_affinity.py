@@ -1,7 +1,9 @@
 """The limit on required anti-affinity: how much of a cluster one pod may keep others out of.
 
-The pod-affinity design limits rules against pods of *all* namespaces to single nodes.  Kubernetes' own
-admission plugin, LimitPodHardAntiAffinityTopology, limits every rule; that is the stricter choice here.
+The pod-affinity design limits rules against pods of *all* namespaces to single nodes.  A rule is against
+all of them if its namespaceSelector matches whatever namespace somebody makes next: one that has no label
+but its name, and a name that the selector does not know.  Kubernetes' own admission plugin,
+LimitPodHardAntiAffinityTopology, limits every rule; that is the stricter choice here.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from berth.kube.objects import Affinity, PodAffinityTerm
+from berth.kube.defaults import NAMESPACE_NAME_LABEL
+from berth.kube.objects import Affinity, LabelSelector, LabelSelectorRequirement, PodAffinityTerm
+from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, NOT_IN, parse_label_selector
 from berth.kube.well_known import HOSTNAME, REQUIRED_DURING_EXECUTION, REQUIRED_DURING_SCHEDULING
 
-_EVERYWHERE = "required anti-affinity against pods of all namespaces (namespaceSelector: {})"
+_EVERYWHERE = "required anti-affinity against pods of all namespaces"
 _WHY = "it would keep every other workload out of the whole domain"
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -49,8 +53,8 @@ def excesses(
     for where, term in _required(affinity, path):
         if term.topology_key in limit.topology_keys or (known and _encoder.encode(term) in known):
             continue
-        if _everywhere(term):
-            yield where, f"{_EVERYWHERE} must have {_wanted(term, limit)}: {_WHY}"
+        if matches_any_namespace(term.namespace_selector):
+            yield where, f"{_EVERYWHERE} ({_spelled(term)}) must have {_wanted(term, limit)}: {_WHY}"
         elif limit.every_rule:
             yield where, f"required anti-affinity must have {_wanted(term, limit)}"
 
@@ -65,9 +69,23 @@ def _wanted(term: PodAffinityTerm, limit: AntiAffinityLimit) -> str:
     return f'topologyKey {keys}, not "{term.topology_key or ""}"'
 
 
-def _everywhere(term: PodAffinityTerm) -> bool:
-    selector = term.namespace_selector
-    return selector is not None and not selector.match_labels and not selector.match_expressions
+def matches_any_namespace(selector: LabelSelector | None) -> bool:
+    """Whether a namespaceSelector matches namespaces that it neither names nor asks a label of."""
+    if selector is None or selector.match_labels:
+        return False
+    return all(_lets_any_namespace_pass(each) for each in selector.match_expressions or ())
+
+
+def _lets_any_namespace_pass(requirement: LabelSelectorRequirement) -> bool:
+    """A new namespace has no label but its name: excluding a few names, or other labels, lets it pass."""
+    if requirement.operator == NOT_IN:
+        return True
+    return requirement.operator == (EXISTS if requirement.key == NAMESPACE_NAME_LABEL else DOES_NOT_EXIST)
+
+
+def _spelled(term: PodAffinityTerm) -> str:
+    selector = parse_label_selector(term.namespace_selector)
+    return "namespaceSelector: {}" if selector.everything else f"namespaceSelector {selector} matches any"
 
 
 def _required(affinity: Affinity | None, path: str) -> Iterator[tuple[str, PodAffinityTerm]]:

@@ -16,6 +16,7 @@ from tests.support.api.servers import running_server
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+NAME = "kubernetes.io/metadata.name"
 
 
 def _anti(variant: str, key: str, **term: Any) -> Json:
@@ -33,6 +34,12 @@ def _anti(variant: str, key: str, **term: Any) -> Json:
         (ZONE, {}, 201),
         (ZONE, {"namespaceSelector": {"matchLabels": {"team": "a"}}}, 201),
         (ZONE, {"namespaces": ["default"]}, 201),
+        (ZONE, {"namespaceSelector": {"matchExpressions": [{"key": NAME, "operator": "Exists"}]}}, 403),
+        (
+            ZONE,
+            {"namespaceSelector": {"matchExpressions": [{"key": NAME, "operator": "In", "values": ["a"]}]}},
+            201,
+        ),
     ],
 )
 def test_anti_affinity_limit(
