@@ -7,10 +7,10 @@ one of them is said to help.  These are the steps of the argument, which every r
   the node itself changes; once it could, the pod is to be tried again, whichever rules refused it.
 - Any other node was refused by a rule that looks at pods, and it stays refused until that very rule
   changes its mind.  So only the rules that refused some node need to be asked, each by itself.
-- A rule about single nodes that gave up its objection to one is not enough where another rule that
-  is asked anyway still objects to it.
+- A rule about single nodes that no longer refuses one is not enough where another rule that
+  is asked anyway still refuses it.
 - A rule looks at the cluster as it is now, with all changes made so far, and asks whether the nodes that
-  the change touches are free of its objection now, never whether they were not just before.
+  the change touches are not refused by it now, never whether they were not just before.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ REASON_NODE = "node(s) didn't match PersistentVolume's node affinity"
 REASON_BIND = "node(s) didn't find available persistent volumes to bind"
 REASON_NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
-# Bits of the objections to a node, with their reasons in upstream's order.
+# Bits of the reasons to refuse a node, with their sentences in upstream's order.
 _OTHER_NODE, _UNSERVED, _NO_VOLUME, _REFUSED = 1, 2, 4, 8
 _REASONS = {_OTHER_NODE: REASON_NODE, _UNSERVED: REASON_BIND, _NO_VOLUME: REASON_NO_VOLUME}
 
@@ -57,24 +57,24 @@ class VolumeBinding(NodeRule):
     def feasible(self, slots: Slots) -> BoolArray:
         if not isinstance(slots, slice) and len(slots) <= _FEW:
             return np.array([self.verdict(int(slot)) is None for slot in slots], dtype=np.bool_)
-        return np.asarray(self._objections() == 0, dtype=np.bool_)[slots] & self.nodes.alive[slots]
+        return np.asarray(self._reason_bits() == 0, dtype=np.bool_)[slots] & self.nodes.alive[slots]
 
-    def _objections(self) -> IndexArray:
+    def _reason_bits(self) -> IndexArray:
         """For every node one bit for each reason to refuse it."""
         count, needs = self.nodes.count, self._needs
         if needs.refusal is not None:
             return np.full(count, _REFUSED, dtype=np.intp)
-        objections = np.zeros(count, dtype=np.intp)
+        bits = np.zeros(count, dtype=np.intp)
         for _, volume in needs.bound:
             # Upstream goes from claim to claim and stops at the first that is in the way.
-            passed = objections == 0
+            passed = bits == 0
             if volume is None:
-                objections[passed] = _NO_VOLUME
+                bits[passed] = _NO_VOLUME
             elif volume.nodes is not None:
-                objections[passed & ~self._mask([volume.nodes])] = _OTHER_NODE
+                bits[passed & ~self._mask([volume.nodes])] = _OTHER_NODE
         if needs.offers:
-            objections[~self._served()] |= _UNSERVED
-        return objections
+            bits[~self._served()] |= _UNSERVED
+        return bits
 
     def _served(self) -> BoolArray:
         """The nodes on which every unbound claim gets a volume."""
@@ -127,9 +127,9 @@ class VolumeBinding(NodeRule):
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         del gone
-        found = self._objections()[slots]
-        for objections in np.unique(found[found > 0]).tolist():
-            yield SharedVerdict(slots[found == objections], UNRESOLVABLE, self._reasons(objections))
+        found = self._reason_bits()[slots]
+        for bits in np.unique(found[found > 0]).tolist():
+            yield SharedVerdict(slots[found == bits], UNRESOLVABLE, self._reasons(bits))
 
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)
@@ -141,30 +141,30 @@ class VolumeBinding(NodeRule):
         needs = self._needs
         if needs.refusal is not None:
             return RuleVerdict(self.name, UNRESOLVABLE, (needs.refusal,))
-        objections, causes = 0, []
+        bits, causes = 0, []
         for claim, volume in needs.bound:
             if volume is None:
-                objections = _NO_VOLUME
+                bits = _NO_VOLUME
                 causes.append(
                     f"claim {claim.name} is bound to volume {claim.volume_name}, which is not there"
                 )
                 break
             if volume.nodes is not None and not volume.nodes.matches(labels, node):
-                objections = _OTHER_NODE
+                bits = _OTHER_NODE
                 causes.append(_unreachable(claim, volume, labels))
                 break
         reachable = needs.reachable(labels, node)
         if needs.offers and needs.choose(reachable, node) is None:
-            objections |= _UNSERVED
+            bits |= _UNSERVED
             causes += self._unserved(reachable, node)
-        if not objections:
+        if not bits:
             return None
-        return RuleVerdict(self.name, UNRESOLVABLE, self._reasons(objections), tuple(causes))
+        return RuleVerdict(self.name, UNRESOLVABLE, self._reasons(bits), tuple(causes))
 
-    def _reasons(self, objections: int) -> tuple[str, ...]:
+    def _reasons(self, bits: int) -> tuple[str, ...]:
         if self._needs.refusal is not None:
             return (self._needs.refusal,)
-        return tuple(reason for bit, reason in _REASONS.items() if objections & bit)
+        return tuple(reason for bit, reason in _REASONS.items() if bits & bit)
 
     def _unserved(self, reachable: BoolArray, node: str) -> Iterator[str]:
         elsewhere = [offer for offer in self._needs.offers if offer.node not in (None, node)]
