@@ -11,6 +11,7 @@ from berth.fleet.selection.select import select
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
+from berth.kube.well_known import UNSCHEDULABLE
 from tests.fleet.builders import (
     BindingBuilder,
     ClusterBuilder,
@@ -148,8 +149,33 @@ class TestByRegion:
         clusters = region("eu", a=2) + region("us", b=3) + region("ap", c=1)
         binding = WEB.dynamic().spread("region", 1, 2).spread("cluster", 1, 5)
         assert selected(clusters, binding, options=COMPATIBLE) == ["b"]
-        with pytest.raises(PlacementError, match="no enough resource when selecting 2 clusters"):
+        with pytest.raises(PlacementError, match="no enough resource when selecting 2 clusters") as failure:
             selected(clusters, binding)
+        assert failure.value.reason == UNSCHEDULABLE
+
+    @pytest.mark.parametrize("options", [BERTH, COMPATIBLE])
+    def test_one_cluster_a_region(self, options: FleetOptions) -> None:
+        """A cluster of each region is taken, though the cluster constraint says one, as in Karmada's e2e."""
+        clusters = region("eu", a=9, b=8) + region("us", c=7, d=6) + region("ap", e=1)
+        for kind in (WEB.duplicated(), WEB.dynamic()):
+            binding = kind.spread("cluster", 1, 1).spread("region", 2, 2)
+            assert selected(clusters, binding, options=options) == ["a", "c"]
+        with pytest.raises(PlacementError, match="number of feasible region is less than"):
+            selected(clusters[:2], WEB.spread("cluster", 1, 1).spread("region", 2, 2), options=options)
+
+    def test_one_cluster_a_group_of_every_topology(self) -> None:
+        """So it is with providers and labels, alone and together."""
+        clusters = [
+            make_cluster(name).region(name[0]).provider(name[1]).labels(rack=name[1]).capacity(pods=9)
+            for name in ("ax", "ay", "bx", "by")
+        ]
+        one = WEB.spread("cluster", 1, 1)
+        for binding in (
+            one.spread("provider", 2, 2),
+            one.spread_by_label("rack", 2, 2),
+            one.spread("region", 2, 2).spread("provider", 2, 2),
+        ):
+            assert len(selected(clusters, binding)) == 2
 
     def test_clusters_are_exchanged_to_make_room(self) -> None:
         """Clusters are exchanged within the chosen regions until the replicas fit."""
@@ -309,9 +335,13 @@ def test_whatever_is_selected_satisfies_every_constraint(
     }
     placement = binding.build().spec.placement
     assert placement is not None
-    for constraint in placement.spread_constraints or ():
-        number = len(domains[constraint.spread_by_field or ""])
-        assert (constraint.min_groups or 1) <= number <= (constraint.max_groups or 99)
+    constraints = placement.spread_constraints or ()
+    groups = [c.min_groups or 1 for c in constraints if c.spread_by_field in ("region", "provider")]
+    for constraint in constraints:
+        field, most = constraint.spread_by_field or "", constraint.max_groups or 99
+        if field == "cluster":
+            most = max(most, *groups, 1)  # one of each group in any case
+        assert (constraint.min_groups or 1) <= len(domains[field]) <= most
     replicas = binding.build().spec.replicas or 0
     if placement.spread_constraints and binding.duplicated().build() != binding.build():
         assert found.available.sum() >= replicas

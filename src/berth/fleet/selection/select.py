@@ -23,6 +23,8 @@ from berth.kube.karmada import DUPLICATED, Placement
 from berth.kube.well_known import SCHEDULER_ERROR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from berth.engine.state.arrays import BoolArray, Int64Array
     from berth.fleet.state.clusters import Clusters
     from berth.fleet.state.options import FleetOptions
@@ -87,14 +89,25 @@ def _select(ranking: ClusterSelection, binding: Binding, options: FleetOptions) 
 def _spread(
     ranking: ClusterSelection, by_topology: dict[str, SpreadLimit], demand: ReplicaDemand
 ) -> ClusterSelection:
-    cluster_limit = by_topology.get(CLUSTER, ANY_NUMBER)
     others = [limit for topology, limit in by_topology.items() if topology != CLUSTER]
+    cluster_limit = _one_a_group(by_topology.get(CLUSTER, ANY_NUMBER), others)
     if not others:
         return select_by_cluster(ranking, cluster_limit, None if demand.duplicated else demand.replicas)
-    if len(others) == 1 and (others[0].label or others[0].topology != ZONE):
+    if len(others) == 1 and _is_partition(others[0]):
         # Each group takes a cluster at least.
         limit = replace(others[0], most=min(others[0].most, cluster_limit.most))
         selected = ranking.take(select_by_group(ranking, limit, cluster_limit, demand))
         if demand.duplicated or int(selected.available.sum()) >= demand.replicas:
             return selected
     return ranking.take(select_by_cover(ranking, others, cluster_limit, demand))
+
+
+def _one_a_group(cluster_limit: SpreadLimit, others: Iterable[SpreadLimit]) -> SpreadLimit:
+    """Karmada takes a cluster of each region, though the cluster constraint may allow fewer in all."""
+    least = max((limit.least for limit in others if _is_partition(limit)), default=0)
+    return replace(cluster_limit, most=max(cluster_limit.most, least))
+
+
+def _is_partition(limit: SpreadLimit) -> bool:
+    """Whether a cluster has one domain at most; it may be in several zones."""
+    return limit.label or limit.topology != ZONE

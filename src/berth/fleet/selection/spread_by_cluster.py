@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 TOO_FEW_CLUSTERS = "the number of feasible clusters is less than spreadConstraint.MinGroups"
 
 
-def no_room(number: int) -> PlacementError:
-    return PlacementError(SCHEDULER_ERROR, f"no enough resource when selecting {number} clusters")
-
-
 def select_by_cluster(
     ranking: ClusterSelection, limit: SpreadLimit, replicas: int | None
 ) -> ClusterSelection:
@@ -32,7 +28,7 @@ def select_by_cluster(
         return ranking.take(slice(number))
     chosen = with_room(ranking.available, np.arange(number), replicas)
     if chosen is None or not number:
-        raise no_room(number)
+        raise PlacementError(SCHEDULER_ERROR, f"no enough resource when selecting {number} clusters")
     return ranking.take(chosen)
 
 

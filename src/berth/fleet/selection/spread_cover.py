@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
-from berth.fleet.selection.spread_by_cluster import no_room
 from berth.fleet.selection.spread_by_group import (
     TOO_FEW_CLUSTERS,
     GroupMembers,
@@ -30,7 +29,7 @@ from berth.fleet.selection.spread_by_group import (
 )
 from berth.fleet.selection.spread_domains import domains
 from berth.fleet.state.errors import PlacementError
-from berth.kube.well_known import SCHEDULER_ERROR
+from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,9 +99,14 @@ def select_by_cover(
         elif demand.duplicated or attempt.make_room(ranking.available, demand.replicas, exchanges):
             return np.array(attempt.chosen, dtype=np.intp)
         else:
-            failure = no_room(len(attempt.chosen))
+            failure = _no_room(len(attempt.chosen))
             exchanges -= len(attempt.chosen)
     raise failure
+
+
+def _no_room(number: int) -> PlacementError:
+    """More room would help: to Karmada, which finds out when it assigns replicas, this is no error."""
+    return PlacementError(UNSCHEDULABLE, f"no enough resource when selecting {number} clusters")
 
 
 def _check_room(
@@ -115,7 +119,7 @@ def _check_room(
     number = min(int(members.sizes[roomiest].sum()), cluster_limit.most)
     top = -np.sort(-ranking.available)[:number]
     if min(int(room[roomiest].sum()), int(top.sum())) < replicas:
-        raise no_room(number)
+        raise _no_room(number)
 
 
 def _orders(
