@@ -1,4 +1,4 @@
-"""The embedded API server: http over registry over storage; schemas, patches, tables and OpenAPI beside."""
+"""The embedded API server: http over registry over storage; patches, tables and OpenAPI beside."""
 
 from berth.server.serving import PortInUseError, serve
 from berth.server.settings import Prepared, ServerSettings

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from berth.kube.schema import SchemaRegistry, builtin
 from berth.server.openapi import OpenApi
 from berth.server.openapi.schemas import _descriptions
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.resources import from_crd
-from berth.server.schema import SchemaRegistry, builtin
 
 GVK = "x-kubernetes-group-version-kind"
 CRD: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.server.patch import (
     PatchError,
     apply,
@@ -20,7 +21,6 @@ from berth.server.patch import (
     track_update,
 )
 from berth.server.patch.typed import compare, fields_of
-from berth.server.schema import Schema, SchemaRegistry
 from tests.server.objects import PROPERTY, configurations, deployment
 
 Object = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from berth.kube.schema import SchemaRegistry
 from berth.server import patch
 from berth.server.patch import created_fields
-from berth.server.schema import SchemaRegistry
 from tests.support.api.client import Json
 from tests.support.api.objects import config_map, deployment, pod
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.server.patch import PatchError, strategic_merge_patch
-from berth.server.schema import Schema, SchemaRegistry
 from tests.server.objects import PROPERTY, configurations, deployment
 
 _SCHEMAS = SchemaRegistry()

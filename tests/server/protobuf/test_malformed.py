@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.kube.schema.builtin import struct
 from berth.server.protobuf import ProtobufError, UnknownKindError, decode
 from berth.server.protobuf.messages import fields_of, table
 from berth.server.protobuf.values import SCALARS, SHAPES
 from berth.server.registry.kinds import BUILTIN
-from berth.server.schema.builtin import struct
 from tests.server.protobuf.encoding import envelope, field, message, varint
 from tests.server.protobuf.examples import DEPLOYMENT
 

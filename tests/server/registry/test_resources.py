@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from berth.kube.schema import SchemaRegistry
 from berth.server.registry.kinds import BUILTIN
 from berth.server.registry.resources import ServedResource, from_crd
-from berth.server.schema import SchemaRegistry
 
 
 def resource(plural: str, group: str = "") -> ServedResource:

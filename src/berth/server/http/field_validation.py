@@ -7,10 +7,10 @@ default) drops them and says so in a Warning header, ``Strict`` refuses the requ
 from __future__ import annotations
 
 from berth.kube.objects import RawObject
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.server import errors
 from berth.server.http.requests import ApiRequest
 from berth.server.registry.strategy import Endpoint
-from berth.server.schema import Schema, SchemaRegistry
 
 Gvk = tuple[str, str, str]
 

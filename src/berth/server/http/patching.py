@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berth.kube.objects import Key, RawObject
+from berth.kube.schema import Schema
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, patch
 from berth.server.errors import StatusError
@@ -20,7 +21,6 @@ from berth.server.http.state import ServerState
 from berth.server.registry import metadata, writes
 from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write
-from berth.server.schema import Schema
 
 Change = Callable[[RawObject], RawObject]
 

@@ -19,8 +19,8 @@ from berth.server.settings import VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from berth.kube.schema import SchemaRegistry
     from berth.server.registry.resources import ServedResource
-    from berth.server.schema import SchemaRegistry
 
 _INFO = {"title": "Kubernetes", "version": VERSION}
 _SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}

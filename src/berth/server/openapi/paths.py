@@ -10,9 +10,9 @@ from berth.server.registry.resources import SUBRESOURCES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from berth.kube.schema import Schema, SchemaRegistry
     from berth.server.openapi.schemas import Components
     from berth.server.registry.resources import ServedResource
-    from berth.server.schema import Schema, SchemaRegistry
 
 _BODY_TYPES = (JSON, "application/yaml")
 PATCH_TYPES = (

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from berth.server.schema import NO_DEFAULT, builtin
-from berth.server.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
+from berth.kube.schema import NO_DEFAULT, builtin
+from berth.kube.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from berth.kube.schema import Schema, SchemaNode, SchemaStruct
     from berth.server.registry.resources import ServedResource
-    from berth.server.schema import Schema, SchemaNode, SchemaStruct
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 SCHEMAS_PREFIX = "#/components/schemas/"
@@ -43,7 +43,7 @@ def ref(name: str) -> dict[str, Any]:
 @cache
 def _descriptions() -> Mapping[str, str]:
     """Our own words about types and fields, by full name."""
-    raw = files("berth.server.schema").joinpath("data", "descriptions.yaml").read_text(encoding="utf-8")
+    raw = files("berth.kube.schema").joinpath("data", "descriptions.yaml").read_text(encoding="utf-8")
     found: dict[str, str] = {}
     for home, texts in yaml.safe_load(raw).items():
         prefix = builtin.package(home).package

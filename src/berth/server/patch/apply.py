@@ -16,8 +16,8 @@ from berth.server.patch.typed import Difference, Removal, compare, fields_of, me
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from berth.kube.schema import Schema
     from berth.server.patch.fieldset import FieldSet, Path
-    from berth.server.schema import Schema
 
 # What there was before anybody applied belongs to this manager.
 BEFORE_FIRST_APPLY = "before-first-apply"

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from berth.kube.objects import RawObject
+from berth.kube.schema import FREE_FORM, Schema, SchemaNode
 from berth.server.patch.fieldset import MEMBER
 from berth.server.patch.typed import element_of
-from berth.server.schema import FREE_FORM, Schema, SchemaNode
 
 _NOTHING: Mapping[str, SchemaNode] = {}
 _UNOWNED_TOP = frozenset({"apiVersion", "kind"})

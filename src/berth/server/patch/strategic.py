@@ -16,7 +16,7 @@ from berth.server.patch.errors import PatchError, bad_request, refuse_depth, unp
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from berth.server.schema import Schema, SchemaNode
+    from berth.kube.schema import Schema, SchemaNode
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"

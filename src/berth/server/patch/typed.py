@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from berth.kube.schema import NO_DEFAULT, SchemaNode
 from berth.server.patch import fieldset
 from berth.server.patch.errors import bad_request
-from berth.server.schema import NO_DEFAULT, SchemaNode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

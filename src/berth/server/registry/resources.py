@@ -1,6 +1,6 @@
 """Resources as they are served: beside their address their names, verbs and subresources.
 
-Only facts about addressing; what an object may contain is told by :mod:`berth.server.schema`, and what
+Only facts about addressing; what an object may contain is told by :mod:`berth.kube.schema`, and what
 becomes of it by its kind's strategy. Custom resources become further :class:`ServedResource` values.
 """
 

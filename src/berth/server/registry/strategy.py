@@ -19,6 +19,7 @@ from berth.kube import names
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import kinds
 from berth.kube.objects import ObjectMeta, RawObject
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.times import stamp
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.errors import Errors
@@ -27,7 +28,6 @@ from berth.kube.validation.propagation import validate_annotated
 from berth.server import errors
 from berth.server.registry.fields import decode_as
 from berth.server.registry.resources import ServedResource, from_crd
-from berth.server.schema import Schema, SchemaRegistry
 from berth.server.storage.history import Record
 from berth.server.storage.store import Bucket, Fields, Store, decode, encode, no_fields
 from berth.server.tables.cells import CREATED_AT, NAME, Column

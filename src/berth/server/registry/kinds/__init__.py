@@ -6,6 +6,7 @@ A new built-in kind is a new module with `STRATEGIES`, named here.
 from __future__ import annotations
 
 from berth.kube.objects import RawObject
+from berth.kube.schema import Schema
 from berth.server.registry.kinds import (
     bindings,
     configuration,
@@ -29,7 +30,6 @@ from berth.server.registry.kinds.custom import CustomStrategy
 from berth.server.registry.kinds.karmada import strategies as karmada
 from berth.server.registry.resources import ServedResource
 from berth.server.registry.strategy import Strategy
-from berth.server.schema import Schema
 
 # In the order in which discovery tells of them.
 _GROUPS = (

@@ -7,12 +7,12 @@ from typing import ClassVar, Self
 
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import RawObject
+from berth.kube.schema import Schema
 from berth.kube.validation import FieldError
 from berth.kube.validation.propagation import validate_annotated
 from berth.server.registry.kinds.crds import finish
 from berth.server.registry.resources import ServedResource
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
-from berth.server.schema import Schema
 from berth.server.storage.selectors import paths
 from berth.server.tables import custom as tables
 

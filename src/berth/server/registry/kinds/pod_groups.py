@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 
 from berth.kube import names
 from berth.kube.objects import RawObject
+from berth.kube.schema.constraints import TOO_MANY, SchemaError
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors, Path, render
 from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
-from berth.server.schema.constraints import TOO_MANY, SchemaError
 from berth.server.tables import cluster as tables
 
 _GROUP_VERSION = "scheduling.k8s.io/v1alpha2"

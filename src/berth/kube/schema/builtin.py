@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from berth.server.schema.nodes import (
+from berth.kube.schema.nodes import (
     BYTES,
     INT_OR_STRING,
     MICRO_TIME,
@@ -68,7 +68,7 @@ class Package(msgspec.Struct, frozen=True):
 
 @cache
 def package(name: str) -> Package:
-    raw = files("berth.server.schema").joinpath("data", f"{name}.json").read_bytes()
+    raw = files("berth.kube.schema").joinpath("data", f"{name}.json").read_bytes()
     return msgspec.json.decode(raw, type=Package)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from berth.server.schema import Schema, SchemaRegistry
+from berth.kube.schema import Schema, SchemaRegistry
 from tests.server.objects import PROPERTY, configurations, deployment, pod
 
 SCHEMAS = SchemaRegistry()

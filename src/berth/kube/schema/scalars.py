@@ -8,10 +8,10 @@ import re
 from typing import TYPE_CHECKING
 
 from berth.kube.amounts import quantity
-from berth.server.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
+from berth.kube.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
 
 if TYPE_CHECKING:
-    from berth.server.schema.nodes import SchemaNode
+    from berth.kube.schema.nodes import SchemaNode
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from berth.server.schema import builtin
-from berth.server.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
+from berth.kube.schema import builtin
+from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

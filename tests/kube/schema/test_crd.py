@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.server.schema import Schema, SchemaRegistry
+from berth.kube.schema import Schema, SchemaRegistry
 
 
 def crd(schema: dict[str, Any], **spec: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.server.schema import NO_DEFAULT, SchemaNode, SchemaRegistry, SchemaStruct, builtin
-from berth.server.schema.builtin import FILES, object_node, package, parse, struct
+from berth.kube.schema import NO_DEFAULT, SchemaNode, SchemaRegistry, SchemaStruct, builtin
+from berth.kube.schema.builtin import FILES, object_node, package, parse, struct
 
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 

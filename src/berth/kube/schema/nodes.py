@@ -1,4 +1,4 @@
-"""What the server knows about one place in an object: its type and how changes to it merge.
+"""What is known about one place in an object: its type and how changes to it merge.
 
 A :class:`SchemaNode` describes a use (a field, an element, a map value), a :class:`SchemaStruct` the set
 of fields behind it. Structs resolve their fields on first use, because types refer to each

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth.server.schema import builtin
-from berth.server.schema.checks import conforms, problems, prune
-from berth.server.schema.constraints import violations
-from berth.server.schema.crd import apply_defaults, root_node
+from berth.kube.schema import builtin
+from berth.kube.schema.checks import conforms, problems, prune
+from berth.kube.schema.constraints import violations
+from berth.kube.schema.crd import apply_defaults, root_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from berth.kube.schema.nodes import SchemaNode
     from berth.kube.validation import FieldError
-    from berth.server.schema.nodes import SchemaNode
 
 Gvk = tuple[str, str, str]
 

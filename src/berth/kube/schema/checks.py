@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth.server.schema.scalars import fits, go_type, json_type, problem
+from berth.kube.schema.scalars import fits, go_type, json_type, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from berth.server.schema.nodes import SchemaNode
+    from berth.kube.schema.nodes import SchemaNode
 
 
 class FieldProblem(NamedTuple):

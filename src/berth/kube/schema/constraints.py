@@ -7,6 +7,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from berth.kube.schema.nodes import INT_OR_STRING
+from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
     DUPLICATE,
     INVALID,
@@ -15,13 +17,11 @@ from berth.kube.validation.errors import (
     TOO_LONG,
     FieldError,
 )
-from berth.server.schema.nodes import INT_OR_STRING
-from berth.server.schema.scalars import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from berth.server.schema.nodes import SchemaNode
+    from berth.kube.schema.nodes import SchemaNode
 
 TYPE_INVALID = "FieldValueTypeInvalid"
 TOO_MANY = "FieldValueTooMany"
