@@ -31,8 +31,6 @@ DOUBLED: frozenset[str] = frozenset(
     (
         "Cluster",
         "NodeAffinity",
-        "Placement",
-        "Status",
     )
 )
 

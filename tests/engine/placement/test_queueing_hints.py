@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.placement.plan import plan_for
-from berth.engine.state.cluster_events import (
-    ClusterEvent,
-    OwnersChanged,
-    PodDeleted,
-)
+from berth.engine.state.cluster_events import ClusterEvent, OwnersChanged, PodDeleted
 from berth.kube.defaults import created
 from berth.kube.objects import Pod
 from tests.engine.waiting_pods import BIG, Waiting, small, stuck, watched, web

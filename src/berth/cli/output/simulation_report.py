@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
-from berth.engine.offline.simulation import Placement, Simulation, UnplacedPod
+from berth.engine.offline.simulation import PodPlacement, Simulation, UnplacedPod
 from berth.engine.rules.relaxing import short
 from berth.kube.well_known import ZONE
 
@@ -61,19 +61,19 @@ def _placements(simulation: Simulation, term: Terminal, *, wide: bool) -> str:
     return table(headers, rows, term, lambda cell: "red" if cell == NONE else None)
 
 
-def _zone(simulation: Simulation, placement: Placement) -> str | None:
+def _zone(simulation: Simulation, placement: PodPlacement) -> str | None:
     return (simulation.snapshot.nodes[placement.node].metadata.labels or {}).get(ZONE)
 
 
 def _by_owner(simulation: Simulation, term: Terminal) -> str:
-    groups: dict[tuple[str, str], list[Placement | UnplacedPod]] = {}
-    everything: list[Placement | UnplacedPod] = [*simulation.placements, *simulation.unplaced]
+    groups: dict[tuple[str, str], list[PodPlacement | UnplacedPod]] = {}
+    everything: list[PodPlacement | UnplacedPod] = [*simulation.placements, *simulation.unplaced]
     for item in everything:
         key = (item.entry.namespace, item.entry.owner or f"Pod/{item.entry.name}")
         groups.setdefault(key, []).append(item)
     rows = []
     for (namespace, owner), items in groups.items():
-        placed = [item for item in items if isinstance(item, Placement)]
+        placed = [item for item in items if isinstance(item, PodPlacement)]
         zones = Counter(_zone(simulation, placement) or NONE for placement in placed)
         nodes = len({placement.node for placement in placed})
         rows.append(

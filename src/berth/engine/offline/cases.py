@@ -15,7 +15,7 @@ import msgspec
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import RULES
-from berth.engine.rules.verdicts import Status
+from berth.engine.rules.verdicts import StepStatus
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
@@ -217,7 +217,7 @@ def _error(error: FieldError) -> dict[str, str]:
     return {"field": error.field, "type": error.type, "detail": error.detail}
 
 
-def _status(status: Status) -> dict[str, Any]:
+def _status(status: StepStatus) -> dict[str, Any]:
     described: dict[str, Any] = {"code": status.code, "reasons": sorted(status.reasons)}
     if status.node_names is not None:
         described["nodeNames"] = list(status.node_names)

@@ -38,7 +38,7 @@ OTHER_SCHEDULER = "OtherScheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PodPlacement:
     """A pod that found a node; `score` is the weighted total of that node."""
 
     entry: Entry
@@ -69,7 +69,7 @@ class Simulation:
     """
 
     snapshot: Snapshot
-    placements: list[Placement] = field(default_factory=list)
+    placements: list[PodPlacement] = field(default_factory=list)
     unplaced: list[UnplacedPod] = field(default_factory=list)
     schedulers: tuple[str, ...] = SCHEDULERS
 
@@ -86,7 +86,7 @@ class Simulation:
             return SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
         return None
 
-    def take_back(self, placements: Sequence[Placement]) -> None:
+    def take_back(self, placements: Sequence[PodPlacement]) -> None:
         """Undo some of the placements."""
         undone = {placement.entry.key for placement in placements}
         for key in undone:
@@ -94,7 +94,7 @@ class Simulation:
             self.snapshot.cluster.volumes.forget(key)
         self.placements = [placement for placement in self.placements if placement.entry.key not in undone]
 
-    def put_back(self, placements: Iterable[Placement]) -> None:
+    def put_back(self, placements: Iterable[PodPlacement]) -> None:
         """Make placements that were taken back, the last ones."""
         for placement in placements:
             count_on(self.snapshot.cluster, placement.entry, placement.node)
@@ -170,7 +170,7 @@ class _Placer:
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
         count_on(self._cluster, entry, node, pod_class)
-        placements.append(Placement(entry, node, score))
+        placements.append(PodPlacement(entry, node, score))
         return True
 
     def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:

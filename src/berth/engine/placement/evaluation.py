@@ -12,7 +12,7 @@ import numpy as np
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule
-from berth.engine.rules.verdicts import ERROR, SKIP, SUCCESS, RuleVerdict, Status
+from berth.engine.rules.verdicts import ERROR, SKIP, SUCCESS, RuleVerdict, StepStatus
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 
 
@@ -38,10 +38,10 @@ class Evaluation:
     """
 
     nodes: IndexArray
-    prefilter: dict[str, Status]
+    prefilter: dict[str, StepStatus]
     verdicts: dict[int, list[RuleVerdict]]
     feasible: IndexArray
-    prescore: dict[str, Status]
+    prescore: dict[str, StepStatus]
     scores: dict[str, Scores]
     totals: Int64Array
     error: str | None = None
@@ -97,12 +97,12 @@ def _passes(rule: Rule, slots: IndexArray) -> BoolArray:
 def _with_scores(
     plan: Plan,
     order: IndexArray,
-    prefilter: dict[str, Status],
+    prefilter: dict[str, StepStatus],
     verdicts: dict[int, list[RuleVerdict]],
     feasible: IndexArray,
 ) -> Evaluation:
     weights = plan.pod_class.options.weights
-    prescore: dict[str, Status] = {}
+    prescore: dict[str, StepStatus] = {}
     scores: dict[str, Scores] = {}
     for rule in plan.rules:
         if rule.name not in weights:

@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.engine.rules import RULES
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import SKIP, SUCCESS, RuleVerdict, Status
+from berth.engine.rules.verdicts import SKIP, SUCCESS, RuleVerdict, StepStatus
 from berth.engine.state.hypothetical_removal import nobody
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
     return sentence(count, +reasons), frozenset(rules)
 
 
-def _left_out_nodes(cluster: Cluster, prefilter: Mapping[str, Status]) -> tuple[list[str], set[int]] | None:
+def _left_out_nodes(
+    cluster: Cluster, prefilter: Mapping[str, StepStatus]
+) -> tuple[list[str], set[int]] | None:
     """The rules that name the nodes to look at, and the slots of these nodes; None if none does."""
     naming = {rule: status.node_names for rule, status in prefilter.items() if status.node_names is not None}
     if not naming:

@@ -22,7 +22,7 @@ from berth.engine.rules.verdicts import (
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
-    Status,
+    StepStatus,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
 from berth.engine.state.cluster_events import ClusterEvent
@@ -64,8 +64,8 @@ class Rule:
     relax_rank: ClassVar[int] = 0
     filters: bool = True
     scores: bool = False
-    prefilter: Status | None = None
-    prescore: Status | None = None
+    prefilter: StepStatus | None = None
+    prescore: StepStatus | None = None
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster

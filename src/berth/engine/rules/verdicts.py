@@ -102,7 +102,7 @@ class ConstraintCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StepStatus:
     """The outcome of a step that concerns the pod as a whole."""
 
     code: str = SUCCESS
@@ -110,5 +110,5 @@ class Status:
     node_names: tuple[str, ...] | None = None
 
 
-PROCEED = Status()
-SKIPPED = Status(SKIP)
+PROCEED = StepStatus()
+SKIPPED = StepStatus(SKIP)

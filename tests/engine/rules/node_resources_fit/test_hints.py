@@ -2,7 +2,12 @@
 
 import pytest
 
-from berth.engine.state.cluster_events import ClusterEvent, NamespaceUpdated, OwnersChanged, VolumesChanged
+from berth.engine.state.cluster_events import (
+    ClusterEvent,
+    NamespaceUpdated,
+    OwnersChanged,
+    VolumesChanged,
+)
 from tests.engine.waiting_pods import BIG, small, stuck, watched, web
 
 ELSEWHERE = [

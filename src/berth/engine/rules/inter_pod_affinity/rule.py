@@ -26,11 +26,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
     no_peer,
 )
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.vectors import (
-    Projection,
-    blocked_where,
-    summed,
-)
+from berth.engine.rules.vectors import Projection, blocked_where, summed
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
@@ -38,7 +34,7 @@ from berth.engine.rules.verdicts import (
     RuleVerdict,
     RuleViolation,
     SharedVerdict,
-    Status,
+    StepStatus,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array
 from berth.engine.state.cluster import Cluster
@@ -111,7 +107,7 @@ class InterPodAffinity(TopologyRule):
         )
 
     @property
-    def prefilter(self) -> Status | None:  # type: ignore[override]
+    def prefilter(self) -> StepStatus | None:  # type: ignore[override]
         if not self._filtering:
             return None
         return PROCEED if self.filters else SKIPPED
@@ -152,7 +148,7 @@ class InterPodAffinity(TopologyRule):
         return self._score.counts
 
     @property
-    def prescore(self) -> Status:  # type: ignore[override]
+    def prescore(self) -> StepStatus:  # type: ignore[override]
         return PROCEED if self._score.counts else SKIPPED
 
     def raw_scores(self, blocked: Int32Array) -> Int32Array:

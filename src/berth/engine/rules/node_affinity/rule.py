@@ -29,7 +29,7 @@ from berth.engine.rules.verdicts import (
     UNRESOLVABLE,
     RuleVerdict,
     RuleViolation,
-    Status,
+    StepStatus,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
@@ -78,7 +78,7 @@ class NodeAffinity(NodeRule):
         # Upstream scores zeros for a list that is there but empty.
         self.scores = stated is not None or bool(added_stated)
         if errors:
-            self.prescore = Status(ERROR, (aggregate(errors),))
+            self.prescore = StepStatus(ERROR, (aggregate(errors),))
         else:
             self.prescore = PROCEED if self.scores else SKIPPED
 
@@ -90,7 +90,7 @@ class NodeAffinity(NodeRule):
     def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
         return relax.wanted_labels(question)
 
-    def _prefilter(self) -> Status:
+    def _prefilter(self) -> StepStatus:
         """Narrow to named nodes where every alternative names its node."""
         allowed: frozenset[str] | None = None
         for required in self.pod_class.required_nodes:
@@ -100,8 +100,8 @@ class NodeAffinity(NodeRule):
         if allowed is None:
             return PROCEED
         if not allowed:
-            return Status(UNRESOLVABLE, (REASON_CONFLICT,))
-        return Status(node_names=tuple(sorted(allowed)))
+            return StepStatus(UNRESOLVABLE, (REASON_CONFLICT,))
+        return StepStatus(node_names=tuple(sorted(allowed)))
 
     def feasible(self, slots: Slots) -> BoolArray:
         matches = match_required(self.nodes, self.pod_class, slots)

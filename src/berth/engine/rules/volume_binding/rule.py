@@ -14,7 +14,13 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, SharedVerdict, Status
+from berth.engine.rules.verdicts import (
+    PROCEED,
+    UNRESOLVABLE,
+    RuleVerdict,
+    SharedVerdict,
+    StepStatus,
+)
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
@@ -46,7 +52,7 @@ class VolumeBinding(NodeRule):
         super().__init__(cluster, pod_class)
         self._needs: Needs = cluster.volumes.needs_of(pod_class)
         refusal = self._needs.refusal
-        self.prefilter = PROCEED if refusal is None else Status(UNRESOLVABLE, (refusal,))
+        self.prefilter = PROCEED if refusal is None else StepStatus(UNRESOLVABLE, (refusal,))
 
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:

@@ -14,7 +14,7 @@ from berth.engine.rules.verdicts import (
     UNRESOLVABLE,
     RuleVerdict,
     SharedVerdict,
-    Status,
+    StepStatus,
 )
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
@@ -44,7 +44,7 @@ class VolumeRestrictions(TopologyRule):
         self.prefilter = PROCEED if self._claims else SKIPPED
         missing = cluster.volumes.missing(pod_class)
         if missing is not None:
-            self.prefilter = Status(UNRESOLVABLE, (not_found(missing),))
+            self.prefilter = StepStatus(UNRESOLVABLE, (not_found(missing),))
         # Nodes are refused once for a claim that is not there.
         self._refusal = None if missing is None or binds_volumes(pod_class) else not_found(missing)
         self.filters = bool(self._claims) or self._refusal is not None

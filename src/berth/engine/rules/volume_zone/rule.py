@@ -17,7 +17,7 @@ from berth.engine.rules.verdicts import (
     UNRESOLVABLE,
     RuleVerdict,
     SharedVerdict,
-    Status,
+    StepStatus,
 )
 from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
@@ -48,7 +48,7 @@ class VolumeZone(NodeRule):
             f'persistentvolume "{claim.volume_name}" not found' for claim, volume in volumes if not volume
         ]
         if lost:
-            self.prefilter = Status(UNRESOLVABLE, (lost[0],))
+            self.prefilter = StepStatus(UNRESOLVABLE, (lost[0],))
         # Nodes are refused once for a volume that is not there.
         self._refusal = None if not lost or binds_volumes(pod_class) else lost[0]
         self.filters = bool(self._zones) or self._refusal is not None
