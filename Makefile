@@ -4,12 +4,25 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+# `make up` installs what runs; what only developing takes is added by whoever needs it.
+READY  := $(VENV)/.installed
+TOOLS  := $(VENV)/.installed-dev
 LOCK   := requirements-dev.lock
-# An installation that works says nothing; errors are still shown.
-PIP_OPTIONS := --quiet --quiet --disable-pip-version-check --no-warn-script-location --root-user-action=ignore
 # Tests are processes of their own: one a core keeps a small machine busy and responsive.
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+# uv installs in seconds what takes pip minutes, and is used where it is on PATH; `make UV= up` does without.
+UV     ?= $(shell command -v uv 2>/dev/null)
+ifneq ($(UV),)
+INSTALLER := uv
+NEW_VENV   = $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+INSTALL    = $(UV) pip install --python $(BIN)/python --constraint $(LOCK) --editable
+else
+INSTALLER := pip
+NEW_VENV   = $(PYTHON) -m venv $(VENV)
+INSTALL    = $(BIN)/python -m pip install --disable-pip-version-check --no-warn-script-location \
+             --root-user-action=ignore --constraint $(LOCK) --editable
+endif
 
 .PHONY: up test test-cluster check lint format types layers unit bench bench-live clean help
 
@@ -23,46 +36,58 @@ help:
 	@echo "make format        let ruff rewrite the sources"
 	@echo "make clean         remove everything make created"
 
-$(STAMP): pyproject.toml $(LOCK)
+$(READY): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Berth needs Python 3.11 or newer; try make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install $(PIP_OPTIONS) --constraint $(LOCK) --editable '.[dev]'
+	@echo "==> Making the virtual environment $(VENV)"
+	@$(NEW_VENV)
+	@echo "==> Installing Berth and the libraries it runs on, with $(INSTALLER); this is done once"
+	@$(INSTALL) .
 	@touch $@
 
-up: $(STAMP)
+$(TOOLS): $(READY)
+	@echo "==> Installing the tools for developing, with $(INSTALLER); this is done once"
+	@$(INSTALL) '.[dev]'
+	@touch $@
+
+up: $(READY)
+	@echo "==> Starting the control plane: berth up"
 	@$(BIN)/berth up
 
 test: check unit
 
 check: lint types layers
 
-lint: $(STAMP)
+lint: $(TOOLS)
+	@echo "==> ruff: mistakes and formatting"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(TOOLS)
+	@echo "==> mypy: types of src, tests and bench; a minute or two the first time"
 	@$(BIN)/mypy
 
-layers: $(STAMP)
+layers: $(TOOLS)
+	@echo "==> lint-imports: which part may know which"
 	@$(BIN)/lint-imports --no-cache
 
-unit: $(STAMP)
+unit: $(TOOLS)
+	@echo "==> pytest: every test, $(JOBS) at a time; a dot is a test that passed"
 	@$(BIN)/pytest -n $(JOBS)
 
 # The folder is named as setup-envtest names it; etcd may be on PATH instead.
-test-cluster: $(STAMP)
+test-cluster: $(TOOLS)
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "test-cluster is skipped: KUBEBUILDER_ASSETS does not name a folder with kube-apiserver and etcd."; \
 	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/system/scheduler tests/system/eviction tests/system/fleet; fi
 
-bench: $(STAMP)
+bench: $(TOOLS)
 	@$(BIN)/python -m bench
 
-bench-live: $(STAMP)
+bench-live: $(TOOLS)
 	@$(BIN)/python -m bench live $(BENCH)
 
-format: $(STAMP)
+format: $(TOOLS)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 

@@ -295,3 +295,65 @@ def test_a_node_without_power_does_nothing() -> None:
     world.change(NODES, "node-0001", {"metadata": {"annotations": {"berth.dev/power": None}}})
     world.settle()
     assert world.get(PODS, "p")["status"]["phase"] == "Running"
+
+
+# --- nodes of others ------------------------------------------------------------------------------
+
+
+def apply_node(world: Script, name: str, labels: dict[str, str] | None = None, **status: Any) -> None:
+    world.create(NODES, {"metadata": {"name": name, "labels": labels or {}}, "spec": {}, "status": status})
+
+
+def test_an_applied_node_that_nobody_runs_becomes_hollow() -> None:
+    """Its pods run, with addresses of their own, and what its manifest says stays."""
+    world = script(1)
+    apply_node(
+        world, "mine", {"disk": "ssd", "kubernetes.io/hostname": "h"}, allocatable={"cpu": "2", "pods": "9"}
+    )
+    apply_node(world, "bare")
+    world.settle()
+    mine, bare = world.get(NODES, "mine"), world.get(NODES, "bare")
+    assert {"disk": "ssd", "kubernetes.io/hostname": "h", "berth.dev/hollow": "true"}.items() <= (
+        mine["metadata"]["labels"].items()
+    )
+    assert [node["status"]["allocatable"]["cpu"] for node in (mine, bare)] == ["2", "8"]
+    assert len({node["spec"]["podCIDR"] for node in world.all(NODES)}) == 3
+    assert run(world, "a", "mine")["status"]["phase"] == "Running"
+    assert run(world, "b", "bare")["status"]["phase"] == "Running"
+    assert len({pod["status"]["podIP"] for pod in world.all(PODS)}) == 2
+    world.advance(120)
+    assert {"node-0001", "mine", "bare"} == set(world.names(LEASES))
+
+
+def test_a_node_from_a_dump_is_run_although_it_says_that_it_is_ready() -> None:
+    """Its kubelet reported to another cluster, long ago."""
+    world = script(0)
+    old = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2025-01-01T00:00:00Z"}
+    apply_node(world, "old", conditions=[old], allocatable={"cpu": "2", "pods": "9"})
+    world.settle()
+    assert run(world, "a", "old")["status"]["phase"] == "Running"
+
+
+def test_a_node_with_a_kubelet_is_left_to_it() -> None:
+    """A fresh heartbeat or a lease is enough; without a lease it is taken over when the heartbeats end."""
+    world = script(0)
+    for name in ("leased", "beating"):
+        fresh = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+        apply_node(world, name, conditions=[fresh])
+    world.create(LEASES, {"metadata": {"name": "leased", "namespace": "kube-node-lease"}})
+    world.advance(39)
+    assert not any("berth.dev/hollow" in node["metadata"]["labels"] for node in world.all(NODES))
+    world.advance(300)
+    hollow = [
+        n["metadata"]["name"] for n in world.all(NODES) if "berth.dev/hollow" in n["metadata"]["labels"]
+    ]
+    assert hollow == ["beating"]
+
+
+def test_a_node_may_say_that_it_is_not_to_be_run() -> None:
+    """The label's value false keeps a node as it is, and its pods wait."""
+    world = script(0)
+    apply_node(world, "mine", {"berth.dev/hollow": "false"})
+    world.advance(300)
+    assert world.get(NODES, "mine")["status"] == {}
+    assert "status" not in run(world, "a", "mine")

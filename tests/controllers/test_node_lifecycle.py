@@ -50,6 +50,17 @@ def test_a_node_whose_lease_is_renewed_stays_ready() -> None:
     assert ("True", set()) == (ready(world), taints(world))
 
 
+def test_a_node_that_never_reported_takes_no_pods() -> None:
+    """It is tainted before it is given up, as upstream's admission does."""
+    world = Script(NodeLifecycle, TaintEviction)
+    world.create(NODES, {"metadata": {"name": "n"}, "spec": {}, "status": {}})
+    world.settle()
+    assert {("node.kubernetes.io/not-ready", "NoSchedule")} == taints(world)
+    world.change(NODES, "n", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    world.settle()
+    assert set() == taints(world)
+
+
 def test_a_silent_node_becomes_unknown_and_tainted_and_recovers() -> None:
     """After 40 seconds without a renewal, and until the kubelet reports again."""
     world = script()

@@ -11,7 +11,7 @@ import msgspec
 
 from berth.controllers.patches import patch
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.node_conditions import CONDITION_OF, PREFIX, condition_taints
+from berth.kube.node_conditions import CONDITION_OF, NOT_READY, PREFIX, condition_taints
 from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
 from berth.kube.pods import condition, is_ready
 from berth.kube.times import stamp
@@ -166,6 +166,8 @@ class NodeLifecycle(Controller):
 def _wanted(node: Node) -> Iterator[tuple[str, str]]:
     """The taints a node should have for what it reports."""
     yield from condition_taints(node)
+    if condition(node.status.conditions if node.status else None, "Ready") is None:
+        yield NOT_READY, "NoSchedule"  # nobody has reported yet; upstream's admission sees to it
     if node.spec and node.spec.unschedulable:
         yield UNSCHEDULABLE, "NoSchedule"
 

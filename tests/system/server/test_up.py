@@ -333,3 +333,27 @@ def test_orphans_stay_when_asked_for(plane: Up) -> None:
     name = replica_set["metadata"]["name"]
     plane.kubectl("delete", f"replicaset/{name}", "--cascade=foreground", "--timeout=120s")
     assert pods_of(plane, "app=web") == []
+
+
+@needs_kubectl
+def test_a_node_that_is_applied_runs_what_it_is_given(plane: Up) -> None:
+    """A newcomer's own nodes are as good as the others, unless they say otherwise."""
+    file = "apiVersion: v1\nkind: Node\nmetadata: {{name: {0}, labels: {{{1}}}}}\n"
+    plane.kubectl("apply", "-f", "-", stdin=file.format("mine", "mine: mine"))
+    plane.kubectl("apply", "-f", "-", stdin=file.format("theirs", "mine: theirs, berth.dev/hollow: 'false'"))
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    plane.until(
+        lambda: (
+            [taint.items() <= one.items() for one in plane.get("node", "theirs")["spec"].get("taints", ())]
+            == [True]
+        )
+    )
+    for label in ("mine", "theirs"):
+        spec = {"nodeSelector": {"mine": label}, "containers": [{"name": "c", "image": "i"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": label}, "spec": spec}
+        plane.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+    plane.kubectl("wait", "--for=condition=Ready", "pod/mine", "node/mine", "--timeout=60s")
+    plane.until(lambda: bool(plane.get("pod", "theirs")["status"].get("conditions")))
+    assert "nodeName" not in plane.get("pod", "theirs")["spec"]
+    assert not plane.get("node", "mine")["spec"].get("taints")
+    plane.kubectl("delete", "pod/mine", "pod/theirs", "node/mine", "node/theirs", "--wait=false")

@@ -1,6 +1,7 @@
 """Hollow nodes: everything a kubelet tells the API server, and no containers.
 
-A Node with the label ``berth.dev/hollow`` is run by these machines, whoever created it.  The
+A Node with the label ``berth.dev/hollow`` is run by these machines, whoever created it.  One without it
+that no kubelet speaks for gets it; with the value ``false`` it is left alone.  The
 annotation ``berth.dev/power: "off"`` on such a node makes it fall silent, as if its machine had died.
 """
 
@@ -10,10 +11,11 @@ from berth.kube.objects import Node
 
 LABEL = "berth.dev/hollow"
 POWER = "berth.dev/power"
+NEVER = "false"  # the label's value on a node that is not to be run here
 
 
 def is_hollow(node: Node | None) -> bool:
     """Whether the node is hollow and powered."""
-    if node is None or LABEL not in (node.metadata.labels or {}):
+    if node is None or (node.metadata.labels or {}).get(LABEL, NEVER) == NEVER:
         return False
     return (node.metadata.annotations or {}).get(POWER) != "off"

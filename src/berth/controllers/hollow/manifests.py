@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from berth.controllers.hollow import LABEL
-from berth.kube.objects import RawObject
+from berth.kube.objects import Node, RawObject
 from berth.kube.times import stamp
 from berth.kube.well_known import REGION, ZONE
 
@@ -44,31 +44,54 @@ def _node(shape: Shape, number: int) -> RawObject:
         ZONE: f"zone-{zone + 1}",
         RACK: f"zone-{zone + 1}-rack-{place % shape.racks + 1}",
     }
-    capacity = {
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"node-{number + 1:04d}", "labels": labels},
+        "status": {"capacity": _capacity(shape)},
+    }
+
+
+def _capacity(shape: Shape) -> dict[str, str]:
+    return {
         "cpu": shape.cpu,
         "memory": shape.memory,
         "ephemeral-storage": shape.storage,
         "pods": str(shape.pods),
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{number + 1:04d}", "labels": labels},
-        "status": {"capacity": capacity},
+
+
+def adopted(node: Node, index: int, now: float) -> RawObject:
+    """What a kubelet adds to a node that somebody else created: what it says already stays."""
+    name = node.metadata.name or ""
+    labels = {**_own_labels(name), **(node.metadata.labels or {}), LABEL: "true"}
+    status: RawObject = {
+        "conditions": ready_conditions(now),
+        "addresses": _node_addresses(name, index),
+        "nodeInfo": _info(index),
     }
+    given = node.status
+    if not (given and (given.capacity or given.allocatable)):
+        status |= dict.fromkeys(("capacity", "allocatable"), _capacity(Shape(nodes=1)))
+    return {"metadata": {"labels": labels}, "status": status}
+
+
+def _own_labels(name: str) -> dict[str, str]:
+    return {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+
+
+def _node_addresses(name: str, index: int) -> list[RawObject]:
+    return [
+        {"type": "InternalIP", "address": node_address(index)},
+        {"type": "Hostname", "address": name},
+    ]
 
 
 def registered(manifest: RawObject, index: int, now: float) -> RawObject:
     """A manifest as its kubelet would register it; what the manifest says already stays."""
     metadata, status = manifest.get("metadata") or {}, manifest.get("status") or {}
     name = metadata.get("name", "")
-    labels = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        **(metadata.get("labels") or {}),
-        LABEL: "true",
-    }
+    labels = {**_own_labels(name), **(metadata.get("labels") or {}), LABEL: "true"}
     capacity = status.get("capacity") or status.get("allocatable") or {}
     return {
         "apiVersion": "v1",
@@ -79,10 +102,7 @@ def registered(manifest: RawObject, index: int, now: float) -> RawObject:
             "capacity": capacity,
             "allocatable": status.get("allocatable") or capacity,
             "conditions": ready_conditions(now),
-            "addresses": [
-                {"type": "InternalIP", "address": node_address(index)},
-                {"type": "Hostname", "address": name},
-            ],
+            "addresses": _node_addresses(name, index),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": _info(index),
             **{field: status[field] for field in ("images",) if field in status},

@@ -1,18 +1,26 @@
-"""Registers hollow nodes, and says that they are ready whenever somebody claims otherwise."""
+"""Registers hollow nodes, and says that they are ready whenever somebody claims otherwise.
+
+A node that a user applied and no kubelet speaks for, by a lease or a heartbeat, becomes a hollow node: what
+is bound to it would otherwise wait for ever.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from berth.controllers.hollow import is_hollow
-from berth.controllers.hollow.manifests import ready_conditions, registered
-from berth.kube.api_resources import NODES
-from berth.kube.objects import Key, Node, RawObject
+from berth.controllers.hollow import LABEL, is_hollow
+from berth.controllers.hollow.manifests import adopted, pod_range, ready_conditions, registered
+from berth.controllers.patches import patch
+from berth.kube.api_resources import LEASES, NODES
+from berth.kube.objects import Key, Lease, Node, RawObject
 from berth.kube.pods import condition
-from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.kube.times import seconds
+from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE, STRATEGIC_PATCH
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Outcome, Patch
 from berth.machines.controller import Controller
+
+SILENCE = 40.0  # seconds without a heartbeat after which nobody speaks for a node, as for the node controller
 
 
 class Registration(Controller):
@@ -30,12 +38,15 @@ class Registration(Controller):
         self._manifests = {manifest["metadata"]["name"]: manifest for manifest in wanted}
         self.waiting = dict.fromkeys(self._manifests)
         self._next_index = 1
+        self._numbers: dict[str, int] = {}
         for name in self.waiting:
             self.queue.add(("", name))
 
     def handle(self, event: Event) -> None:
         self._next_index = max(self._next_index, _index(event.object) + 1)
-        if event.change != DELETED:
+        if event.change == DELETED:
+            self._numbers.pop(event.key[1], None)
+        else:
             self.waiting.pop(event.key[1], None)
             self.queue.add(event.key)
 
@@ -43,23 +54,56 @@ class Registration(Controller):
         node = self.cache.get(NODES, key, Node)
         if node is None:
             if key[1] in self.waiting:
-                body = registered(self._manifests[key[1]], self._next_index, now)
-                self._next_index += 1
+                body = registered(self._manifests[key[1]], self._number(key[1]), now)
                 yield Create(resource=NODES, key=key, body=body, why="registered")
+        elif LABEL not in (node.metadata.labels or {}):
+            yield from self._adopt(key, node, now)
         elif is_hollow(node) and not _is_ready(node):
-            yield Patch(
-                resource=NODES,
-                key=key,
-                name=key[1],
-                body={"status": {"conditions": ready_conditions(now)}},
-                subresource="status",
-                form=STRATEGIC_PATCH,
-                why="the node is up",
-            )
+            yield _status(node, {"status": {"conditions": ready_conditions(now)}}, "the node is up")
+        elif is_hollow(node) and not (node.spec and node.spec.pod_cidr):
+            given = pod_range(self._number(key[1]))
+            yield patch(NODES, node, {"spec": {"podCIDR": given, "podCIDRs": [given]}}, "for its pods")
+
+    def _adopt(self, key: Key, node: Node, now: float) -> Iterator[Action]:
+        """Run a node of somebody else's making, unless it has a kubelet."""
+        if self.cache.get(LEASES, (NODE_LEASE_NAMESPACE, key[1]), Lease) is not None:
+            return
+        quiet_at = _heard(node) + SILENCE
+        if quiet_at > now:
+            self.queue.add_at(key, quiet_at)
+            return
+        yield _status(node, adopted(node, self._number(key[1]), now), "nobody else runs this node")
+
+    def _number(self, name: str) -> int:
+        """What the addresses of a node are made from."""
+        if name not in self._numbers:
+            self._numbers[name] = self._next_index
+            self._next_index += 1
+        return self._numbers[name]
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Create) and outcome.exists:
             self.waiting.pop(action.key[1], None)
+
+
+def _status(node: Node, body: RawObject, why: str) -> Patch:
+    """A patch by the kubelet, which may set labels with the status."""
+    metadata = {"uid": node.metadata.uid, **body.pop("metadata", {})}
+    return Patch(
+        resource=NODES,
+        key=("", node.metadata.name or ""),
+        name=node.metadata.name or "",
+        body={"metadata": metadata, **body},
+        subresource="status",
+        form=STRATEGIC_PATCH,
+        why=why,
+    )
+
+
+def _heard(node: Node) -> float:
+    """When a kubelet last reported about the node, if ever."""
+    conditions = (node.status.conditions if node.status else None) or ()
+    return max((seconds(c.last_heartbeat_time) for c in conditions if c.last_heartbeat_time), default=0.0)
 
 
 def _index(node: Node) -> int:

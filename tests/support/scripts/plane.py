@@ -1,0 +1,65 @@
+"""All of `berth up` in the scripted world: the controllers, the hollow nodes and the scheduler.
+
+The server's part, what is stored of a pod, is played here.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from berth.cli.up.control_plane import assemble
+from berth.engine.state.options import Options
+from berth.kube import api_resources
+from berth.kube.api_resources import NAMESPACES, PODS, Resource
+from berth.kube.manifests.manifest import Manifest, load
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
+from berth.machines.cache import Cache
+from berth.scheduler.machine import Scheduler
+from berth.scheduler.state import SchedulerSettings
+from tests.support.scripts.script import Raw, Script
+
+RESOURCES = {one.kind: one for one in vars(api_resources).values() if isinstance(one, Resource)}
+
+
+class PlaneScript(Script):
+    """Attributes:
+    scheduler: The only one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        plane = assemble(RESOURCES.values())
+        settings = SchedulerSettings(profiles={DEFAULT_SCHEDULER_NAME: Options()})
+        self.scheduler = Scheduler(settings, clock=lambda: self.now, timer=lambda: 0.0)
+        self.cache: Cache = plane.cache
+        self.machines = [*plane.controllers, self.scheduler]
+        self.create(NAMESPACES, {"metadata": {"name": "default"}})
+
+    def create(self, resource: Resource, body: Raw) -> Raw:
+        if resource is PODS:
+            body = copy.deepcopy(body)
+            body["spec"].setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
+            body["status"] = {}
+        return super().create(resource, body)
+
+    def apply(self, *files: Path) -> None:
+        """Create what is in the files, in their order, and let it work."""
+        for manifest in load(files):
+            self._apply(manifest)
+        self.settle()
+
+    def _apply(self, manifest: Manifest) -> None:
+        resource = RESOURCES[manifest.kind]
+        if resource.namespaced and (NAMESPACES, "", manifest.namespace) not in self.objects:
+            self.create(NAMESPACES, {"metadata": {"name": manifest.namespace}})
+        body = manifest.to_dict()
+        if resource is api_resources.NODES:
+            status = body.setdefault("status", {})
+            status.setdefault("allocatable", status.get("capacity") or {})
+        self.create(resource, body)
+
+    def phases(self, phase: str) -> list[str]:
+        """The pods in a phase, Pending if they have none."""
+        found = [pod for pod in self.all(PODS) if pod.get("status", {}).get("phase", "Pending") == phase]
+        return sorted(pod["metadata"]["name"] for pod in found)
