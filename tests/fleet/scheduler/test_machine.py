@@ -182,17 +182,56 @@ class TestWhoseBindings:
 
 
 class TestThatFitsNowhere:
-    def test_it_keeps_the_clusters_it_has(self) -> None:
-        """A binding that fits nowhere any more keeps its clusters and says why it does not fit."""
+    def test_what_cluster_affinity_no_longer_matches_is_left(self) -> None:
+        """A binding loses the clusters it does not ask for any more, and says why it fits nowhere."""
         world = FleetScript(clusters=1)
         world.bind(make_binding("web").affinity("gone").on(m1=1))
         world.settle()
-        assert world.places("web") == {"m1": 1}
+        assert world.places("web") == {}
         assert world.condition("web")["reason"] == "NoClusterFit"
         assert world.condition("web")["message"] == (
             "0/1 clusters are available: "
             "1 cluster(s) did not match the placement cluster affinity constraint."
         )
+
+    def test_a_cluster_is_drained_by_its_label(self) -> None:
+        """Whoever asks for a label leaves a cluster that loses it, and returns with the label."""
+        world = FleetScript(clusters=0)
+        world.cluster(make_cluster("m1").labels(tier="gold"))
+        gold = clusters_that(labels={"tier": "gold"})
+        world.bind(make_binding("web").affinity(to=gold))
+        world.settle()
+        assert world.places("web") == {"m1": 1}
+        world.cluster(make_cluster("m1").labels(tier="none"))
+        world.settle()
+        assert world.places("web") == {}
+        assert world.condition("web")["status"] == "False"
+        world.cluster(make_cluster("m1").labels(tier="gold"))
+        world.settle()
+        assert world.places("web") == {"m1": 1}
+
+    def test_for_want_of_room_it_keeps_the_clusters_it_has(self) -> None:
+        """A binding that was scaled beyond the room there is keeps what it has."""
+        world = FleetScript(clusters=0)
+        world.cluster(make_cluster("m1").only(pods=4))
+        world.bind(make_binding("web").replicas(3).dynamic())
+        world.settle()
+        assert world.places("web") == {"m1": 3}
+        world.edit("web", {"spec": {"replicas": 9}})
+        world.settle()
+        assert world.places("web") == {"m1": 3}
+        assert world.condition("web")["reason"] == "Unschedulable"
+
+    def test_and_for_want_of_peers(self) -> None:
+        """A binding whose group went where it may not follow keeps what it has."""
+        world = FleetScript(clusters=3)
+        world.bind(single("a").group(GROUP), single("b").group(GROUP).affinity("m1", "m3"))
+        world.settle()
+        world.cluster(make_cluster("m3").taint("full"))
+        world.evict("a", "m1")
+        world.settle()
+        assert (world.places("a"), world.places("b")) == ({"m2": 1}, {"m1": 1})
+        assert world.condition("b")["reason"] == "NoClusterFit"
 
     def test_karmada_takes_them_away(self) -> None:
         """With Karmada's settings a binding that fits nowhere loses its clusters."""

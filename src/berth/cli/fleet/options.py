@@ -18,7 +18,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 IMPROVEMENTS = {
     "count_evicting": "A workload still being evicted from a cluster counts as there.",
     "group_failover": "When the clusters of an affinity group fail, the group moves together.",
-    "keep_when_unfit": "A binding that fits nowhere keeps the clusters it has.",
+    "keep_when_unfit": "A binding that other workloads keep off everywhere keeps its clusters.",
     "name_peers": "Reasons name the workload that is in the way.",
 }
 LIVE_IMPROVEMENTS = {

@@ -12,7 +12,6 @@ import numpy as np
 
 from berth.fleet.offline.in_flight import settle
 from berth.fleet.placement.fleet import Fleet
-from berth.fleet.state.errors import NO_CLUSTER_FIT
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import Binding, Cluster, Placement, binding_name
 from berth.kube.objects import Struct
@@ -118,7 +117,5 @@ def _written(fleet: Fleet, binding: Binding, decision: PlacementDecision) -> dic
     if result is not None:
         name = decision.decisive.affinity_name if placement.cluster_affinities else observed
         return {"clusters": result, "observedAffinityName": name}
-    emptied = decision.error is not None and decision.error.reason == NO_CLUSTER_FIT
-    kept = {t.name: t.replicas for t in binding.spec.clusters or ()}
-    lost = emptied and not fleet.options.keep_when_unfit
-    return {"clusters": {} if lost else kept, "observedAffinityName": observed}
+    kept = decision.kept(binding, fleet.clusters, fleet.options)
+    return {"clusters": {t.name: t.replicas for t in kept}, "observedAffinityName": observed}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from berth.fleet.placement.assignment import assign
-from berth.fleet.rules import RULES
+from berth.fleet.rules import PEER_RULES, RULES
 from berth.fleet.rules.workload_affinity import founding
 from berth.fleet.selection.ranking import ClusterSelection
 from berth.fleet.selection.select import select
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from berth.engine.state.arrays import BoolArray, Int64Array
     from berth.fleet.rules.base import ClusterVerdict, PlacementQuery
     from berth.fleet.state.clusters import Clusters
+    from berth.fleet.state.options import FleetOptions
     from berth.fleet.state.terms import WorkloadRule
-    from berth.kube.karmada import TargetCluster
+    from berth.kube.karmada import Binding, TargetCluster
 
 # Of those in the way so many are named.
 _NAMED = 3
@@ -82,6 +83,27 @@ class PlacementDecision:
     @property
     def error(self) -> PlacementError | None:
         return self.decisive.error
+
+    def kept(self, binding: Binding, clusters: Clusters, options: FleetOptions) -> list[TargetCluster]:
+        """The clusters that a binding keeps though it could not be placed.
+
+        For want of room it keeps all.  If every cluster is refused it keeps those that only other workloads
+        speak against, and none in Karmada's way: what cluster affinity no longer matches is left.
+        """
+        targets = list(binding.spec.clusters or ())
+        if self.error is None or self.error.reason != NO_CLUSTER_FIT:
+            return targets
+        if not options.keep_when_unfit:
+            return []
+        return [target for target in targets if self._may_stay(clusters, clusters.slot_of.get(target.name))]
+
+    def _may_stay(self, clusters: Clusters, slot: int | None) -> bool:
+        if slot is None or not clusters.exists[slot]:
+            return True  # who cleans up after a cluster needs to know who was there
+        return any(
+            all(rule in PEER_RULES for rule, verdict in attempt.verdicts if verdict.rejected[slot])
+            for attempt in self.attempts
+        )
 
 
 def decide(query: PlacementQuery) -> PlacementDecision:

@@ -20,3 +20,6 @@ RULES: tuple[ClusterRule, ...] = (
     WorkloadAffinityRule(),
     WorkloadAntiAffinityRule(),
 )
+
+# What other workloads, not clusters, are the cause of.
+PEER_RULES = frozenset((WorkloadAffinityRule.name, WorkloadAntiAffinityRule.name))

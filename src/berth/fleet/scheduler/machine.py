@@ -249,7 +249,7 @@ class FleetScheduler:
         if self._tell is not None and not patches.stays(binding, decision.targets):
             self._tell(key, reason, decision)
         if decision.error is not None:
-            return self._failed(record, binding, decision.error, kind, now)
+            return self._failed(record, binding, decision, decision.error, kind, now)
         return self._succeeded(record, binding, decision, kind, now)
 
     def _must_follow(self, key: Key) -> bool:
@@ -287,7 +287,13 @@ class FleetScheduler:
         return self._state.report(record, binding, condition, now)
 
     def _failed(
-        self, record: BindingRecord, binding: Binding, error: PlacementError, kind: str, now: float
+        self,
+        record: BindingRecord,
+        binding: Binding,
+        decision: PlacementDecision,
+        error: PlacementError,
+        kind: str,
+        now: float,
     ) -> Action | None:
         key = record.key
         self._state.metrics.attempts.labels("error", kind).inc()
@@ -299,10 +305,13 @@ class FleetScheduler:
             self._state.retry_at(record, now + _NO_ROOM)
         elif error.reason == SCHEDULER_ERROR:
             self._state.retry_at(record, now + record.next_delay())
-        elif not self.settings.options.keep_when_unfit and error.reason == NO_CLUSTER_FIT:
-            patch = patches.spec_patch(binding, [])
-            if patches.changes_anything(binding, patch):
-                return self._write(record, patch, PlacementWrite(kind, condition, [], self._state.timer()))
+        elif error.reason == NO_CLUSTER_FIT:
+            options = self.settings.options
+            kept = decision.kept(binding, self.fleet.clusters, options)
+            patch = patches.spec_patch(binding, kept)
+            all_kept = options.keep_when_unfit and patches.stays(binding, kept)
+            if not all_kept and patches.changes_anything(binding, patch):
+                return self._write(record, patch, PlacementWrite(kind, condition, kept, self._state.timer()))
         record.fit_nowhere()
         return self._state.report(record, binding, condition, now)
 

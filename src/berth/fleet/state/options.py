@@ -14,7 +14,7 @@ class FleetOptions:
         empty_workload_propagation: Selected clusters without replicas are targets, too.
         count_evicting: A workload that is still being evicted from a cluster counts as there.
         group_failover: When the clusters of an affinity group fail, its members may move on together.
-        keep_when_unfit: A binding that fits nowhere keeps the clusters it has.
+        keep_when_unfit: A binding that other workloads keep off everywhere keeps the clusters it has.
         name_peers: Reasons name the workload that stands in the way.
         affinity_label_keys: The labels to index for affinity, and what `affinityEnabled` compares.
         anti_affinity_label_keys: The same for anti-affinity.
