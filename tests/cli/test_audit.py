@@ -32,6 +32,13 @@ metadata: {name: keep}
 spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 """
 WEB = ", labels: {app: web}"
+OWNED = ", ownerReferences: [{apiVersion: v1, kind: ReplicaSet, name: r, uid: u, controller: true}]"
+NEW_NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: new, labels: {disk: ssd}}
+status: {capacity: {cpu: '4', memory: 8Gi, pods: '10'}}
+"""
 SHARE = ("--max-evicted-share", "0.2")
 # Stored by a server: it has a uid.
 MISSPELT = f""", uid: "1", annotations: {{berth.dev/affinity: '{{nodeAffinity: {{{RULE}: \
@@ -218,6 +225,21 @@ def test_too_many_at_once(tmp_path: Path) -> None:
     assert "Evictions would be halted in the cluster: 1 of 2 pods (50%) would have to go.\n" in out
     assert "halt" not in berth("audit", "-f", folder, "--halt-above", "0").out
     assert berth("audit", "-f", folder, "--eviction-domain", "?").code == 2
+
+
+def test_those_with_a_place_go_one_by_one(tmp_path: Path) -> None:
+    """A pod with a controller and a place for its replacement goes from a halted domain, if it may."""
+    folder = files(tmp_path, NODES, NEW_NODE, pod("p", EXECUTION, metadata=OWNED), pod("q", "  nodeName: n1"))
+    asked = ("audit", "-f", folder, "--halt-above", "0", *SHARE)
+    out = berth(*asked).out
+    assert re.search(r"^default +p +n1 +new +one by one in the cluster +disk,", out, re.MULTILINE)
+    assert "1 pod would be evicted, one by one.\n" in out
+    assert "Evictions would go one by one in the cluster: 1 of 2 pods (50%) would have to go" in out
+    document = json.loads(berth(*asked, "-o", "json").out)
+    assert (document["evictions"][0]["oneByOne"], document["summary"]["halted"]) == (True, 0)
+    assert (document["halts"][0]["moving"], document["halts"][0]["staying"]) == (1, 0)
+    stopped = json.loads(berth(*asked, "--halt-policy", "stop", "-o", "json").out)
+    assert (stopped["evictions"][0]["oneByOne"], stopped["summary"]["halted"]) == (False, 1)
 
 
 def test_an_annotation_that_a_server_stored_and_nobody_can_follow(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import yaml
 from berth.cli.commands import controllers
 from berth.cli.commands.controllers import command
 from berth.cli.output.decision_log import log_decision
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, HaltPolicy
 from berth.eviction import (
     AffinityEviction,
     EvictionDecision,
@@ -79,7 +79,7 @@ def test_every_flag_arrives(started: Started) -> None:
         "--kubeconfig=f --context=c --feature-gates=PodAffinityEviction=false "
         "--affinity-violation-grace=1m30s --pace-by-owner=false --pace-timeout=0s "
         "--eviction-qps=3 --eviction-burst=4 --domain-eviction-qps=2 --domain-eviction-burst=1 "
-        "--eviction-domain=rack --max-evicted-share=0.2 --halt-above=0 "
+        "--eviction-domain=rack --max-evicted-share=0.2 --halt-above=0 --halt-policy=stop "
         "--leader-elect=false --secure-port=0 --kube-api-qps=7 --kube-api-burst=8"
     )
     assert berth("controllers", *flags.split()).code == 0
@@ -89,6 +89,7 @@ def test_every_flag_arrives(started: Started) -> None:
     assert (eviction.grace, eviction.rate) == (90.0, EvictionRate(qps=3, burst=4))
     assert (eviction.domain_key, eviction.domain_rate) == ("rack", EvictionRate(qps=2, burst=1))
     assert (eviction.max_share, eviction.halt_above) == (0.2, 0)
+    assert eviction.halt_policy is HaltPolicy.STOP
     assert (eviction.pace_by_owner, eviction.pace_timeout) == (False, 0.0)
     assert component == ComponentSettings(kubeconfig="f", context="c", qps=7, burst=8)
 
@@ -115,6 +116,7 @@ def test_a_dry_run_takes_no_lease(started: Started) -> None:
         ("--eviction-domain=a b", "'--eviction-domain': 'a b' is no label key"),
         ("--affinity-violation-grace=soon", "'--affinity-violation-grace': time: invalid duration"),
         ("--affinity-violation-grace=30", "write it like 30s"),
+        ("--halt-policy=never", "'--halt-policy': 'never' is not one of 'one-by-one', 'stop'"),
         ("--pace-timeout=-1s", "'--pace-timeout': -1s is negative"),
         ("--tls-cert-file=x", "go together"),
         ("--leader-elect-lease-duration=1s", "the lease duration must be greater"),
@@ -161,8 +163,9 @@ def test_every_metric_is_in_the_table() -> None:
 
 def test_every_event_is_in_the_table() -> None:
     """docs/eviction.md lists exactly the events there are."""
-    halts = {"EvictionBackOff", "EvictionsHalted", "EvictionsResumed", "InvalidAffinityAnnotation"}
-    assert {*EVENTS.values(), *FAILURES.values(), *halts} == set(cells(PAGE, "**Events.**"))
+    halts = {"EvictionsHalted", "EvictionsOneByOne", "EvictionsResumed"}
+    others = {"EvictionBackOff", "InvalidAffinityAnnotation"}
+    assert {*EVENTS.values(), *FAILURES.values(), *halts, *others} == set(cells(PAGE, "**Events.**"))
     assert RELEASE_ANNOTATION in PAGE
 
 

@@ -185,6 +185,7 @@ def test_values_reach_the_arguments() -> None:
         "--set=dryRun=true,featureGates.PodAffinityEviction=false,eviction.affinityViolationGrace=1m",
         "--set=eviction.qps=2.5,eviction.burst=20,eviction.domainQps=1,eviction.domainBurst=2",
         "--set=eviction.domain=rack,eviction.maxEvictedShare=0.3,eviction.haltAbove=0",
+        "--set=eviction.haltPolicy=stop",
         "--set=eviction.paceByOwner=false,eviction.paceTimeout=0s",
         chart=CONTROLLERS_CHART,
     )
@@ -200,6 +201,7 @@ def test_values_reach_the_arguments() -> None:
         "--eviction-domain=rack",
         "--max-evicted-share=0.3",
         "--halt-above=0",
+        "--halt-policy=stop",
         "--pace-by-owner=false",
         "--pace-timeout=0s",
     } <= set(arguments)

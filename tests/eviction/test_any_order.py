@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from berth.engine.execution.eviction_ceiling import is_replaced
 from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.records import EvictionPhase
 from berth.kube.api_resources import BUDGETS, NODES, PODS
@@ -22,7 +23,7 @@ class AnyOrder:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - the same cases every time
-        settings = EvictionSettings(rate=FAST, domain_rate=FAST, halt_above=8, pace_timeout=5, grace=2)
+        settings = EvictionSettings(rate=FAST, domain_rate=FAST, halt_above=3, pace_timeout=5, grace=2)
         self.world = EvictionScript(settings)
         self.world.refuse = self.answer
         for number in range(4):
@@ -64,13 +65,19 @@ class AnyOrder:
         return None
 
     def assert_reason(self, action: Evict) -> None:
-        """A pod that is about to be evicted breaks a rule now, or is in the way of one that does."""
+        """A pod that is about to be evicted breaks a rule now, or is in the way of one that does.
+
+        From a halted domain it goes only if it is replaced, and there is a place for that.
+        """
         state = self.world.machine.state
         record = state.records[f"{action.namespace}/{action.name}"]
         assert (record.uid, record.phase) == (action.uid, EvictionPhase.EVICTING)
         assert record.attempt is not None
         owners = {violation.pod for violation in record.attempt.planned.violations}
         assert any(state.records[owner].violations for owner in owners if owner in state.records)
+        if self.world.machine.halts.of(record.attempt.planned.domain) is not None:
+            assert is_replaced(record.attempt.pod.metadata)
+            assert record.attempt.replacement is not None
 
 
 @pytest.mark.parametrize("seed", range(30))

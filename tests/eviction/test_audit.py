@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, name_of
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION, HaltPolicy, name_of
 from berth.engine.offline.audit import Audit, audit
 from berth.engine.offline.snapshot import Snapshot
 from berth.eviction import EvictionSettings
@@ -44,25 +44,36 @@ def compare(world: EvictionScript) -> Audit:
     world.settle()
     found = audit(seen(world), ceiling=world.settings.ceiling)
     told = {
-        decision.subject: (decision.details["rule"], decision.details.get("halted"))
+        decision.subject: (
+            decision.details["rule"],
+            decision.details.get("halted"),
+            decision.details.get("oneByOne"),
+        )
         for decision in world.decisions
         if decision.what == WOULD_EVICT
     }
     expected = {
         eviction.entry.key: (
             eviction.violations[0].path,
-            name_of(eviction.halt.domain) if eviction.halt else None,
+            name_of(eviction.halt.domain) if eviction.halt and eviction.halted else None,
+            name_of(eviction.halt.domain) if eviction.halt and eviction.one_by_one else None,
         )
         for eviction in found.evictions
     }
     assert told == expected
+    assert list(world.machine.halts.halts.values()) == found.halts
     invalid = {decision.subject for decision in world.decisions if decision.what == INVALID}
     assert invalid == {entry.key for entry in found.faulty}
     return found
 
 
 def some_world(chance: random.Random) -> EvictionScript:
-    world = dry(halt_above=chance.choice((2, 5)), max_share=chance.choice((0.3, 0.55, 1.0)))
+    world = dry(
+        halt_above=chance.choice((2, 5)),
+        max_share=chance.choice((0.3, 0.55, 1.0)),
+        halt_policy=chance.choice(tuple(HaltPolicy)),
+    )
+    owner = world.replica_set("web", 9)
     for i in range(6):
         labels = {"disk": "ssd"} if chance.random() < 0.6 else {}
         world.labelled(f"n{i}", chance.choice("ab"), **labels)
@@ -89,6 +100,7 @@ def some_world(chance: random.Random) -> EvictionScript:
             app=chance.choice("ab"),
             priority=chance.choice((0, 0, 5)),
             annotations=annotations,
+            owner=chance.choice((owner, None)),
         )
         world.advance(chance.choice((0.0, 1.5)))
     return world
@@ -131,6 +143,24 @@ def test_a_halt_and_its_release() -> None:
     found = compare(world)
     assert (len(found.evictions), found.halts) == (7, [])
     assert not any(eviction.halt or eviction.stopped_by for eviction in found.evictions)
+
+
+def test_a_tenant_who_moves() -> None:
+    """7 of 10 pods with a place for five: those go one by one, and two stay."""
+    world = dry()
+    world.labelled("n-a", "a")
+    world.labelled("n-b", "b", disk="ssd")
+    owner = world.replica_set("web", 7)
+    for i in range(10):
+        world.pod(
+            f"a{i}", "n-a", needs_label("disk") if i < 7 else None, owner=owner if i < 7 else None, cpu="1m"
+        )
+    for i in range(5):
+        world.pod(f"b{i}", "n-b", cpu="1m")
+    found = compare(world)
+    assert [(halt.domain, halt.moving, halt.staying) for halt in found.halts] == [("a", 5, 2)]
+    assert [eviction.one_by_one for eviction in found.evictions] == [True] * 5 + [False] * 2
+    assert [eviction.halted for eviction in found.evictions] == [False] * 5 + [True] * 2
 
 
 def test_rules_are_named_where_they_stand() -> None:

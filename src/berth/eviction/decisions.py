@@ -13,10 +13,11 @@ REFUSED = "Eviction refused"
 WOULD_EVICT = "Would evict pod"
 WAITING = "Eviction waits"
 HALTED = "Evictions halted"
+ONE_BY_ONE = "Evictions go one by one"
 RESUMED = "Evictions resumed"
 BACKED_OFF = "Owner backed off"
 INVALID = "Annotation is not valid"
-_WARNINGS = frozenset({REFUSED, HALTED, BACKED_OFF, INVALID})
+_WARNINGS = frozenset({REFUSED, HALTED, ONE_BY_ONE, BACKED_OFF, INVALID})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.lifecycle import EvictionLifecycle, is_marked
-from berth.eviction.pacing import owner_id
+from berth.eviction.owned_pods import owner_id
 from berth.eviction.planning import EvictionPlan
 from berth.eviction.records import (
     ANSWERED,
@@ -65,12 +66,13 @@ class Evictor:
         self._lifecycle = EvictionLifecycle(state, gates, reports)
         self.take = self._lifecycle.take
         self.wake: float | None = None
+        self._looked = 0.0  # when the last round was
 
     # --- one round ----------------------------------------------------------------------------------
 
     def round(self, now: float) -> list[Action]:
         """Take every pod a step further that can be."""
-        self.wake = None
+        self.wake, self._looked = None, now
         order = self._plan.prune()
         self._follow_plan(order, now)
         self._recheck_conditions(now)
@@ -78,11 +80,12 @@ class Evictor:
         begun: list[tuple[PodRecord, EvictionAttempt]] = []
         for record, attempt in self._going(order):
             if record.phase in ANSWERED:
-                if self._gates.halts.of(attempt.planned.domain) is None:
+                if self._gates.may_go_on(attempt, now):
                     self._advance(record, attempt, now)
                     continue
                 self._lifecycle.hold(record)
-            if record.phase is EvictionPhase.WAITING and self._may_begin(record, attempt, now):
+            others = [other.planned.target for _, other in begun]
+            if record.phase is EvictionPhase.WAITING and self._may_begin(record, attempt, others, now):
                 begun.append((record, attempt))
         replacements = self._plan.replacement_nodes([attempt.planned.target for _, attempt in begun])
         for record, attempt in begun:
@@ -131,11 +134,16 @@ class Evictor:
         if until is not None:
             self._reports.came_back(planned, pod, owner, times=returns.times(owner), until=until, now=now)
 
-    def _may_begin(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> bool:
-        """Whether a pod can go now; if so it has its place in the rates and the pace of its owner."""
+    def _may_begin(
+        self, record: PodRecord, attempt: EvictionAttempt, others: list[PodToEvict], now: float
+    ) -> bool:
+        """Whether a pod can go now, with others; if so it has its place in the rates and the paces."""
         if attempt.planned.kind != NODE_KIND and self._plan.stale:
             return False  # it may be another pod that has to go by now
         obstacle, when = self._gates.obstacle(attempt, now)
+        halt = self._gates.halts.of(attempt.planned.domain)
+        if not obstacle and halt is not None and not self._has_place(attempt, others):
+            obstacle, when = self._gates.has_no_place(attempt, halt, now)
         if obstacle:
             self._wake_at(when)
             told, attempt.obstacle = attempt.obstacle, obstacle
@@ -147,6 +155,11 @@ class Evictor:
         attempt.obstacle = ""
         self._gates.enter(attempt.planned, attempt.pod, now)
         return True
+
+    def _has_place(self, attempt: EvictionAttempt, others: Sequence[PodToEvict] = ()) -> bool:
+        """Whether a node would take its replacement now, were others evicted before it."""
+        target = attempt.planned.target
+        return self._plan.replacement_nodes([*others, target]).get(target.pod) is not None
 
     def _advance(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> None:
         if not self._detector.rejudge(record, now):
@@ -165,7 +178,7 @@ class Evictor:
     def take_up(self, record: PodRecord, pod: LivePod, now: float, *, is_going: bool) -> None:
         """A process before us may have marked a pod, or evicted another one of its owner."""
         if record.violations:
-            self._gates.pacing.resume(pod, now)
+            self._gates.resume(pod, now)
             if is_marked(pod):
                 self._recheck(record, now)
         elif not is_going and is_marked(pod):
@@ -199,9 +212,12 @@ class Evictor:
         record = self._state.find(action)
         if record is None or record.attempt is None or record.phase is not EvictionPhase.EVICTING:
             return False
-        return self._gates.halts.of(record.attempt.planned.domain) is None and self._detector.has_to_go(
-            record
-        )
+        attempt = record.attempt
+        if self._gates.halts.of(attempt.planned.domain) is not None and not (
+            self._gates.may_go_on(attempt, self._looked) and self._has_place(attempt)
+        ):
+            return False
+        return self._detector.has_to_go(record)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         record = self._state.find(action)

@@ -13,7 +13,7 @@
 | requested  | `missing`         | `EVICTED`  | the server no longer has the pod                             |
 | requested  | `changed`         | `WAITING`  | pod or node are not as they were seen: look again            |
 | requested  | `refused`         | `WAITING`  | the server said no, or nothing                               |
-| answered   | `hold`            | `WAITING`  | its domain was halted meanwhile                              |
+| answered   | `hold`            | `WAITING`  | its domain was halted meanwhile, and it is not its turn      |
 | `EVICTED`  | `still_there`     | `WAITING`  | the pod did not go for all that                              |
 | any but requested | `cancel`   | `STAYING`  | nobody asks for it any more, or the pod is gone              |
 
@@ -176,7 +176,7 @@ class EvictionLifecycle:
         """The server said no, or nothing: try again later, later each time."""
         attempt = _attempt_of(record)
         if record.phase is EVICTING and outcome.code in _UNSURE:
-            self._gates.pacing.evicted(attempt.pod, outcome.at)  # perhaps it did
+            self._gates.perhaps_evicted(attempt.pod, outcome.at)
         else:
             self._turn_back(record)
         attempt.failures += 1
@@ -205,7 +205,7 @@ class EvictionLifecycle:
         pod = self._state.pod(record.name)
         if pod is None or not self._state.is_current(record) or before is EVICTED:
             return
-        self._gates.pacing.cancel(pod)  # that nobody answered does not matter any more: it is there
+        self._gates.cancel(pod)  # that nobody answered does not matter any more: it is there
         if attempt.marked_version or is_marked(pod):
             self.clear_condition(record, pod, now)
 

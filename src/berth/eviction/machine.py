@@ -35,7 +35,7 @@ class AffinityEviction:
     Attributes:
         state: What is known of every pod.
         plan: Who has to go.
-        halts: Where nobody does for now.
+        halts: Where nobody does for now, or one by one.
         story: What was decided, kept for a while.
     """
 
@@ -68,7 +68,7 @@ class AffinityEviction:
         self.metrics.registry.register(
             EvictionStateCollector(
                 lambda: self.state.violations.counts,
-                lambda: {domain: halt.share for domain, halt in self.halts.halts.items()},
+                lambda: self.halts.halts,
                 self._evictor.obstacles,
                 lambda: sum(bool(record.invalid) for record in self.state.records.values()),
             )
@@ -83,9 +83,10 @@ class AffinityEviction:
         self._detector.handle(event)
         if event.resource == PODS:
             name = f"{event.key[0]}/{event.key[1]}"
-            self._look |= self._gates.pacing.concerns(event.object) or self._evictor.awaits(name)
+            self._look |= self._gates.concerns(event.object) or self._evictor.awaits(name)
         elif event.resource == NODES:
             self._domains.handle(event)
+            self.plan.node_changed(event.old, event.object)
         elif event.resource == NAMESPACES and event.key[1] == SYSTEM_NAMESPACE:
             annotations = event.object.metadata.annotations or {}
             self.halts.released = released_domains(annotations.get(RELEASE_ANNOTATION))
@@ -136,6 +137,7 @@ class AffinityEviction:
                 self._evictor.take_up(record, pod, now, is_going=name in going)
 
     def _plan(self, now: float) -> None:
+        self._gates.moves.forget_settled(now)
         halted, resumed = self.plan.make(now)
         home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
@@ -189,8 +191,8 @@ class AffinityEviction:
         known = (*self.state.records.values(), *self.state.ended.values())
         begun = {record.uid for record in known if record.phase in BEGUN}
         expect(
-            self._gates.pacing.begun() <= begun,
-            "owners wait for pods that are on their way, and for no others",
+            self._gates.begun() <= begun,
+            "owners and domains wait for pods that are on their way, and for no others",
         )
 
 

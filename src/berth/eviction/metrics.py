@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from berth.engine.execution.eviction_ceiling import Halt
 from berth.eviction.records import NODE_KIND, POD_KIND
 
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
@@ -80,7 +81,7 @@ class EvictionStateCollector(Collector):
     def __init__(
         self,
         violations: Callable[[], Mapping[str, int]],
-        halts: Callable[[], Mapping[str, float]],
+        halts: Callable[[], Mapping[str, Halt]],
         waiting: Callable[[], Mapping[str, int]],
         invalid: Callable[[], int],
     ) -> None:
@@ -93,7 +94,17 @@ class EvictionStateCollector(Collector):
         broken = "Execution-time rules that are broken now, by kind."
         yield _gauge("affinity_violations", broken, "kind", self._violations())
         halted = "Domains where too many pods would go at once, and their share; * is the cluster."
-        yield _gauge("affinity_evictions_halted", halted, "domain", self._halts())
+        halts = self._halts()
+        shares = {domain: halt.share for domain, halt in halts.items()}
+        yield _gauge("affinity_evictions_halted", halted, "domain", shares)
+        moving = "Pods of a halted domain that have a place and go one by one."
+        numbers = {domain: halt.moving for domain, halt in halts.items()}
+        yield _gauge("affinity_evictions_one_by_one", moving, "domain", numbers)
+        staying = (
+            "Pods of a halted domain that stay: no node would take their replacement, or nobody makes one."
+        )
+        numbers = {domain: halt.staying for domain, halt in halts.items()}
+        yield _gauge("affinity_evictions_without_place", staying, "domain", numbers)
         waiting = "Pods that have to go and wait, by what for."
         yield _gauge("affinity_evictions_waiting", waiting, "reason", self._waiting())
         invalid = "Running pods whose annotation is not valid, so that its rules are not enforced."

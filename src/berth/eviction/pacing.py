@@ -12,40 +12,18 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from berth.engine.execution.eviction_ceiling import is_replaced
+from berth.eviction.owned_pods import OwnedPods, owner_id
 from berth.eviction.settings import EvictionSettings
-from berth.kube.api_resources import (
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    STATEFUL_SETS,
-    Resource,
-)
-from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, ReplicationController
+from berth.kube.objects import LivePod, OwnerReference
 from berth.kube.ownership import controller_of
-from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.machines.backoff import Backoff
-from berth.machines.cache import Cache
 
 # How long an owner is waited for that comes back.
 _RETURNS = Backoff(first=30.0, longest=3600.0)
 # An eviction is remembered for so long after the pause that followed it.
 _MEMORY = 3600.0
 _MOST_OWNERS = 4096
-# Their pods belong to nodes, one each: no replacement can be anywhere else.
-_UNPACED = frozenset({"DaemonSet", "Node"})
-_COUNTED: dict[str, Resource] = {
-    REPLICA_SETS.kind: REPLICA_SETS,
-    STATEFUL_SETS.kind: STATEFUL_SETS,
-    REPLICATION_CONTROLLERS.kind: REPLICATION_CONTROLLERS,
-}
-
-
-def owner_id(pod: LivePod) -> str:
-    """What is remembered about: the controller, or the name of a pod that has none."""
-    owner = controller_of(pod.metadata)
-    if owner is not None and owner.uid:
-        return owner.uid
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 @dataclass(slots=True)
@@ -62,8 +40,8 @@ class _Step:
 class OwnerPacing:
     """Which owners wait for a replacement."""
 
-    def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
-        self._cache = cache
+    def __init__(self, owners: OwnedPods, settings: EvictionSettings) -> None:
+        self._owners = owners
         self._enabled = settings.pace_by_owner
         self._timeout = settings.pace_timeout or math.inf
         self._steps: dict[str, _Step] = {}
@@ -93,7 +71,7 @@ class OwnerPacing:
         owner = self._paced_owner(pod)
         if owner is not None:
             uid, namespace = pod.metadata.uid or "", pod.metadata.namespace or ""
-            self._steps[owner_id(pod)] = _Step(uid, self._ready(owner), namespace, owner)
+            self._steps[owner_id(pod)] = _Step(uid, self._owners.ready(owner), namespace, owner)
 
     def evicted(self, pod: LivePod, now: float) -> None:
         """The pod is gone, or may be: its replacement is waited for."""
@@ -110,15 +88,13 @@ class OwnerPacing:
         owner, namespace = self._paced_owner(pod), pod.metadata.namespace or ""
         if owner is None or owner_id(pod) in self._steps:
             return
-        replicas = self._replicas(namespace, owner)
-        if replicas is not None and self._ready(owner) < replicas:
+        replicas = self._owners.replicas(namespace, owner)
+        if replicas is not None and self._owners.ready(owner) < replicas:
             self._steps[owner_id(pod)] = _Step("", replicas, namespace, owner, now + self._timeout)
 
     def _paced_owner(self, pod: LivePod) -> OwnerReference | None:
-        owner = controller_of(pod.metadata)
-        if not self._enabled or owner is None or not owner.uid or owner.kind in _UNPACED:
-            return None
-        return owner
+        """Who makes its replacement, if that is waited for: the pod of a node has none anywhere else."""
+        return controller_of(pod.metadata) if self._enabled and is_replaced(pod.metadata) else None
 
     def _step_of(self, pod: LivePod) -> _Step | None:
         step = self._steps.get(owner_id(pod))
@@ -127,41 +103,11 @@ class OwnerPacing:
     def _is_over(self, step: _Step, now: float) -> bool:
         if step.deadline is None:
             return False
-        if step.deadline <= now and not self._is_coming(step):
+        if step.deadline <= now and not self._owners.is_coming(step.owner, but=step.uid):
             return True
-        replicas = self._replicas(step.namespace, step.owner)
+        replicas = self._owners.replicas(step.namespace, step.owner)
         target = step.target if replicas is None else min(step.target, replicas)
-        return self._ready(step.owner, but=step.uid) >= target
-
-    def _is_coming(self, step: _Step) -> bool:
-        """Whether a replacement has a node and is not Ready yet: that is worth any wait."""
-        return any(
-            pod.metadata.uid != step.uid
-            and bool(pod.spec.node_name)
-            and not is_ready(pod)
-            and not is_terminating(pod)
-            and not is_finished(pod)
-            for pod in self._cache.owned(PODS, step.owner.uid, LivePod)
-        )
-
-    def _ready(self, owner: OwnerReference, but: str = "") -> int:
-        pods = self._cache.owned(PODS, owner.uid, LivePod)
-        return sum(is_ready(pod) and not is_terminating(pod) and pod.metadata.uid != but for pod in pods)
-
-    def _replicas(self, namespace: str, owner: OwnerReference) -> int | None:
-        """How many pods the owner is to have; None if that is not known."""
-        resource = _COUNTED.get(owner.kind or "")
-        if resource is None:
-            return None
-        key = (namespace, owner.name or "")
-        found: LiveWorkload | ReplicationController | None
-        if resource == REPLICATION_CONTROLLERS:
-            found = self._cache.get(resource, key, ReplicationController)
-        else:
-            found = self._cache.get(resource, key, LiveWorkload)
-        if found is None or found.metadata.uid != owner.uid or found.metadata.deletion_timestamp:
-            return 0
-        return 1 if found.spec.replicas is None else found.spec.replicas
+        return self._owners.ready(step.owner, but=step.uid) >= target
 
     def begun(self) -> set[str]:
         """The uids of the pods that began to go and have not gone yet."""

@@ -7,11 +7,11 @@ up and empty.  Those whose replacement finds a node go first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from berth.engine.execution.eviction_ceiling import CLUSTER, Halt
+from berth.engine.execution.eviction_ceiling import CLUSTER, Halt, HaltPolicy, is_replaced
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.state.cluster import Cluster
@@ -19,16 +19,21 @@ from berth.engine.state.pods import NOWHERE
 from berth.eviction.records import PlannedEviction
 from berth.eviction.safety import EvictionHalts
 from berth.eviction.state import EvictionState
+from berth.kube.objects import Node
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
 
 # More than these are not asked where their replacement would go before it is their turn.
 MOST_REPLACEMENTS = 500
+# Nor these of halted domains; where none of them has a place, others are asked about the next time.
+MOST_HALTED = 200
 # A plan is made anew after so long though nothing changed.
 MOST_AGE = 30.0
 # A long plan is not made more often than this.
 LONG, LEAST_AGE = 500, 5.0
+# Where pods wait for a place, nodes that changed are looked at after so long.
+NEW_PLACES = 1.0
 
 
 class EvictionPlan:
@@ -44,6 +49,8 @@ class EvictionPlan:
         self._halts = halts
         self._made = 0.0
         self._made_for: tuple[int, frozenset[str]] = self._current
+        self._first_asked = 0  # of the pods of halted domains
+        self._has_new_places = False
         self.order: list[PlannedEviction] = []
 
     @property
@@ -57,20 +64,31 @@ class EvictionPlan:
 
     def due(self) -> float | None:
         """When to make the plan anew."""
+        is_long = len(self.order) > LONG
         if self.stale:
-            return self._made + LEAST_AGE if len(self.order) > LONG else 0.0
+            return self._made + LEAST_AGE if is_long else 0.0
+        if self._has_new_places and self._halts.halts:
+            return self._made + (LEAST_AGE if is_long else NEW_PLACES)
         return self._made + MOST_AGE if self.order else None
 
+    def node_changed(self, old: Node | None, new: Node) -> None:
+        """A node came or is different: it may have a place for somebody."""
+        is_same = old is not None and (old.metadata.labels, old.spec) == (new.metadata.labels, new.spec)
+        self._has_new_places |= not is_same
+
     def make(self, now: float) -> tuple[list[Halt], list[str]]:
-        """Make the plan; the domains that are halted now, and those that no longer are."""
-        self._made_for, self._made = self._current, now
+        """Make the plan; the halts that are new or other than before, and the domains that have none now."""
+        self._made_for, self._made, self._has_new_places = self._current, now, False
+        before = self._halts.halts
         targets = [target for target in self._eviction_set() if self._state.pod(target.pod) is not None]
         nodes = {target.pod: self._state.records[target.pod].node for target in targets}
         domains = {pod: self._domains.domain_of(node) for pod, node in nodes.items()}
         running = self._domains.running() if targets else {}
-        news = self._halts.update(Counter(domains.values()), running, now)
-        free = [target for target in targets if self._halts.of(domains[target.pod]) is None]
-        replacements = self.replacement_nodes(free[:MOST_REPLACEMENTS])
+        self._halts.update(Counter(domains.values()), running, now)
+        halted = {target.pod for target in targets if self._halts.of(domains[target.pod]) is not None}
+        free = [target for target in targets if target.pod not in halted]
+        asked = self._asked([target for target in targets if target.pod in halted])
+        replacements = self.replacement_nodes([*free[:MOST_REPLACEMENTS], *asked])
         self.order = sorted(
             (
                 PlannedEviction(
@@ -79,12 +97,50 @@ class EvictionPlan:
                     domain=domains[target.pod],
                     unplaceable=replacements.get(target.pod, "") is None,
                     since=self._state.violations.since(target.violations, now),
+                    movable=target.pod in halted and self._moves(target, replacements.get(target.pod)),
                 )
                 for target in targets
             ),
             key=lambda planned: (planned.unplaceable, planned.since),
         )
-        return news
+        return self._count(before, halted, asked)
+
+    def _asked(self, halted: list[PodToEvict]) -> list[PodToEvict]:
+        """Those of halted domains of whom it matters where their replacements would go, or some of them."""
+        if self._halts.ceiling.policy is HaltPolicy.STOP:
+            return []
+        found = [target for target in halted if self._is_replaced(target.pod)]
+        start = self._first_asked if self._first_asked < len(found) else 0
+        self._first_asked = start
+        return found[start : start + MOST_HALTED]
+
+    def _is_replaced(self, name: str) -> bool:
+        pod = self._state.pod(name)
+        return pod is not None and is_replaced(pod.metadata)
+
+    def _moves(self, target: PodToEvict, replacement: str | None) -> bool:
+        pod = self._state.pod(target.pod)
+        return pod is not None and self._halts.ceiling.moves(pod.metadata, replacement)
+
+    def _count(
+        self, before: Mapping[str, Halt], halted: set[str], asked: list[PodToEvict]
+    ) -> tuple[list[Halt], list[str]]:
+        """Say of every halt how many may move, and of how many it is known that they may not."""
+        found = [planned for planned in self.order if planned.pod in halted]
+        moving = Counter(planned.domain for planned in found if planned.movable)
+        unasked = {each.pod for each in found if self._is_replaced(each.pod)} - {each.pod for each in asked}
+        if self._halts.ceiling.policy is HaltPolicy.STOP:
+            unasked = set()
+        staying = Counter(p.domain for p in found if not p.movable and p.pod not in unasked)
+        self._first_asked = 0 if moving else self._first_asked + MOST_HALTED
+        self._halts.count(moving, staying)
+        after = self._halts.halts
+        news = [
+            halt
+            for domain, halt in after.items()
+            if domain not in before or bool(halt.moving) != bool(before[domain].moving)
+        ]
+        return news, [domain for domain in before if domain not in after]
 
     def _eviction_set(self) -> list[PodToEvict]:
         enforced = self._state.violations.enforced()

@@ -64,6 +64,7 @@ class PlannedEviction:
         target: The pod, and the violations that its going heals.
         domain: The topology domain it runs in, empty if its node is in none.
         unplaceable: It was asked where the replacement would go, and there is no such node.
+        movable: It may go from a halted domain: there is such a node, and somebody to make the replacement.
         since: When the first of the violations was seen.
     """
 
@@ -72,6 +73,7 @@ class PlannedEviction:
     domain: str
     unplaceable: bool
     since: float
+    movable: bool = False
 
     @property
     def pod(self) -> str:

@@ -105,7 +105,7 @@ class EvictionReports:
         details: dict[str, object] = _details_of(planned.violations[0]) if planned.violations else {}
         details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
         if halt is not None:
-            details["halted"] = name_of(halt.domain)
+            details["oneByOne" if planned.movable else "halted"] = name_of(halt.domain)
         self._metrics.would.labels(planned.kind).inc()
         self._tell(now, decisions.WOULD_EVICT, planned.pod, **details)
 
@@ -121,17 +121,22 @@ class EvictionReports:
     def halted(
         self, halt: Halt, home: Namespace | None, nodes: Sequence[Node], max_share: float, now: float
     ) -> None:
+        """A domain is halted: nobody goes, or only who has a place."""
+        where = name_of(halt.domain)
+        what, reason, how = decisions.HALTED, "EvictionsHalted", f"are halted in {where}"
+        if halt.moving:
+            what, reason, how = decisions.ONE_BY_ONE, "EvictionsOneByOne", f"go one by one in {where}"
         message = (
-            f"Affinity evictions are halted in {name_of(halt.domain)}: {halt}, more than {max_share:.0%}. "
-            f"They go on when the labels are back, or with the annotation {RELEASE_ANNOTATION}={halt.domain} "
+            f"Affinity evictions {how}: {halt}, more than {max_share:.0%}; {halt.outlook}. "
+            f"This ends when the labels are back, or with the annotation {RELEASE_ANNOTATION}={halt.domain} "
             f"on namespace {SYSTEM_NAMESPACE}"
         )
         if home is not None:
-            self.recorder.record(now, NAMESPACES, home, WARNING, "EvictionsHalted", message)
+            self.recorder.record(now, NAMESPACES, home, WARNING, reason, message)
         for node in nodes[:_MOST_NODES]:
-            self.recorder.record(now, NODES, node, WARNING, "EvictionsHalted", message)
+            self.recorder.record(now, NODES, node, WARNING, reason, message)
         details = {"share": round(halt.share, 3), "going": halt.going, "running": halt.running}
-        self._tell(now, decisions.HALTED, name_of(halt.domain), **details)
+        self._tell(now, what, where, **details, moving=halt.moving, staying=halt.staying)
 
     def resumed(self, domain: str, home: Namespace | None, now: float) -> None:
         if home is not None:

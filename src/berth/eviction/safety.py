@@ -1,8 +1,8 @@
 """How fast pods may go, and when none may go at all.
 
 A mistake with labels can make every pod of a zone a violation.  So evictions are rate limited, in the
-cluster and in each domain, and a domain from which more than a share of the pods would go is halted:
-nobody is evicted there until the labels are back or a person says otherwise.
+cluster and in each domain, and a domain from which more than a share of the pods would go is halted until
+the labels are back or a person says otherwise: only pods whose replacement has a node go there, one by one.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.engine.execution.eviction_ceiling import Halt, measured, name_of, stopping
-from berth.eviction.pacing import OwnerPacing, OwnerReturns, owner_id
+from berth.engine.execution.eviction_ceiling import Halt, counted_halts, measured, name_of, stopping
+from berth.eviction.one_by_one import Moves
+from berth.eviction.owned_pods import OwnedPods, owner_id
+from berth.eviction.pacing import OwnerPacing, OwnerReturns
 from berth.eviction.records import EvictionAttempt, PlannedEviction
 from berth.eviction.settings import EvictionRate, EvictionSettings
 from berth.kube.objects import LivePod
@@ -20,23 +22,28 @@ from berth.machines.cache import Cache
 from berth.machines.token_bucket import TokenBucket
 
 # What a pod may have to wait for, as logs and metrics have it.
-REFUSED, CHANGED, HALTED = "refused", "changed", "halted"
+REFUSED, CHANGED, HALTED, ONE_BY_ONE = "refused", "changed", "halted", "one-by-one"
 PACED, BACKED_OFF, RATE = "paced", "owner-backed-off", "rate"
 # Evictions are of one wave if no more than this is between them.
 WAVE = 60.0
+# A pod of a halted domain whose place is taken after all is asked about again after so long.
+_ASK_AGAIN = 5.0
+# No more than these of a halted domain are asked about in one round.
+_MOST_ASKED = 10
 _MOST_BUCKETS = 4096
 
 
 class EvictionHalts:
-    """Which domains are above the ceiling, so that nobody is evicted there.
+    """Which domains are above the ceiling, so that pods go one by one there, or not at all.
 
     Attributes:
+        ceiling: What is too many, and what happens then.
         halts: By domain.
         released: Domains that a person let go on.
     """
 
     def __init__(self, settings: EvictionSettings) -> None:
-        self._ceiling = settings.ceiling
+        self.ceiling = settings.ceiling
         self._evicted: deque[tuple[float, str]] = deque()
         self._running: dict[str, int] = {}  # halted domain -> the pods there when it was halted
         self.halts: dict[str, Halt] = {}
@@ -46,10 +53,8 @@ class EvictionHalts:
         """A pod of a domain was evicted: it counts there for a while."""
         self._evicted.append((now, domain))
 
-    def update(
-        self, going: Mapping[str, int], running: Mapping[str, int], now: float
-    ) -> tuple[list[Halt], list[str]]:
-        """Which domains are halted now that were not, and the other way round.
+    def update(self, going: Mapping[str, int], running: Mapping[str, int], now: float) -> None:
+        """Judge anew which domains are halted.
 
         Args:
             going: Pods that would go, by the domain they are in.
@@ -60,12 +65,14 @@ class EvictionHalts:
             self._evicted.popleft()
         gone = Counter(domain for _, domain in self._evicted)
         found = (self._as_when_halted(halt) for halt in measured(going, running, gone))
-        before, self.halts = self.halts, self._ceiling.exceeded(found, self.released)
+        self.halts = self.ceiling.exceeded(found, self.released)
         self._running = {
             domain: self._running.get(domain, halt.running) for domain, halt in self.halts.items()
         }
-        new = [halt for domain, halt in self.halts.items() if domain not in before]
-        return new, [domain for domain in before if domain not in self.halts]
+
+    def count(self, moving: Mapping[str, int], staying: Mapping[str, int]) -> None:
+        """How many may move from the domains, and how many may not."""
+        self.halts = counted_halts(self.halts, moving, staying)
 
     def _as_when_halted(self, halt: Halt) -> Halt:
         """Pods that come to a halted domain do not end the halt: that is for labels and people."""
@@ -73,7 +80,7 @@ class EvictionHalts:
         return replace(halt, running=running)
 
     def of(self, domain: str) -> Halt | None:
-        """What keeps the pods of a domain from being evicted."""
+        """The halt that the pods of a domain are under."""
         return stopping(self.halts, domain)
 
 
@@ -82,21 +89,28 @@ class EvictionGates:
 
     def __init__(self, cache: Cache, settings: EvictionSettings) -> None:
         self.halts = EvictionHalts(settings)
-        self.pacing = OwnerPacing(cache, settings)
+        owners = OwnedPods(cache)
+        self.pacing = OwnerPacing(owners, settings)
+        self.moves = Moves(owners, settings)
         self.returns = OwnerReturns()
         self._cluster_bucket = _bucket(settings.rate)
         self._domain_rate = settings.domain_rate
         self._domain_buckets: dict[str, TokenBucket] = {}
         self._paced: set[str] = set()
+        self._taken: set[str] = set()
+        self._asked: Counter[str] = Counter()
 
     def new_round(self) -> None:
-        """An owner that is waited for once in a round is waited for throughout it."""
+        """An owner or a halted domain that is waited for once in a round is waited for throughout it."""
         self._paced.clear()
+        self._taken.clear()
+        self._asked.clear()
 
     def obstacle(self, attempt: EvictionAttempt, now: float) -> tuple[str, float | None]:
         """What a pod has to wait for, empty for nothing; and until when at the longest."""
-        if (halt := self.halts.of(attempt.planned.domain)) is not None:
-            return f"{HALTED} in {name_of(halt.domain)}", None
+        halt = self.halts.of(attempt.planned.domain)
+        if halt is not None and not attempt.planned.movable:
+            return _held(HALTED, halt), None
         if attempt.not_before > now:
             return REFUSED if attempt.refused else attempt.obstacle or RATE, attempt.not_before
         owner = owner_id(attempt.pod)
@@ -105,24 +119,72 @@ class EvictionGates:
         if owner in self._paced or self.pacing.waits(attempt.pod, now):
             self._paced.add(owner)
             return PACED, self.pacing.due(attempt.pod, now)
+        if halt is not None and self._is_taken(halt, attempt.pod, now):
+            return _held(ONE_BY_ONE, halt), self.moves.due(now)
         when = max(bucket.available_at(now) for bucket in self._buckets(attempt.planned.domain))
         return (RATE, when) if when > now else ("", None)
+
+    def _is_taken(self, halt: Halt, pod: LivePod, now: float) -> bool:
+        """Whether another pod of a halted domain is on its way, or enough were asked about in vain."""
+        if halt.domain not in self._taken and self.moves.turn_is_taken(halt.domain, pod, now):
+            self._taken.add(halt.domain)
+        return halt.domain in self._taken or self._asked[halt.domain] >= _MOST_ASKED
+
+    def has_no_place(self, attempt: EvictionAttempt, halt: Halt, now: float) -> tuple[str, float]:
+        """A pod of a halted domain had its turn, and no node would take its replacement now."""
+        self._asked[halt.domain] += 1
+        attempt.not_before = now + _ASK_AGAIN
+        return _held(HALTED, halt), attempt.not_before
+
+    def may_go_on(self, attempt: EvictionAttempt, now: float) -> bool:
+        """Whether a pod that is on its way may go on though its domain may have been halted meanwhile."""
+        planned = attempt.planned
+        if (halt := self.halts.of(planned.domain)) is None:
+            return True
+        movable = self.halts.ceiling.moves(attempt.pod.metadata, attempt.replacement)
+        if not movable or planned.unplaceable:
+            return False
+        return not self.moves.turn_is_taken(halt.domain, attempt.pod, now)
 
     def enter(self, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         """A pod begins to go; those who come after in the same round find the gates as it leaves them."""
         for bucket in self._buckets(planned.domain):
             bucket.take(now)
         self.pacing.begin(pod)
+        self.moves.begin(pod, planned.domain)
 
     def turn_back(self, planned: PlannedEviction, pod: LivePod) -> None:
         """A pod that began to go did not."""
         for bucket in self._buckets(planned.domain):
             bucket.give_back()
+        self.cancel(pod)
+
+    def cancel(self, pod: LivePod) -> None:
+        """Nobody waits for a replacement of a pod that is there."""
         self.pacing.cancel(pod)
+        self.moves.cancel(pod)
+
+    def perhaps_evicted(self, pod: LivePod, at: float) -> None:
+        """Nobody knows whether a pod is gone: its replacement is waited for."""
+        self.pacing.evicted(pod, at)
+        self.moves.evicted(pod, at)
+
+    def resume(self, pod: LivePod, now: float) -> None:
+        """After a restart: a process before us may have evicted another pod of the owner."""
+        self.pacing.resume(pod, now)
+        self.moves.resume(pod, now)
+
+    def concerns(self, pod: LivePod) -> bool:
+        """Whether somebody waits for pods of this one's owner."""
+        return self.pacing.concerns(pod) or (bool(self.halts.halts) and self.moves.concerns(pod))
+
+    def begun(self) -> set[str]:
+        """The uids of the pods that began to go and have not gone yet."""
+        return self.pacing.begun() | self.moves.begun()
 
     def evicted(self, planned: PlannedEviction, pod: LivePod, at: float) -> None:
         """A pod is gone, and counts for its owner and its domain."""
-        self.pacing.evicted(pod, at)
+        self.perhaps_evicted(pod, at)
         self.returns.evicted(owner_id(pod), at)
         self.halts.evicted(planned.domain, at)
 
@@ -136,6 +198,10 @@ class EvictionGates:
                 del self._domain_buckets[next(iter(self._domain_buckets))]
             bucket = self._domain_buckets[domain] = _bucket(self._domain_rate)
         return self._cluster_bucket, bucket
+
+
+def _held(how: str, halt: Halt) -> str:
+    return f"{how} in {name_of(halt.domain)}"
 
 
 def _bucket(rate: EvictionRate) -> TokenBucket:

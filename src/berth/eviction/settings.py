@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from berth.engine.execution.eviction_ceiling import Ceiling
+from berth.engine.execution.eviction_ceiling import Ceiling, HaltPolicy
 from berth.engine.state.options import Options
 
 _CEILING = Ceiling()
@@ -33,8 +33,9 @@ class EvictionSettings:
         rate: Evictions in the whole cluster.
         domain_rate: Evictions in one topology domain.
         domain_key: The node label that says which domain a node is in.
-        max_share: Nobody is evicted from a domain while more than this share of its pods would go.
+        max_share: A domain is halted while more than this share of its pods would go.
         halt_above: So few pods are never too many, whatever their share.
+        halt_policy: Whether those with a place still go from a halted domain, one by one.
         pace_by_owner: The replacement of a pod is Ready before the next pod of its owner goes.
         pace_timeout: After so long without it the next one goes all the same; 0 to wait for ever.
         dry_run: Only tell what would be done.
@@ -47,6 +48,7 @@ class EvictionSettings:
     domain_key: str = _CEILING.domain_key
     max_share: float = _CEILING.max_share
     halt_above: int = _CEILING.halt_above
+    halt_policy: HaltPolicy = _CEILING.policy
     pace_by_owner: bool = True
     pace_timeout: float = 600.0
     dry_run: bool = False
@@ -59,4 +61,9 @@ class EvictionSettings:
 
     @property
     def ceiling(self) -> Ceiling:
-        return Ceiling(domain_key=self.domain_key, max_share=self.max_share, halt_above=self.halt_above)
+        return Ceiling(
+            domain_key=self.domain_key,
+            max_share=self.max_share,
+            halt_above=self.halt_above,
+            policy=self.halt_policy,
+        )

@@ -23,9 +23,10 @@ class ControlPlane(Backend):
 
     name = "up"
 
-    def __init__(self, folder: Path, gates: str = "") -> None:
+    def __init__(self, folder: Path, gates: str = "", *flags: str) -> None:
         super().__init__(folder)
         self._gates = gates
+        self._flags = flags
         self.metrics_port = free_port()
 
     def _start_server(self) -> subprocess.Popen[bytes]:
@@ -39,7 +40,7 @@ class ControlPlane(Backend):
             "--metrics-port",
             str(self.metrics_port),
         ]
-        return self._spawn(self.name, command(*flags, "--feature-gates", self._gates))
+        return self._spawn(self.name, command(*flags, "--feature-gates", self._gates, *self._flags))
 
     def restart_with(self, gates: str) -> None:
         """Stop it in good order, and start it on the same data."""

@@ -59,6 +59,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "eviction-domain" $given.domain
   "eviction-qps" $given.qps
   "halt-above" $given.haltAbove
+  "halt-policy" $given.haltPolicy
   "max-evicted-share" $given.maxEvictedShare
   "pace-by-owner" $given.paceByOwner
   "pace-timeout" $given.paceTimeout

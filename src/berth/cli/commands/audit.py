@@ -9,7 +9,7 @@ import click
 from berth.cli.input.manifests import InputSettings, progress_bar, read_input, reading_options
 from berth.cli.output.audit_report import report
 from berth.cli.output.documents import audit_document, present
-from berth.engine.execution.eviction_ceiling import Ceiling
+from berth.engine.execution.eviction_ceiling import Ceiling, HaltPolicy
 from berth.engine.offline.audit import audit
 from berth.engine.rules import AUDITED_RULES
 from berth.kube import names
@@ -41,7 +41,7 @@ _CEILING = Ceiling()
     default=_CEILING.max_share,
     show_default=True,
     metavar="SHARE",
-    help="As given to 'berth controllers': evict nobody while more than this share would go.",
+    help="As given to 'berth controllers': halt a domain while more than this share would go.",
 )
 @click.option(
     "--halt-above",
@@ -51,8 +51,15 @@ _CEILING = Ceiling()
     metavar="PODS",
     help="As given to 'berth controllers': so few are never too many.",
 )
+@click.option(
+    "--halt-policy",
+    type=click.Choice([policy.value for policy in HaltPolicy]),
+    default=_CEILING.policy.value,
+    show_default=True,
+    help="As given to 'berth controllers': who goes from a halted domain.",
+)
 @click.pass_context
-def command(
+def command(  # noqa: PLR0913 - one parameter an option
     ctx: click.Context,
     *,
     form: str,
@@ -61,6 +68,7 @@ def command(
     eviction_domain: str,
     max_evicted_share: float,
     halt_above: int,
+    halt_policy: str,
     **settings: Unpack[InputSettings],
 ) -> None:
     """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
@@ -69,13 +77,19 @@ def command(
     for NoSchedule taints, which are only for newcomers, and ScheduleAnyway constraints. Rules that must
     hold while a pod runs (requiredDuringSchedulingRequiredDuringExecution, NoExecute taints) are marked.
     For the former it is shown what 'berth controllers' would evict, and what would hold it back: a
-    PodDisruptionBudget, or a halt because too many pods would go at once. Without -f it reads the
+    PodDisruptionBudget, or a halt because too many pods would go at once: there those whose replacement
+    has a node go one by one, and the others stay. Without -f it reads the
     cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
     Exit code 0: every hard rule holds; 1: one is broken; 2: bad input.
     """
     if problems := names.label_key_errors(eviction_domain):
         raise click.UsageError(f"--eviction-domain {eviction_domain}: {problems[0]}")
-    ceiling = Ceiling(domain_key=eviction_domain, max_share=max_evicted_share, halt_above=halt_above)
+    ceiling = Ceiling(
+        domain_key=eviction_domain,
+        max_share=max_evicted_share,
+        halt_above=halt_above,
+        policy=HaltPolicy(halt_policy),
+    )
     snapshot = read_input(settings, "PodDisruptionBudget")
     with progress_bar("judging pods") as progress:
         found = audit(snapshot, progress, ceiling)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 from prometheus_client import CollectorRegistry
 
 from berth.cli.input.components import (
-    DURATION,
-    LABEL_KEY,
-    RATE,
     connection_options,
     election_of,
     given,
@@ -19,9 +15,10 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
+from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.output.decision_log import log_decision
 from berth.engine.state.options import Options
-from berth.eviction import AffinityEviction, EvictionMetrics, EvictionRate, EvictionSettings
+from berth.eviction import AffinityEviction, EvictionMetrics
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
@@ -37,71 +34,7 @@ LEASE, PORT = "berth-controllers", 10260
 @connection_options
 @click.option("--dry-run", is_flag=True, help="Only tell what would be evicted; write nothing at all.")
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
-@click.option(
-    "--affinity-violation-grace",
-    type=DURATION,
-    default="30s",
-    show_default=True,
-    help="How long pod affinity may be broken before a pod goes for it.",
-)
-@click.option("--eviction-qps", type=RATE, default=1.0, show_default=True, help="Evictions a second.")
-@click.option(
-    "--eviction-burst", type=click.IntRange(1), default=10, show_default=True, help="Evictions at once."
-)
-@click.option(
-    "--domain-eviction-qps",
-    type=RATE,
-    default=0.5,
-    show_default=True,
-    help="Evictions a second in one topology domain.",
-)
-@click.option(
-    "--domain-eviction-burst",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    help="Evictions at once in one domain.",
-)
-@click.option(
-    "--eviction-domain",
-    type=LABEL_KEY,
-    default=EvictionSettings().domain_key,
-    show_default=True,
-    metavar="LABEL",
-    help="The node label that says which domain a node is in.",
-)
-@click.option(
-    "--max-evicted-share",
-    type=float,
-    default=0.55,
-    show_default=True,
-    help="Evict nobody from a domain while more than this share of its pods would go.",
-)
-@click.option(
-    "--halt-above",
-    type=click.IntRange(0),
-    default=5,
-    show_default=True,
-    metavar="PODS",
-    help="So few pods are never too many, whatever their share.",
-)
-@click.option(
-    "--pace-by-owner",
-    type=bool,
-    is_flag=False,
-    flag_value=True,
-    default=True,
-    show_default=True,
-    metavar="BOOL",
-    help="Wait until a replacement is Ready before the next pod of its owner goes.",
-)
-@click.option(
-    "--pace-timeout",
-    type=DURATION,
-    default="10m",
-    show_default=True,
-    help="How long to wait for one that gets no node; 0 for ever.",
-)
+@eviction_options
 @operating_options(LEASE, PORT)
 def command(
     *,
@@ -118,7 +51,8 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        eviction = _eviction(flags)
+        options = Options(gates=FeatureGates.parse(flags["feature_gates"]))
+        eviction = eviction_of(flags, options, dry_run=flags["dry_run"])
         settings = ComponentSettings(
             kubeconfig=kubeconfig,
             context=context,
@@ -143,18 +77,3 @@ def command(
 
     gates = str(eviction.options.gates)
     run_to_the_end(run_component(settings, make, gates=gates, dryRun=eviction.dry_run))
-
-
-def _eviction(flags: Mapping[str, Any]) -> EvictionSettings:
-    return EvictionSettings(
-        options=Options(gates=FeatureGates.parse(flags["feature_gates"])),
-        grace=flags["affinity_violation_grace"],
-        rate=EvictionRate(qps=flags["eviction_qps"], burst=flags["eviction_burst"]),
-        domain_rate=EvictionRate(qps=flags["domain_eviction_qps"], burst=flags["domain_eviction_burst"]),
-        domain_key=flags["eviction_domain"],
-        max_share=flags["max_evicted_share"],
-        halt_above=flags["halt_above"],
-        pace_by_owner=flags["pace_by_owner"],
-        pace_timeout=flags["pace_timeout"],
-        dry_run=flags["dry_run"],
-    )

@@ -66,7 +66,7 @@ DURATION, RATE, LABEL_KEY = _Duration(), _Rate(), _LabelKey()
 
 def connection_options(command: _F) -> _F:
     """Where the cluster is."""
-    return _all(
+    return in_this_order(
         command,
         click.option(
             "--kubeconfig", metavar="FILE", help="Credentials (by default the user's, or the pod's own)."
@@ -79,7 +79,7 @@ def operating_options(lease: str, port: int) -> Callable[[_F], _F]:
     """Election, request limits, endpoints and logs; `lease` and `port` are the defaults."""
 
     def decorate(command: _F) -> _F:
-        return log_options(_all(command, *_election_options(lease), *_serving_options(port)))
+        return log_options(in_this_order(command, *_election_options(lease), *_serving_options(port)))
 
     return decorate
 
@@ -150,10 +150,10 @@ _LOG_OPTIONS = (
 
 def log_options(command: _F) -> _F:
     """How, and how much."""
-    return _all(command, *_LOG_OPTIONS)
+    return in_this_order(command, *_LOG_OPTIONS)
 
 
-def _all(command: _F, *options: Callable[[_F], _F]) -> _F:
+def in_this_order(command: _F, *options: Callable[[_F], _F]) -> _F:
     """Decorate with options so that `--help` lists them in this order."""
     for option in reversed(options):
         command = option(command)

@@ -122,7 +122,10 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
 
 
 def _held_back(eviction: Eviction) -> str:
-    halt = [f"halt in {name_of(eviction.halt.domain)}"] if eviction.halt else []
+    halt = []
+    if eviction.halt:
+        how = "one by one" if eviction.one_by_one else "halt"
+        halt = [f"{how} in {name_of(eviction.halt.domain)}"]
     return ", ".join([*halt, *(f"budget {budget.name}" for budget in eviction.stopped_by)])
 
 
@@ -180,7 +183,9 @@ def _conclusion(audit: Audit, term: Terminal) -> Iterator[str]:
     if audit.evictions:
         yield indented(_fates(audit.evictions), "", term)
     for halt in audit.halts:
-        warning = f"Evictions would be halted in {name_of(halt.domain)}: {halt}."
+        how = "go one by one" if halt.moving else "be halted"
+        fate = f"; {halt.outlook}" if halt.moving else ""
+        warning = f"Evictions would {how} in {name_of(halt.domain)}: {halt}{fate}."
         yield indented(term.styled(warning, "yellow"), "", term)
     if audit.clean:
         yield term.styled("Every hard rule holds.", "green")
@@ -200,10 +205,12 @@ def _tally(violations: Iterable[RuleViolation]) -> str:
 def _fates(evictions: list[Eviction]) -> str:
     stopped = sum(bool(eviction.stopped_by) for eviction in evictions)
     unplaced = sum(eviction.replacement_node is None for eviction in evictions)
-    halted = sum(eviction.halt is not None for eviction in evictions)
+    halted = sum(eviction.halted for eviction in evictions)
+    moving = sum(eviction.one_by_one for eviction in evictions)
     parts = [f"{count(len(evictions), 'pod')} would be evicted"]
     several = len(evictions) > 1
     for number, how in (
+        (moving, "one by one"),
         (halted, "only when a halt is over"),
         (stopped, "only when a budget allows it"),
         (unplaced, "with no node for the replacement"),

@@ -194,7 +194,7 @@ def audit_document(audit: Audit) -> Document:
             "uneven": sum(not spread.ok for spread in audit.spreads),
             "evictions": len(audit.evictions),
             "stopped": sum(bool(eviction.stopped_by) for eviction in audit.evictions),
-            "halted": sum(eviction.halt is not None for eviction in audit.evictions),
+            "halted": sum(eviction.halted for eviction in audit.evictions),
             "invalidAnnotations": len(audit.faulty),
         },
         "violations": [_violation(audit.entries[found.pod], found) for found in audit.violations],
@@ -242,6 +242,7 @@ def _eviction(eviction: Eviction) -> Document:
         "landsOn": eviction.replacement_node,
         "stoppedBy": [budget.name for budget in eviction.stopped_by],
         "haltedIn": eviction.halt.domain if eviction.halt else None,
+        "oneByOne": eviction.one_by_one,
         "breaches": [
             {
                 "pod": violation.pod,
@@ -262,6 +263,8 @@ def _halt(halt: Halt) -> Document:
         "going": halt.going,
         "running": halt.running,
         "share": round(halt.share, 4),
+        "moving": halt.moving,
+        "staying": halt.staying,
     }
 
 

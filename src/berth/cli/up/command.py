@@ -11,17 +11,20 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
 from berth.cli.input.components import log_options
+from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.plane import Plane, make_plane
 from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
+from berth.engine.state.options import Options
+from berth.eviction import EvictionSettings
 from berth.kube.api_resources import NODES
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
@@ -49,6 +52,7 @@ class UpSettings:
     scheduler: bool = True
     fleet: bool = True
     metrics_port: int | None = None
+    eviction: EvictionSettings = field(default_factory=EvictionSettings)
 
 
 @click.command("up")
@@ -100,10 +104,15 @@ class UpSettings:
     metavar="PORT",
     help="Serve the scheduler's and the controllers' metrics here; 0 takes a free one (by default nowhere).",
 )
+@click.option(
+    "--eviction-dry-run", is_flag=True, help="Only tell which pods would be evicted for their affinity."
+)
+@eviction_options
 @log_options
 @click.pass_context
 def command(  # noqa: PLR0913 - one parameter an option
     ctx: click.Context,
+    /,
     *,
     data_dir: Path,
     port: int,
@@ -118,8 +127,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     fleet: bool,
     demo: bool,
     metrics_port: int | None,
+    eviction_dry_run: bool,
     verbosity: int,
     logging_format: logs.Form,
+    **flags: Any,  # noqa: ANN401 - how pods are evicted
 ) -> None:
     """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
 
@@ -129,10 +140,11 @@ def command(  # noqa: PLR0913 - one parameter an option
     logs.set_up(logging_format, verbosity)
     try:
         gates = FeatureGates.parse(feature_gates)
+        eviction = eviction_of(flags, Options(gates=gates), dry_run=eviction_dry_run)
         manifests = _read_nodes(node_file) if node_file else []
     except FeatureGateError as error:
         raise click.ClickException(f"--feature-gates: {error}") from None
-    except ManifestError as error:
+    except (ManifestError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     shape = None if nodes is None else Shape(nodes=nodes, zones=zones, racks=racks)
     with _locked(data_dir):
@@ -154,6 +166,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 scheduler=scheduler,
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
+                eviction=eviction,
             )
             code = _run(_up(asked))
         except ServerStartError as error:
@@ -248,7 +261,12 @@ async def _start(
     await server.ready(client)
     nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
     plane = await make_plane(
-        client, nodes, asked.settings.gates, scheduler=asked.scheduler, fleet=asked.fleet
+        client,
+        nodes,
+        asked.settings.gates,
+        scheduler=asked.scheduler,
+        fleet=asked.fleet,
+        eviction=asked.eviction,
     )
     serving = None
     if asked.metrics_port is not None:

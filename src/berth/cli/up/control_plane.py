@@ -67,6 +67,7 @@ def assemble(
     gates: FeatureGates = DEFAULT_GATES,
     registry: CollectorRegistry | None = None,
     tell: Tell = silent,
+    eviction: EvictionSettings | None = None,
 ) -> ControlPlane:
     """Everything but scheduling, for a server with these resources.
 
@@ -77,6 +78,7 @@ def assemble(
         gates: Which features are on.
         registry: Where evictions are counted.
         tell: Who hears what is decided about them.
+        eviction: How pods are evicted for affinity; by default with these gates and no other wish.
     """
     cache = Cache()
     known = list(resources)
@@ -84,7 +86,7 @@ def assemble(
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
     registration = Registration(cache, nodes)
-    eviction = EvictionSettings(options=Options(gates=gates))
+    eviction = eviction or EvictionSettings(options=Options(gates=gates))
     controllers: list[Machine] = [
         registration,
         Leases(cache),

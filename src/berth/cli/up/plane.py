@@ -12,6 +12,7 @@ from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.cli.up.control_plane import ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
+from berth.eviction import EvictionSettings
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.gates import FeatureGates
@@ -54,12 +55,13 @@ class Plane:
         *,
         scheduler: bool = True,
         fleet: bool = True,
+        eviction: EvictionSettings | None = None,
     ) -> None:
         known = list(resources)
         self._client = client
         self.registry = CollectorRegistry()
         self.plane: ControlPlane = assemble(
-            known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision
+            known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision, eviction=eviction
         )
         self._dynamic = DynamicResources(client, known, self.plane.learn)
         self.runner = Runner(
@@ -115,6 +117,13 @@ def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSet
 
 
 async def make_plane(
-    client: Client, nodes: list[RawObject], gates: FeatureGates, *, scheduler: bool = True, fleet: bool = True
+    client: Client,
+    nodes: list[RawObject],
+    gates: FeatureGates,
+    *,
+    scheduler: bool = True,
+    fleet: bool = True,
+    eviction: EvictionSettings | None = None,
 ) -> Plane:
-    return Plane(client, await discover(client), nodes, gates, scheduler=scheduler, fleet=fleet)
+    known = await discover(client)
+    return Plane(client, known, nodes, gates, scheduler=scheduler, fleet=fleet, eviction=eviction)

@@ -1,14 +1,19 @@
 """When so many pods would be evicted at once that somebody has probably made a mistake with labels.
 
-More than a share of the pods of a topology domain, or of the cluster: then nobody is evicted there until
-the labels are back or a person says otherwise.
+More than a share of the pods of a topology domain, or of the cluster: then the domain is halted until the
+labels are back or a person says otherwise.  A tenant who moves to other nodes looks the same at first, but
+there every pod has a node to go to.  So in a halted domain a pod still goes if its replacement has a node
+and somebody makes it; one at a time.  After a mistake that leaves no place for anybody nobody goes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
+from berth.kube.objects import ObjectMeta
+from berth.kube.ownership import controller_of
 from berth.kube.well_known import ZONE
 
 # The domain that all nodes are in; no label has this value.
@@ -17,6 +22,15 @@ CLUSTER = "*"
 RELEASE_ANNOTATION = "berth.dev/release-evictions"
 
 _NOBODY: Mapping[str, int] = {}
+# Their pods belong to nodes, one each: no replacement can be anywhere else.
+TIED_TO_NODES = frozenset({"DaemonSet", "Node"})
+
+
+class HaltPolicy(Enum):
+    """What happens in a halted domain: those with a place go on one by one, or nobody does."""
+
+    ONE_BY_ONE = "one-by-one"
+    STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +39,15 @@ class Ceiling:
 
     Attributes:
         domain_key: The node label that says which domain a node is in.
-        max_share: Nobody is evicted from a domain while more than this share of its pods would go.
+        max_share: A domain is halted while more than this share of its pods would go.
         halt_above: So few pods are never too many, whatever their share.
+        policy: Who may still go from a halted domain.
     """
 
     domain_key: str = ZONE
     max_share: float = 0.55
     halt_above: int = 5
+    policy: HaltPolicy = HaltPolicy.ONE_BY_ONE
 
     def exceeded(self, measured: Iterable[Halt], released: Collection[str] = ()) -> dict[str, Halt]:
         """By domain, those where too many would go; not those that a person has released."""
@@ -44,19 +60,27 @@ class Ceiling:
             and CLUSTER not in released
         }
 
+    def moves(self, metadata: ObjectMeta, replacement: str | None) -> bool:
+        """Whether a pod may go from a halted domain: it is replaced, and there is a node for that."""
+        return self.policy is HaltPolicy.ONE_BY_ONE and replacement is not None and is_replaced(metadata)
+
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """How many pods of one domain would be evicted: where that is too many, nobody is.
+    """How many pods of one domain would be evicted: where that is too many, they go one by one or not at all.
 
     Attributes:
         going: Pods that would be evicted, or have just been.
         running: Pods in the domain, those that have just been evicted included.
+        moving: Of those that are yet to go, how many have a place and go one by one.
+        staying: And how many stay.
     """
 
     domain: str
     going: int
     running: int
+    moving: int = 0
+    staying: int = 0
 
     @property
     def share(self) -> float:
@@ -64,6 +88,14 @@ class Halt:
 
     def __str__(self) -> str:
         return f"{self.going} of {self.running} pods ({self.share:.0%}) would have to go"
+
+    @property
+    def outlook(self) -> str:
+        """Who goes from the halted domain, and who does not."""
+        if not self.moving:
+            return "nobody goes"
+        stay = f", {self.staying} without one stay" if self.staying else ""
+        return f"{self.moving} with a node for their replacement go one by one{stay}"
 
 
 def measured(
@@ -86,9 +118,34 @@ def measured(
             yield Halt(domain, count + before, running.get(domain, 0) + before)
 
 
+def counted_halts(
+    halts: Mapping[str, Halt], moving: Mapping[str, int], staying: Mapping[str, int]
+) -> dict[str, Halt]:
+    """The halts, with how many pods by domain may move all the same, and how many may not."""
+
+    def within(numbers: Mapping[str, int], halted: str) -> int:
+        return sum(number for domain, number in numbers.items() if is_in(domain, halted))
+
+    return {
+        domain: replace(halt, moving=within(moving, domain), staying=within(staying, domain))
+        for domain, halt in halts.items()
+    }
+
+
 def stopping(halts: Mapping[str, Halt], domain: str) -> Halt | None:
-    """What keeps the pods of a domain from being evicted."""
+    """The halt that the pods of a domain are under."""
     return halts.get(CLUSTER) or halts.get(domain)
+
+
+def is_in(domain: str, halted: str) -> bool:
+    """Whether a halt of one domain, or of the cluster, is about the pods of another."""
+    return halted in (CLUSTER, domain)
+
+
+def is_replaced(metadata: ObjectMeta) -> bool:
+    """Whether somebody makes a pod anew that goes, and not for the same node."""
+    owner = controller_of(metadata)
+    return owner is not None and bool(owner.uid) and owner.kind not in TIED_TO_NODES
 
 
 def name_of(domain: str) -> str:

@@ -15,6 +15,8 @@ from berth.engine.execution.eviction_ceiling import (
     RELEASE_ANNOTATION,
     Ceiling,
     Halt,
+    counted_halts,
+    is_replaced,
     measured,
     released_domains,
     stopping,
@@ -32,7 +34,7 @@ from berth.kube.times import seconds_of
 from berth.kube.well_known import MIRROR_POD, SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from berth.engine.offline.snapshot import Entry, Progress, Snapshot
     from berth.engine.state.cluster import Cluster
@@ -48,7 +50,8 @@ class Eviction:
         violations: What its going heals: rules of its own, or of others.
         replacement_node: Where its replacement would go, None if it fits nowhere.
         stopped_by: The budgets that do not allow it now.
-        halt: Nobody is evicted there, since too many would go.
+        halt: The domain is halted, since too many would go.
+        one_by_one: It goes all the same when it is its turn, since its replacement has a node.
     """
 
     entry: Entry
@@ -57,6 +60,12 @@ class Eviction:
     replacement_node: str | None
     stopped_by: tuple[DisruptionBudget, ...]
     halt: Halt | None = None
+    one_by_one: bool = False
+
+    @property
+    def halted(self) -> bool:
+        """Whether it stays until a halt is over."""
+        return self.halt is not None and not self.one_by_one
 
 
 @dataclass
@@ -128,12 +137,14 @@ def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling
     broken = placement_violations(cluster, [entry.key for entry in living], progress)
     budgets = budgets_of(snapshot)
     to_evict = _to_evict(cluster, living)
-    halts = _halts(snapshot, to_evict, ceiling or Ceiling())
+    ceiling = ceiling or Ceiling()
+    halts = _halts(snapshot, to_evict, ceiling)
+    evictions = list(_evictions(cluster, to_evict, halts, budgets, ceiling))
     return Audit(
         snapshot,
         [violation for entry in living for violation in broken.get(entry.key, ())],
         spreads_of(cluster, living),
-        list(_evictions(cluster, to_evict, halts, budgets)),
+        evictions,
         budgets,
         list(halts.by_domain.values()),
         [entry for entry in living if entry.fault is not None and not _is_mirror(entry)],
@@ -164,6 +175,15 @@ class _Halts:
 
     def of(self, node: str) -> Halt | None:
         return stopping(self.by_domain, self.domain_of.get(node, ""))
+
+    def count(self, movable: Collection[str], halted: Iterable[Entry]) -> None:
+        """Say of every halt how many go all the same, and how many stay."""
+        moving: Counter[str] = Counter()
+        staying: Counter[str] = Counter()
+        for entry in halted:
+            domain = self.domain_of.get(entry.pod.spec.node_name or "", "")
+            (moving if entry.key in movable else staying)[domain] += 1
+        self.by_domain.update(counted_halts(self.by_domain, moving, staying))
 
 
 def _to_evict(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToEvict]]:
@@ -203,13 +223,28 @@ def _released(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _evictions(
-    cluster: Cluster, to_evict: list[tuple[Entry, PodToEvict]], halts: _Halts, budgets: list[DisruptionBudget]
+    cluster: Cluster,
+    to_evict: list[tuple[Entry, PodToEvict]],
+    halts: _Halts,
+    budgets: list[DisruptionBudget],
+    ceiling: Ceiling,
 ) -> Iterator[Eviction]:
-    """In order: those that are halted after those that are not, and last who would fit nowhere."""
+    """In order: those of halted domains after the others, and last who would fit nowhere."""
     halted = {entry.key: halts.of(entry.pod.spec.node_name or "") for entry, _ in to_evict}
-    to_evict = sorted(to_evict, key=lambda each: halted[each[0].key] is not None)
+    # Those of halted domains that nobody replaces do not go: the others find them where they are.
+    ranks = {
+        entry.key: 0 if not halted[entry.key] else 1 if is_replaced(entry.pod.metadata) else 2
+        for entry, _ in to_evict
+    }
+    to_evict = sorted(to_evict, key=lambda each: ranks[each[0].key])
     targets = replacement_nodes(cluster, [evicted for _, evicted in to_evict])
     to_evict.sort(key=lambda each: (halted[each[0].key] is not None, targets.get(each[0].key) is None))
+    movable = {
+        entry.key
+        for entry, _ in to_evict
+        if halted[entry.key] and ceiling.moves(entry.pod.metadata, targets.get(entry.key))
+    }
+    halts.count(movable, [entry for entry, _ in to_evict if halted[entry.key]])
     allowed = AllowedDisruptions(budgets)
     for entry, evicted in to_evict:
         yield Eviction(
@@ -218,5 +253,6 @@ def _evictions(
             evicted.violations,
             targets.get(entry.key),
             allowed.evict(entry),
-            halted[entry.key],
+            halts.of(entry.pod.spec.node_name or ""),
+            entry.key in movable,
         )
