@@ -237,3 +237,17 @@ def test_files_need_no_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)  # noqa: S603
     assert (done.returncode, done.stderr) == (0, b"error: none.yaml: no such file or folder\n")
+
+
+def test_groups_are_listed_where_a_pod_is_in_one(tmp_path: Path) -> None:
+    """The PodGroups of a cluster count; where no pod is in one nobody asks for them."""
+    with running_server(tmp_path) as client:
+        client.made("/api/v1/nodes", node("n1", "a"))
+        client.made("/api/v1/namespaces", {"metadata": {"name": "gang"}})
+        gang = {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        client.made("/apis/scheduling.k8s.io/v1alpha2/namespaces/gang/podgroups", gang)
+        member = pod("m0", schedulingGroup={"podGroupName": "train"})
+        client.made("/api/v1/namespaces/gang/pods", member)
+        outcome = berth("explain", "m0", "-n", "gang", "--kubeconfig", client.prepared.kubeconfig)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert "waiting for pods of group gang/train: 1 of 2 exist" in outcome.out

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli.command import NODES, WEB, berth, files, pod
 
 STUCK = """\
@@ -41,6 +43,40 @@ def test_a_running_pod(tmp_path: Path) -> None:
     outcome = berth("explain", "p", "-f", folder)
     assert outcome.code == 0
     assert "default/p runs on n2, where it would not be placed again: NodeAffinity." in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("group", "metadata", "spec"),
+    [
+        (
+            (
+                "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: train}\n"
+                "spec: {schedulingPolicy: {gang: {minCount: 12}}}"
+            ),
+            "",
+            "  schedulingGroup: {podGroupName: train}",
+        ),
+        (
+            (
+                "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: train}\n"
+                "spec: {minMember: 12}"
+            ),
+            ", labels: {scheduling.x-k8s.io/pod-group: train}",
+            "",
+        ),
+    ],
+    ids=["native", "labelled"],
+)
+def test_a_member_of_a_group_without_room(tmp_path: Path, group: str, metadata: str, spec: str) -> None:
+    """It is not said to go anywhere, by explain nor by simulate; exit code 1."""
+    folder = files(tmp_path, NODES, group, *(pod(f"m{i}", spec, metadata=metadata) for i in range(12)))
+    outcome = berth("explain", "m3", "-f", folder)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert "pod group default/train needs 12 of 12 pods placed together" in outcome.out
+    assert "There is room for 8 of them." in outcome.out
+    assert "goes to" not in outcome.out
+    outcome = berth("simulate", "-f", folder)
+    assert (outcome.code, "0 of 12 pods placed." in outcome.out) == (1, True)
 
 
 def test_a_pod_of_another_scheduler(tmp_path: Path) -> None:

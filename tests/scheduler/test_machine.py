@@ -6,10 +6,11 @@ import itertools
 
 import pytest
 
+from berth.engine.placement.together import NoNode
 from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES, PODS
 from berth.machines.contract import Action, Bind, Get, Outcome, Patch
-from berth.scheduler.placing import Choice, NoNode, Placer
+from berth.scheduler.placing import Choice, Placer
 from berth.scheduler.queued_pod import QueuedPod
 from tests.support.scripts.scheduler import ZONE, SchedulerScript, anti, near
 

@@ -15,8 +15,10 @@ from berth.kube.api_resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    LABELLED_POD_GROUPS,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     REPLICA_SETS,
@@ -28,6 +30,8 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.manifests.manifest import Manifest, listed
+from berth.kube.objects import Pod
+from berth.kube.pod_groups import group_of
 from berth.live.client import PAGE, Client
 from berth.live.errors import (
     ApiError,
@@ -90,7 +94,16 @@ async def list_cluster(
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, client.url)
         manifests += sorted(views, key=_created) if resource == PODS else views
+    for resource, items in (await lister.all(_group_resources(manifests))).items():
+        manifests += listed(items or (), resource.kind, resource.api_version, client.url)
     return Listing(manifests, lister.notes, whole)
+
+
+def _group_resources(manifests: Iterable[Manifest]) -> list[Resource]:
+    """The kinds of groups that some pod without a node is in; most servers have none of them."""
+    pods = [m.object for m in manifests if isinstance(m.object, Pod) and not m.object.spec.node_name]
+    named = {key[0] for key in map(group_of, pods) if key is not None}
+    return [resource for resource in (POD_GROUPS, LABELLED_POD_GROUPS) if resource in named]
 
 
 def _created(manifest: Manifest) -> str:
@@ -118,6 +131,8 @@ class Lister:
             ListingError: a required one cannot be listed, or the server does not answer.
         """
         tasks = {resource: asyncio.create_task(self.items(resource)) for resource in resources}
+        if not tasks:
+            return {}
         try:
             _, pending = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
             if pending:

@@ -1,21 +1,15 @@
-"""Pods that are placed together or not at all.
-
-A group is named by a pod's `spec.schedulingGroup.podGroupName` or by the label
-`scheduling.x-k8s.io/pod-group`; how many of its pods make it worth while is in its PodGroup object.
-"""
+"""The groups of pods that the scheduler knows: see `berth.kube.pod_groups`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
-from berth.kube.objects import Key, Pod, PodGroup
+from berth.kube.objects import Key, Pod
+from berth.kube.pod_groups import GroupKey, GroupState, group_of, minimum_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
-from berth.scheduler.queued_pod import GroupKey, QueuedPod
-
-GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+from berth.scheduler.queued_pod import QueuedPod
 
 
 @dataclass(slots=True, eq=False)
@@ -36,39 +30,8 @@ class Group:
     placed: set[Key] = field(default_factory=set)
 
     @property
-    def name(self) -> str:
-        return f"{self.key[1]}/{self.key[2]}"
-
-    @property
-    def needed(self) -> int:
-        """How many more pods must find a node at once."""
-        return max(self.minimum - len(self.placed), 0)
-
-    def obstacle(self, candidates: int) -> str | None:
-        """Why the group's pods cannot be tried yet, None if they can."""
-        if not self.known:
-            return f"waiting for pod group {self.name} to be created"
-        if candidates < self.needed:
-            there = candidates + len(self.placed)
-            return f"waiting for pods of group {self.name}: {there} of {self.minimum} exist"
-        return None
-
-
-def group_of(pod: Pod) -> GroupKey | None:
-    namespace = pod.metadata.namespace or ""
-    group = pod.spec.scheduling_group
-    if group is not None and group.pod_group_name:
-        return (POD_GROUPS, namespace, group.pod_group_name)
-    labels = pod.metadata.labels
-    name = labels.get(GROUP_LABEL) if labels else None
-    return (LABELLED_POD_GROUPS, namespace, name) if name else None
-
-
-def minimum_of(group: PodGroup) -> int:
-    policy = group.spec.scheduling_policy
-    if policy is not None and policy.gang is not None:
-        return max(policy.gang.min_count or 0, 0)
-    return max(group.spec.min_member or 0, 0)
+    def state(self) -> GroupState:
+        return GroupState(self.key, self.known, self.minimum, len(self.placed))
 
 
 class Groups:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from berth.engine.placement.preemption import NEVER, TERMINATING, Budget, Preemption, preempt
+from berth.engine.placement.together import NoNode
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
@@ -15,7 +16,6 @@ from berth.kube.selectors import Selector, parse_label_selector
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
-from berth.scheduler.placing import NoNode
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
 from berth.scheduler.state import SchedulerState
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.engine.state.pod_class import PodClass
-from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, Pod
+from berth.kube.pod_groups import GroupKey
 from berth.machines.contract import Purpose
-
-GroupKey = tuple[Resource, str, str]
 
 
 class SchedulingPhase(StrEnum):

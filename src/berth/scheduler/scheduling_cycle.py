@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from berth.engine.placement.together import NoNode
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.scheduler import metrics as measured
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.groups import Group
-from berth.scheduler.placing import Choice, NoNode, Placer
+from berth.scheduler.placing import Choice, Placer
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.state import SchedulerState
@@ -121,13 +122,13 @@ class SchedulingCycle:
         members.sort(key=lambda r: (-r.priority, r.created))
         for record in members:
             state.queue.take(record)
-        obstacle = group.obstacle(len(members))
+        obstacle = group.state.obstacle(len(members))
         if obstacle is not None:
             for record in members:
                 state.gate(record, UNSCHEDULABLE, obstacle)
             return
         started = state.timer()
-        needed = group.needed
+        needed = group.state.needed
         if needed <= 1:
             for record in members:
                 self._place([record])  # any one of them will do, so they are on their own
@@ -149,5 +150,4 @@ class SchedulingCycle:
 
 
 def _for_group(why: NoNode, group: Group, members: int) -> NoNode:
-    message = f"pod group {group.name} needs {group.needed} of {members} pods placed together: {why.message}"
-    return replace(why, message=message, failed=False)
+    return replace(why, message=group.state.no_room(members, why.message), failed=False)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
-from berth.engine.offline.simulation import PodPlacement, Simulation, UnplacedPod
+from berth.engine.offline.placements import PodPlacement
+from berth.engine.offline.simulation import Simulation, UnplacedPod
 from berth.engine.rules.relaxing import short
 from berth.kube.well_known import ZONE
 

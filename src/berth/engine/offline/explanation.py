@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from berth.engine.offline.groups import GroupFailure, GroupSite
 from berth.engine.offline.relaxations import Relaxation, relaxations
+from berth.engine.offline.simulation import Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
@@ -18,7 +20,6 @@ from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from berth.engine.offline.simulation import Simulation
     from berth.engine.rules.verdicts import RuleVerdict
     from berth.kube.objects import Condition, Pod
 
@@ -125,8 +126,15 @@ def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
     if not later:
         return
     simulation.take_back(later)
-    if simulation.held_back(entry) is None and not plan_for(cluster, pod_class).blocked().all():
+    if simulation.held_back(entry) is None and _fits(simulation, entry):
         simulation.put_back(later)
+
+
+def _fits(simulation: Simulation, entry: Entry) -> bool:
+    cluster = simulation.snapshot.cluster
+    if group_failure(simulation, entry) is not None:
+        return False
+    return not plan_for(cluster, cluster.class_of(entry.pod)).blocked().all()
 
 
 def _others(simulation: Simulation) -> dict[str, Pod]:
@@ -174,6 +182,8 @@ def _about_running(
 def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None) -> Explanation:
     snapshot, held_back = simulation.snapshot, simulation.held_back(entry)
     cluster = snapshot.cluster
+    if held_back is None and placed_on is None and (failure := group_failure(simulation, entry)):
+        return _explain_member(simulation, entry, failure)
     plan = plan_for(cluster, cluster.class_of(entry.pod))
     evaluation = evaluate(plan)
     nodes = _nodes(snapshot, evaluation)
@@ -193,6 +203,28 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
         return Explanation(entry, state, None, message, nodes, _decision(nodes))
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
+
+
+def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure) -> Explanation:
+    """A pod whose group finds too few nodes: it is judged beside as many of the others as do find one."""
+    snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
+    others = [member for member in members_of(simulation, entry) if member.key != entry.key]
+    most = failure.most or 0
+    placed = GroupSite(cluster).fill(others, most) if most else []
+    simulation.placements += placed
+    try:
+        evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
+        found: list[Relaxation] = []
+        if failure.most is not None and failure.state.needed - most == 1 and not len(evaluation.feasible):
+            found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, evaluation, _others(simulation))
+        if (smaller := failure.smaller()) is not None:
+            names = list(dict.fromkeys(each.node for each in placed))
+            found.append(Relaxation((smaller,), names, f"{most} of its pods find a node"))
+        nodes = _nodes(snapshot, evaluation)
+    finally:
+        simulation.take_back(placed)
+    room = f" There is room for {most} of them." if failure.most is not None else ""
+    return Explanation(entry, STUCK, None, f"{failure.message}{room}", nodes, relaxations=found)
 
 
 def _nodes(snapshot: Snapshot, evaluation: Evaluation) -> list[NodeVerdict]:

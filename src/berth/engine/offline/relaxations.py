@@ -34,16 +34,17 @@ _MOST_PAIRS = 6
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """Changes that together let the pod fit `nodes`."""
+    """Changes that together let the pod fit `nodes`; `effect` says it if it is more than that."""
 
     changes: tuple[Change, ...]
     nodes: list[str]
+    effect: str | None = None
 
     @property
     def sentence(self) -> str:
         what = " and ".join(change.phrase for change in self.changes)
         who = f"{self.nodes[0]} fits" if len(self.nodes) == 1 else f"{len(self.nodes)} nodes fit"
-        return f"{what}, {who}"
+        return f"{what}, {self.effect or who}"
 
 
 def relaxations(

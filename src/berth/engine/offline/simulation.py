@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from berth.engine.offline.groups import GroupBooks, GroupFailure, GroupSite, group_key
+from berth.engine.offline.placements import PodPlacement, count_on, take_off
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot, unpinned
 from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
-from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.identity import has_own_claims
 from berth.kube.well_known import (
     DEFAULT_SCHEDULER_NAME,
@@ -30,20 +31,12 @@ if TYPE_CHECKING:
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
     from berth.kube.objects import Pod
+    from berth.kube.pod_groups import GroupKey
 
 # Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
 SCHEDULERS = (DEFAULT_SCHEDULER_NAME, "berth")
 # Why a pod is not placed: it waits for a scheduler that is none of ours.
 OTHER_SCHEDULER = "OtherScheduler"
-
-
-@dataclass(frozen=True, slots=True)
-class PodPlacement:
-    """A pod that found a node; `score` is the weighted total of that node."""
-
-    entry: Entry
-    node: str
-    score: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +59,14 @@ class Simulation:
         placements: In the order in which they were made.
         unplaced: In queue order.
         schedulers: The names of the schedulers whose pods were placed; others wait for theirs.
+        failed_groups: The groups whose pods wait, because too few of them find a node at once.
     """
 
     snapshot: Snapshot
     placements: list[PodPlacement] = field(default_factory=list)
     unplaced: list[UnplacedPod] = field(default_factory=list)
     schedulers: tuple[str, ...] = SCHEDULERS
+    failed_groups: dict[GroupKey, GroupFailure] = field(default_factory=dict)
 
     def rewind(self, placements: int) -> None:
         """Take back all but the first `placements`."""
@@ -89,9 +84,8 @@ class Simulation:
     def take_back(self, placements: Sequence[PodPlacement]) -> None:
         """Undo some of the placements."""
         undone = {placement.entry.key for placement in placements}
-        for key in undone:
-            self.snapshot.cluster.remove_pod(key)
-            self.snapshot.cluster.volumes.forget(key)
+        for placement in placements:
+            take_off(self.snapshot.cluster, placement.entry)
         self.placements = [placement for placement in self.placements if placement.entry.key not in undone]
 
     def put_back(self, placements: Iterable[PodPlacement]) -> None:
@@ -112,16 +106,34 @@ def simulate(
     return _Placer(Simulation(snapshot, schedulers=schedulers), rng, progress or _silent).run()
 
 
+def members_of(simulation: Simulation, entry: Entry) -> list[Entry]:
+    """The pods of its group that could be placed and were not, in queue order, and it itself."""
+    key, placed = group_key(entry), {placement.entry.key for placement in simulation.placements}
+    found = [
+        other
+        for other in simulation.snapshot.pending
+        if group_key(other) == key and other.key not in placed and simulation.held_back(other) is None
+    ]
+    return found if any(other.key == entry.key for other in found) else [*found, entry]
+
+
+def group_failure(simulation: Simulation, entry: Entry) -> GroupFailure | None:
+    """Why a pod's group would not be placed as things are; None if it would, or the pod is in none."""
+    key = group_key(entry)
+    if key is None:
+        return None
+    cluster = simulation.snapshot.cluster
+    state = GroupBooks(simulation.snapshot).state(key, simulation.placements)
+    found = GroupSite(cluster).attempt(state, members_of(simulation, entry))
+    if isinstance(found, GroupFailure):
+        return found
+    for placement in found:
+        take_off(cluster, placement.entry)
+    return None
+
+
 def _silent(done: int, total: int) -> None:
     del done, total
-
-
-def count_on(cluster: Cluster, entry: Entry, node: str, pod_class: PodClass | None = None) -> None:
-    """Let a pod be on a node from now on."""
-    pod_class = pod_class or cluster.class_of(entry.pod)
-    if binds_volumes(pod_class):
-        cluster.volumes.assume(entry.key, cluster.volumes.decisions(pod_class, node), node)
-    cluster.assume(entry.key, pod_class, node, identity=cluster.identity_of(entry.pod))
 
 
 class _Placer:
@@ -133,45 +145,69 @@ class _Placer:
         # Class -> how many pods were placed when it last found no node.
         self._stuck: dict[PodClass, int] = {}
         self._daemons: dict[int, Pod] = {}
+        self._placed: set[str] = set()
+        self._books = GroupBooks(simulation.snapshot)
 
     def run(self) -> Simulation:
         pending = self._simulation.snapshot.pending
         waiting = [entry for entry in pending if self._simulation.held_back(entry) is None]
         total = len(waiting)
         while waiting:
-            before = len(self._simulation.placements)
-            waiting = self._round(waiting, total)
-            if len(self._simulation.placements) == before:
+            before = len(self._placed)
+            self._round(waiting, total)
+            if len(self._placed) == before:
                 break
+            waiting = [entry for entry in waiting if entry.key not in self._placed]
         self._progress(total, total)
-        placed = {placement.entry.key for placement in self._simulation.placements}
         messages = _Messages(self._simulation, self.class_of)
-        self._simulation.unplaced = [messages.unplaced(entry) for entry in pending if entry.key not in placed]
+        self._simulation.unplaced = [
+            messages.unplaced(entry) for entry in pending if entry.key not in self._placed
+        ]
         return self._simulation
 
-    def _round(self, waiting: list[Entry], total: int) -> list[Entry]:
-        left = []
+    def _round(self, waiting: list[Entry], total: int) -> None:
+        groups: dict[GroupKey, list[Entry]] = {}
         for entry in waiting:
-            if not self._place(entry):
-                left.append(entry)
-            self._progress(len(self._simulation.placements), total)
-        return left
+            if (key := group_key(entry)) is not None:
+                groups.setdefault(key, []).append(entry)
+        for entry in waiting:
+            key = group_key(entry)
+            if key is None:
+                self._place(entry)
+            elif key in groups:
+                self._place_group(key, groups.pop(key))
+            self._progress(len(self._placed), total)
 
-    def _place(self, entry: Entry) -> bool:
+    def _place_group(self, key: GroupKey, members: list[Entry]) -> None:
+        """As the scheduler does: all at once that must be, and then the others one by one."""
+        simulation = self._simulation
+        state = self._books.state(key, simulation.placements)
+        found = GroupSite(self._cluster, self._rng).attempt(state, members)
+        if isinstance(found, GroupFailure):
+            simulation.failed_groups[key] = found
+            return
+        simulation.failed_groups.pop(key, None)
+        simulation.placements += found
+        self._placed.update(placement.entry.key for placement in found)
+        for entry in members:
+            if entry.key not in self._placed:
+                self._place(entry)
+
+    def _place(self, entry: Entry) -> None:
         pod_class = self.class_of(entry)
         placements = self._simulation.placements
         if entry.daemon_of is None and self._stuck.get(pod_class) == len(placements):
-            return False
+            return
         plan = plan_for(self._cluster, pod_class)
         best = self._choose(plan, entry)
         if best is None:
             self._stuck[pod_class] = len(placements)
-            return False
+            return
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
         count_on(self._cluster, entry, node, pod_class)
         placements.append(PodPlacement(entry, node, score))
-        return True
+        self._placed.add(entry.key)
 
     def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:
         if entry.daemon_of is not None:
@@ -209,6 +245,9 @@ class _Messages:
         held_back = self._simulation.held_back(entry)
         if held_back is not None:
             return UnplacedPod(entry, *held_back)
+        group = group_key(entry)
+        if group is not None and (failure := self._simulation.failed_groups.get(group)):
+            return UnplacedPod(entry, UNSCHEDULABLE, failure.message)
         if not self._cluster.nodes.live:
             return UnplacedPod(entry, UNSCHEDULABLE, NO_NODES)
         pod_class = self._class_of(entry)

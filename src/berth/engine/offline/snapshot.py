@@ -23,14 +23,17 @@ from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import IN_ANNOTATION, AnnotationError, without_annotation
+from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
+from berth.kube.manifests.kinds import group_of as group_of_version
 from berth.kube.node_conditions import CONDITION_OF, condition_taints
 from berth.kube.objects import (
     Namespace,
     Node,
     NodeSpec,
     Pod,
+    PodGroup,
     PriorityClass,
     ReplicationController,
     Service,
@@ -38,6 +41,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.ownership import controller_of
+from berth.kube.pod_groups import GroupKey, group_of, minimum_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
@@ -137,6 +141,7 @@ class Snapshot:
     Attributes:
         running: Pods bound to a node, in order of appearance.
         pending: Pods to be placed, in queue order.
+        group_minimums: For every PodGroup, how many of its pods are placed at once or not at all.
         notes: What the user should know about the input although it can be used.
     """
 
@@ -146,6 +151,7 @@ class Snapshot:
     origin: Origin = FILES
     running: list[Entry] = field(default_factory=list)
     pending: list[Entry] = field(default_factory=list)
+    group_minimums: dict[GroupKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -191,6 +197,8 @@ class _Reader:
         expansion = self._expanded()
         for manifest in self._manifests:
             _add_context(cluster, manifest)
+            if isinstance(manifest.object, PodGroup):
+                snapshot.group_minimums[_group_key(manifest, manifest.object)] = minimum_of(manifest.object)
         cluster.volumes.known = self._origin.whole_storage
         self._volumes = SnapshotVolumes(cluster, self._manifests)
         for replica_set in expansion.replica_sets:
@@ -278,6 +286,9 @@ class _Reader:
         }
         for name in sorted(filter(None, unresolved)):
             yield f"there is no PriorityClass {name} {place}: its pods are placed with priority 0"
+        named = dict.fromkeys(group_of(entry.pod) for entry in snapshot.pending)
+        for group in [key for key in named if key is not None and key not in snapshot.group_minimums]:
+            yield f"there is no PodGroup {group[1]}/{group[2]} {place}: its pods wait for it"
         table = snapshot.cluster.nodes
         closed = [name for name in snapshot.nodes if not table.allocatable[PODS_ROW, table.slot_of[name]]]
         if closed and snapshot.pending:
@@ -368,6 +379,13 @@ def _add_context(cluster: Cluster, manifest: Manifest) -> None:
         cluster.set_owner(view)
     elif isinstance(view, Workload) and manifest.kind in _SELECTING_KINDS:
         cluster.set_owner(view, manifest.kind)
+
+
+def _group_key(manifest: Manifest, view: PodGroup) -> GroupKey:
+    """As its pods refer to it; without an apiVersion, `minMember` tells the older kind."""
+    group = group_of_version(manifest.api_version)
+    older = group == LABELLED_POD_GROUPS.group if group else view.spec.min_member is not None
+    return (LABELLED_POD_GROUPS if older else POD_GROUPS, manifest.namespace or "", manifest.name)
 
 
 def _is_unreadable(error: FieldError) -> bool:

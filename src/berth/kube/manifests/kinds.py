@@ -12,6 +12,7 @@ from berth.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    PodGroup,
     PriorityClass,
     ReplicationController,
     Service,
@@ -27,7 +28,8 @@ _VERSIONS = {
     "extensions": ("v1beta1",),
     "batch": ("v1", "v1beta1", "v2alpha1"),
     "policy": ("v1", "v1beta1"),
-    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1"),
+    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1", "v1alpha2"),
+    "scheduling.x-k8s.io": ("v1alpha1",),
     "storage.k8s.io": ("v1", "v1beta1", "v1alpha1"),
 }
 _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
@@ -42,6 +44,8 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("batch", "CronJob"): CronJob,
     ("policy", "PodDisruptionBudget"): PodDisruptionBudget,
     ("scheduling.k8s.io", "PriorityClass"): PriorityClass,
+    ("scheduling.k8s.io", "PodGroup"): PodGroup,
+    ("scheduling.x-k8s.io", "PodGroup"): PodGroup,
     ("storage.k8s.io", "StorageClass"): StorageClass,
     **{
         (group, kind): Workload

@@ -20,7 +20,7 @@ from berth.kube.objects.nodes import Namespace, Node
 from berth.kube.objects.pods import *
 from berth.kube.objects.pods import Pod
 from berth.kube.objects.policy import *
-from berth.kube.objects.policy import PodDisruptionBudget, PriorityClass, Service
+from berth.kube.objects.policy import PodDisruptionBudget, PodGroup, PriorityClass, Service
 from berth.kube.objects.selectors import *
 from berth.kube.objects.storage import *
 from berth.kube.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -37,6 +37,7 @@ KubeObject = (
     | CronJob
     | PriorityClass
     | PodDisruptionBudget
+    | PodGroup
     | Service
     | PersistentVolumeClaim
     | PersistentVolume

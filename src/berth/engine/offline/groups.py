@@ -1,0 +1,145 @@
+"""Groups of pods in a snapshot: how far each is, and trying to place one as the scheduler would."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from berth.engine.offline.placements import PodPlacement, count_on, take_off
+from berth.engine.placement.fit_error import NO_NODES, fit_error
+from berth.engine.placement.plan import SchedulingError, plan_for
+from berth.engine.placement.together import NoNode, place_together
+from berth.engine.rules.relaxing import Change
+from berth.kube.api_resources import POD_GROUPS
+from berth.kube.pod_groups import GroupKey, GroupState, group_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from berth.engine.offline.snapshot import Entry, Snapshot
+    from berth.engine.state.cluster import Cluster
+    from berth.engine.state.pod_class import PodClass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFailure:
+    """Why the pods of a group are not placed.
+
+    Attributes:
+        most: How many found a node at once, at best; None if they were not tried.
+    """
+
+    state: GroupState
+    message: str
+    most: int | None = None
+
+    def smaller(self) -> Change | None:
+        """The group made content with what there is room for."""
+        if not self.most:
+            return None
+        reached = self.state.placed + self.most
+        native = self.state.key[0] == POD_GROUPS
+        path = "spec.schedulingPolicy.gang.minCount" if native else "spec.minMember"
+        name = path.rpartition(".")[2]
+        return Change(
+            "pod-group-minimum",
+            path,
+            f"with {name} {reached} instead of {self.state.minimum} in PodGroup {self.state.name}",
+            lambda variant: variant,
+            object=f"PodGroup {self.state.name}",
+            value=str(reached),
+        )
+
+
+def group_key(entry: Entry) -> GroupKey | None:
+    """The group whose pods it waits for; a daemon's pod has its node and waits for nobody."""
+    return None if entry.daemon_of is not None else group_of(entry.pod)
+
+
+class GroupBooks:
+    """How many pods of each group have a node."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._minimums = snapshot.group_minimums
+        keys = (group_key(entry) for entry in snapshot.running)
+        self._running = Counter(key for key in keys if key is not None)
+
+    def state(self, key: GroupKey, placements: Sequence[PodPlacement]) -> GroupState:
+        placed = sum(group_key(placement.entry) == key for placement in placements)
+        return GroupState(key, key in self._minimums, self._minimums.get(key, 0), self._running[key] + placed)
+
+
+class GroupSite:
+    """Tries the pods of a group on the cluster of a snapshot.
+
+    Attributes:
+        most: How many were on nodes at once.
+    """
+
+    def __init__(self, cluster: Cluster, rng: np.random.Generator | None = None) -> None:
+        self.cluster = cluster
+        self.most = 0
+        self._rng = rng
+        self._counted = 0
+        self._known: dict[PodClass, tuple[int, NoNode]] = {}  # how many were counted then, and why not
+
+    def attempt(self, state: GroupState, members: Sequence[Entry]) -> list[PodPlacement] | GroupFailure:
+        """Nodes for as many members as possible if the group has enough of them; they are counted there."""
+        obstacle = state.obstacle(len(members))
+        if obstacle is not None:
+            return GroupFailure(state, obstacle)
+        if state.needed <= 1:
+            return []  # any one of them will do, so they are on their own
+        found = place_together(self, members, state.needed)
+        if isinstance(found, NoNode):
+            return GroupFailure(state, state.no_room(len(members), found.message), self.most)
+        return found
+
+    def fill(self, members: Sequence[Entry], most: int) -> list[PodPlacement]:
+        """Nodes for as many members as find one, `most` of them if that can be."""
+        for needed in (most, 0):
+            found = place_together(self, members, needed) if members else []
+            if not isinstance(found, NoNode):
+                return found
+        return []
+
+    # --- for `place_together` -------------------------------------------------------------------------
+
+    def class_of(self, member: Entry) -> PodClass | None:
+        return self.cluster.class_of(member.pod)
+
+    def place(self, member: Entry) -> PodPlacement | NoNode:
+        pod_class = self.cluster.class_of(member.pod)
+        known = self._known.get(pod_class)
+        if known is not None and known[0] == self._counted:
+            return known[1]
+        if not self.cluster.nodes.live:
+            return NoNode(pod_class, NO_NODES)
+        plan = plan_for(self.cluster, pod_class)
+        try:
+            best = plan.best(self._rng)
+        except SchedulingError as error:
+            return NoNode(pod_class, str(error), failed=True)
+        if best is not None:
+            return PodPlacement(member, self.cluster.nodes.names[best[0]] or "", best[1])
+        why = NoNode(pod_class, *fit_error(plan))
+        self._known[pod_class] = (self._counted, why)
+        return why
+
+    def at(self, member: Entry, pod_class: PodClass, slot: int) -> PodPlacement:
+        plan = plan_for(self.cluster, pod_class)
+        return PodPlacement(
+            member, self.cluster.nodes.names[slot] or "", int(plan.totals(plan.blocked())[slot])
+        )
+
+    def count(self, choice: PodPlacement) -> None:
+        count_on(self.cluster, choice.entry, choice.node)
+        self._counted += 1
+        self.most = max(self.most, self._counted)
+
+    def take_back(self, choice: PodPlacement) -> None:
+        take_off(self.cluster, choice.entry)
+        self._counted -= 1
+        self._known.clear()

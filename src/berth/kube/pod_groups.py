@@ -1,0 +1,72 @@
+"""Pods that are placed together or not at all: which group a pod is in, and how many make it worth while.
+
+A group is named by a pod's `spec.schedulingGroup.podGroupName` or by the label
+`scheduling.x-k8s.io/pod-group`; how many of its pods must have a node is in its PodGroup object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS, Resource
+from berth.kube.objects import Pod, PodGroup
+
+GroupKey = tuple[Resource, str, str]
+
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+def group_of(pod: Pod) -> GroupKey | None:
+    namespace = pod.metadata.namespace or ""
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name:
+        return (POD_GROUPS, namespace, group.pod_group_name)
+    labels = pod.metadata.labels
+    name = labels.get(GROUP_LABEL) if labels else None
+    return (LABELLED_POD_GROUPS, namespace, name) if name else None
+
+
+def minimum_of(group: PodGroup) -> int:
+    """How many pods must have a node for any to get one; 0 if they are independent."""
+    policy = group.spec.scheduling_policy
+    if policy is not None and policy.gang is not None:
+        return max(policy.gang.min_count or 0, 0)
+    return max(group.spec.min_member or 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """How far a group is.
+
+    Attributes:
+        known: There is a PodGroup object.
+        minimum: See `minimum_of`.
+        placed: How many of its pods have a node.
+    """
+
+    key: GroupKey
+    known: bool
+    minimum: int
+    placed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.key[1]}/{self.key[2]}"
+
+    @property
+    def needed(self) -> int:
+        """How many more pods must find a node at once."""
+        return max(self.minimum - self.placed, 0)
+
+    def obstacle(self, candidates: int) -> str | None:
+        """Why the group's pods cannot be tried yet, None if they can."""
+        if not self.known:
+            return f"waiting for pod group {self.name} to be created"
+        if candidates < self.needed:
+            there = candidates + self.placed
+            return f"waiting for pods of group {self.name}: {there} of {self.minimum} exist"
+        return None
+
+    def no_room(self, candidates: int, why: str) -> str:
+        """That the group does not find enough nodes, and why one of its pods found none."""
+        return f"pod group {self.name} needs {self.needed} of {candidates} pods placed together: {why}"
