@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from berth.controllers.actions import delete, patch
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata, RawObject
+from berth.kube.objects import Key, ObjectMeta, OwnerReference, PartialObjectMetadata
 from berth.kube.well_known import DELETED, FOREGROUND_DELETION, ORPHAN_DEPENDENTS
-from berth.machines.contract import Action, Delete, Event, Get, Outcome, Patch
+from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.controller import describe
 from berth.machines.queue import Queue
 from berth.machines.story import Story
@@ -169,15 +170,8 @@ class GarbageCollector:
             propagation = "Foreground"
         elif ORPHAN_DEPENDENTS in (item.metadata.finalizers or ()):
             propagation = "Orphan"
-        yield Delete(
-            resource=item.resource,
-            key=(uid, ""),
-            namespace=item.key[0],
-            name=item.key[1],
-            uid=uid,
-            propagation=propagation,
-            why="its owners wait for it to go" if waiting else "its owners are gone",
-        )
+        cause = "its owners wait for it to go" if waiting else "its owners are gone"
+        yield delete(item.resource, item, cause, key=(uid, ""), propagation=propagation)
 
     def _state(self, owner: OwnerReference) -> str | None:
         uid = owner.uid or ""
@@ -204,23 +198,13 @@ class GarbageCollector:
 
     def _disown(self, uid: str, item: _Item, gone: set[str], cause: str) -> Action:
         owners = [msgspec.to_builtins(owner) for owner in item.owners if owner.uid not in gone]
-        return self._patch(uid, item, {"ownerReferences": owners or None}, cause)
+        body = {"metadata": {"ownerReferences": owners or None}}
+        return patch(item.resource, item, body, cause, key=(uid, ""))
 
     def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:
         kept = [name for name in item.metadata.finalizers or () if name != finalizer]
-        return self._patch(uid, item, {"finalizers": kept or None}, f"{finalizer} is done")
-
-    @staticmethod
-    def _patch(uid: str, item: _Item, metadata: RawObject, cause: str) -> Action:
-        guard = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
-        return Patch(
-            resource=item.resource,
-            key=(uid, ""),
-            namespace=item.key[0],
-            name=item.key[1],
-            body={"metadata": {**metadata, **guard}},
-            why=cause,
-        )
+        body = {"metadata": {"finalizers": kept or None}}
+        return patch(item.resource, item, body, f"{finalizer} is done", key=(uid, ""))
 
     def done(self, action: Action, outcome: Outcome) -> None:
         uid, owner = action.key  # what it is done for, and which of its owners is looked up

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from berth.controllers.patches import patch
+from berth.controllers.actions import patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.node_conditions import CONDITION_OF, NOT_READY, PREFIX, condition_taints
 from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
 from berth.kube.pods import condition, is_ready
 from berth.kube.times import stamp
-from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE, STRATEGIC_PATCH
+from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, Patch
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 
 GRACE = 40.0
@@ -87,7 +87,7 @@ class NodeLifecycle(Controller):
         if until > now:
             self.queue.add_at(key, until)
         elif not _is_unknown(node):
-            yield from self._lose(key, node, now)
+            yield from self._lose(node, now)
             return
         yield from self._taint(node, now)
         if not _is_ready(node):
@@ -95,7 +95,7 @@ class NodeLifecycle(Controller):
 
     # --- conditions ---------------------------------------------------------------------------------
 
-    def _lose(self, key: Key, node: Node, now: float) -> Iterator[Action]:
+    def _lose(self, node: Node, now: float) -> Iterator[Action]:
         given = {c.type: c for c in (node.status.conditions if node.status else None) or ()}
         kinds = dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"))
         conditions: list[RawObject] = []
@@ -112,15 +112,8 @@ class NodeLifecycle(Controller):
                         "lastTransitionTime": stamp(now),
                     }
                 )
-        yield Patch(
-            resource=NODES,
-            key=key,
-            name=key[1],
-            body={"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            why="its lease is no longer renewed",
-        )
+        body = {"status": {"conditions": conditions}}
+        yield status_report(NODES, node, body, "its lease is no longer renewed")
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
         for pod in self.cache.pods_on(key[1]):
@@ -135,16 +128,8 @@ class NodeLifecycle(Controller):
             "reason": "NodeNotReady",
             "lastTransitionTime": stamp(now),
         }
-        return Patch(
-            resource=PODS,
-            key=key,
-            namespace=pod.metadata.namespace or "",
-            name=pod.metadata.name or "",
-            body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            why="its node is not ready",
-        )
+        body = {"status": {"conditions": [entry]}}
+        return status_report(PODS, pod, body, "its node is not ready", key=key)
 
     # --- taints -------------------------------------------------------------------------------------
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.controllers.actions import delete, status_report
 from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import Key, LivePod, Node, Taint
 from berth.kube.pods import is_finished, is_terminating, pod_condition
 from berth.kube.times import seconds, stamp
-from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Delete, Event, Patch
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
 
@@ -79,21 +80,13 @@ class TaintEviction(Controller):
     ) -> Iterator[Action]:
         target = pod_condition(pod, "DisruptionTarget")
         if (target is None or target.reason != reason) and not is_finished(pod):
-            yield self._mark(key, pod, reason, message, now)
+            yield self._mark(pod, reason, message, now)
             self.queue.add_at(key, now)
             return
-        yield Delete(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            name=key[1],
-            uid=pod.metadata.uid,
-            grace=grace,
-            why=message,
-        )
+        yield delete(PODS, pod, message, grace=grace)
 
     @staticmethod
-    def _mark(key: Key, pod: LivePod, reason: str, message: str, now: float) -> Action:
+    def _mark(pod: LivePod, reason: str, message: str, now: float) -> Action:
         entry = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -101,16 +94,7 @@ class TaintEviction(Controller):
             "message": message,
             "lastTransitionTime": stamp(now),
         }
-        return Patch(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            name=key[1],
-            body={"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            why=message,
-        )
+        return status_report(PODS, pod, {"status": {"conditions": [entry]}}, message)
 
 
 def evicted_at(pod: LivePod, node: Node, now: float) -> float | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from berth.controllers.actions import delete, status_report
 from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
@@ -18,10 +19,10 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds
-from berth.kube.well_known import DELETED, PENDING, RUNNING, STRATEGIC_PATCH
+from berth.kube.well_known import DELETED, PENDING, RUNNING
 from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Delete, Event, Outcome, Patch
+from berth.machines.contract import Action, Event, Outcome
 from berth.machines.controller import Controller
 from berth.machines.recorder import WARNING
 
@@ -105,9 +106,8 @@ class Kubelets(Controller):
         if uid not in self._admitted:
             rejection = self._admit(pod, node)
             if rejection is not None:
-                yield self._write(
-                    key, pod, statuses.rejected(rejection.reason, rejection.message, now), "rejected"
-                )
+                status = statuses.rejected(rejection.reason, rejection.message, now)
+                yield _report(pod, status, "rejected")
                 self.recorder.record(now, PODS, pod, WARNING, rejection.reason, rejection.message)
                 return
             self._admitted.add(uid)
@@ -116,7 +116,7 @@ class Kubelets(Controller):
             self.queue.add_at(key, begin)
             return
         host, address = self._address(pod, node)
-        yield self._write(key, pod, statuses.running(pod, now, host, address), "started")
+        yield _report(pod, statuses.running(pod, now, host, address), "started")
 
     def _admit(self, pod: LivePod, node: Node) -> Rejected | None:
         running = list(self._running_on(node, pod))
@@ -160,14 +160,14 @@ class Kubelets(Controller):
         if deadline is not None and started + deadline <= now:
             message = "Pod was active on the node longer than the specified deadline"
             status = statuses.finished(pod, now, 137, reason="DeadlineExceeded", message=message)
-            yield self._write(key, pod, status, "past its deadline")
+            yield _report(pod, status, "past its deadline")
             return
         if deadline is not None:
             self.queue.add_at(key, started + deadline)
         ready = pod_condition(pod, "Ready")
         if ready is not None and ready.reason == "NodeNotReady":
             status = statuses.running(pod, now, *self._known_addresses(pod), statuses.restarts_of(pod))
-            yield self._write(key, pod, {"conditions": status["conditions"]}, "its node is back")
+            yield _report(pod, {"conditions": status["conditions"]}, "its node is back")
             return
         lasts = duration(pod, RUN_FOR, None if _restarts(pod) else self._pace.run_for)
         if lasts is None:
@@ -176,7 +176,7 @@ class Kubelets(Controller):
         if end > now:
             self.queue.add_at(key, end)
             return
-        yield from self._end(key, pod, now)
+        yield from self._end(pod, now)
 
     def _began(self, pod: LivePod, started: float) -> float:
         """When the containers began their present run."""
@@ -186,16 +186,16 @@ class Kubelets(Controller):
                 return seconds(since)
         return started
 
-    def _end(self, key: Key, pod: LivePod, now: float) -> Iterator[Action]:
+    def _end(self, pod: LivePod, now: float) -> Iterator[Action]:
         text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
         code = int(text) if text.isdigit() else 1
         if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
-            yield self._write(key, pod, statuses.finished(pod, now, code), f"exit code {code}")
+            yield _report(pod, statuses.finished(pod, now, code), f"exit code {code}")
             return
         count = statuses.restarts_of(pod) + 1
         again = now + _RESTART_BACKOFF.after(count)
         status = statuses.running(pod, again, *self._known_addresses(pod), restarts=count)
-        yield self._write(key, pod, status, f"exit code {code}, restarted")
+        yield _report(pod, status, f"exit code {code}, restarted")
 
     def _known_addresses(self, pod: LivePod) -> tuple[str, str]:
         node = self.cache.get(NODES, ("", pod.spec.node_name or ""), Node) or Node()
@@ -215,35 +215,19 @@ class Kubelets(Controller):
             return
         if pod.metadata.finalizers and not is_finished(pod):
             # Somebody wants to see how it ended before it goes.
-            yield self._write(key, pod, statuses.finished(pod, now, 143), "stopped")
+            yield _report(pod, statuses.finished(pod, now, 143), "stopped")
             return
         if pod.metadata.finalizers and not grace:
             return  # it has left the node; the rest is up to whoever holds it
-        yield Delete(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            name=key[1],
-            uid=pod.metadata.uid,
-            grace=0,
-            why="its containers have stopped",
-        )
-
-    def _write(self, key: Key, pod: LivePod, status: RawObject, cause: str) -> Action:
-        return Patch(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            name=key[1],
-            body={"metadata": {"uid": pod.metadata.uid}, "status": status},
-            subresource="status",
-            form=STRATEGIC_PATCH,
-            why=cause,
-        )
+        yield delete(PODS, pod, "its containers have stopped", grace=0)
 
     def failed(self, action: Action, outcome: Outcome) -> None:
         if outcome.missing:
             self.queue.forget(action.key)
+
+
+def _report(pod: LivePod, status: RawObject, cause: str) -> Action:
+    return status_report(PODS, pod, {"status": status}, cause)
 
 
 def duration(pod: LivePod, annotation: str, default: float | None) -> float | None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from berth.controllers.actions import patch, status_report
 from berth.controllers.hollow import LABEL, is_hollow
 from berth.controllers.hollow.manifests import adopted, pod_range, ready_conditions, registered
-from berth.controllers.patches import patch
 from berth.kube.api_resources import LEASES, NODES
 from berth.kube.objects import Key, Lease, Node, RawObject
 from berth.kube.pods import condition
 from berth.kube.times import seconds
-from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE, STRATEGIC_PATCH
+from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Event, Outcome, Patch
+from berth.machines.contract import Action, Create, Event, Outcome
 from berth.machines.controller import Controller
 
 SILENCE = 40.0  # seconds without a heartbeat after which nobody speaks for a node, as for the node controller
@@ -59,7 +59,8 @@ class Registration(Controller):
         elif LABEL not in (node.metadata.labels or {}):
             yield from self._adopt(key, node, now)
         elif is_hollow(node) and not _is_ready(node):
-            yield _status(node, {"status": {"conditions": ready_conditions(now)}}, "the node is up")
+            body = {"status": {"conditions": ready_conditions(now)}}
+            yield status_report(NODES, node, body, "the node is up")
         elif is_hollow(node) and not (node.spec and node.spec.pod_cidr):
             given = pod_range(self._number(key[1]))
             yield patch(NODES, node, {"spec": {"podCIDR": given, "podCIDRs": [given]}}, "for its pods")
@@ -72,7 +73,8 @@ class Registration(Controller):
         if quiet_at > now:
             self.queue.add_at(key, quiet_at)
             return
-        yield _status(node, adopted(node, self._number(key[1]), now), "nobody else runs this node")
+        body = adopted(node, self._number(key[1]), now)
+        yield status_report(NODES, node, body, "nobody else runs this node")
 
     def _number(self, name: str) -> int:
         """What the addresses of a node are made from."""
@@ -84,20 +86,6 @@ class Registration(Controller):
     def failed(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Create) and outcome.exists:
             self.waiting.pop(action.key[1], None)
-
-
-def _status(node: Node, body: RawObject, why: str) -> Patch:
-    """A patch by the kubelet, which may set labels with the status."""
-    metadata = {"uid": node.metadata.uid, **body.pop("metadata", {})}
-    return Patch(
-        resource=NODES,
-        key=("", node.metadata.name or ""),
-        name=node.metadata.name or "",
-        body={"metadata": metadata, **body},
-        subresource="status",
-        form=STRATEGIC_PATCH,
-        why=why,
-    )
 
 
 def _heard(node: Node) -> float:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from berth.controllers.patches import patch
+from berth.controllers.actions import patch
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
 from berth.controllers.propagation.matching import (

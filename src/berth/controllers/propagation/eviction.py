@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from berth.controllers.patches import patch
+from berth.controllers.actions import patch
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement

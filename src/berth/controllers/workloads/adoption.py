@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from berth.controllers.actions import patch
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, LabelSelector, LiveWorkload, ObjectMeta, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.selectors import Selector, parse_label_selector
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Patch
+from berth.machines.contract import Action
 
 _V = TypeVar("_V")
 
@@ -34,7 +35,6 @@ class Adoption:
         self._metadata = metadata
         self._selector: Selector = parse_label_selector(selector)
         self._dependents = dependents
-        self._key: Key = key_of(metadata)
 
     def owned(self, view: type[_V]) -> list[_V]:
         """What it owns and selects."""
@@ -71,21 +71,8 @@ class Adoption:
         return self._patch(item, owners, "released: it no longer matches the selector")
 
     def _patch(self, item: Any, owners: list[RawObject], cause: str) -> Action:  # noqa: ANN401
-        metadata = item.metadata
-        return Patch(
-            resource=self._dependents,
-            key=self._key,
-            namespace=metadata.namespace or "",
-            name=metadata.name or "",
-            body={
-                "metadata": {
-                    "uid": metadata.uid,
-                    "resourceVersion": metadata.resource_version,
-                    "ownerReferences": owners or None,
-                }
-            },
-            why=cause,
-        )
+        body = {"metadata": {"ownerReferences": owners or None}}
+        return patch(self._dependents, item, body, cause, key=key_of(self._metadata))
 
 
 def _going(item: Any) -> bool:  # noqa: ANN401

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from berth.controllers.actions import create, delete
 from berth.controllers.workloads.adoption import selecting
 from berth.controllers.workloads.expectations import Expectations
 from berth.kube.api_resources import PODS, Resource
-from berth.kube.objects import Key, LivePod, PartialObjectMetadata
+from berth.kube.objects import Key, LivePod, PartialObjectMetadata, RawObject, key_of
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import DELETED
@@ -87,6 +88,16 @@ class WorkloadController(Controller):
             return False
         self.queue.add_at(key, until)
         return True
+
+    def create_pod(self, item: Any, body: RawObject, cause: str, now: float) -> Action:  # noqa: ANN401
+        """Ask for a pod of a workload, which waits until the watch shows it."""
+        self.expectations.expect_creation(item.metadata.uid or "", now)
+        return create(PODS, key_of(item.metadata), body, cause)
+
+    def delete_pod(self, item: Any, pod: LivePod, cause: str, now: float) -> Action:  # noqa: ANN401
+        """Have a pod of a workload go, which waits until the watch shows that."""
+        self.expectations.expect_deletion(item.metadata.uid or "", pod.metadata.uid or "", now)
+        return delete(PODS, pod, cause, key=key_of(item.metadata))
 
     # --- answers ------------------------------------------------------------------------------------
 

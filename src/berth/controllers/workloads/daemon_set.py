@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from berth.controllers.patches import status_patch
+from berth.controllers.actions import status_patch
 from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.daemon_pods import (
@@ -35,7 +35,7 @@ from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED, FAILED, REVISION_HASH, TRUE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Event
+from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
 
 BURST = 250
@@ -207,22 +207,12 @@ class DaemonSetController(WorkloadController):
     def _carry_out(
         self, key: Key, daemon_set: LiveWorkload, plan: _Plan, found: History, now: float
     ) -> Iterator[Action]:
-        uid = daemon_set.metadata.uid or ""
         count = 1 if self.queue.failures(key) else BURST
         for node in plan.create[:count]:
-            self.expectations.expect_creation(uid, now)
             body = daemon_pod(daemon_set, node, found.hash)
-            yield Create(resource=PODS, key=key, namespace=key[0], body=body, why=f"node {node} needs a pod")
+            yield self.create_pod(daemon_set, body, f"node {node} needs a pod", now)
         for pod, cause in list(plan.delete.values())[:BURST]:
-            self.expectations.expect_deletion(uid, pod.metadata.uid or "", now)
-            yield Delete(
-                resource=PODS,
-                key=key,
-                namespace=key[0],
-                name=pod.metadata.name or "",
-                uid=pod.metadata.uid,
-                why=cause,
-            )
+            yield self.delete_pod(daemon_set, pod, cause, now)
             if cause == "it failed":
                 where = f"{key[0]}/{pod.metadata.name} on node {node_of(pod)}"
                 message = f"Found failed daemon pod {where}, will try to kill it"

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.patches import patch, status_patch
+from berth.controllers.actions import create, delete, patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.adoption import Adoption, selecting
 from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
 from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
-from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
+from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_finished
 from berth.kube.well_known import DELETED, TEMPLATE_HASH
 from berth.kube.workloads.pod_templates import template_hash
-from berth.machines.contract import Action, Create, Delete, Event
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
 
@@ -144,14 +144,8 @@ class DeploymentController(Controller):
             return
         message = f"Scaled up replica set {name} from 0 to {size}"
         self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
-        yield Create(
-            resource=REPLICA_SETS,
-            key=key,
-            namespace=key[0],
-            name="",
-            body=_replica_set(deployment, sets, name, tag, size),
-            why="no ReplicaSet has the template",
-        )
+        body = _replica_set(deployment, sets, name, tag, size)
+        yield create(REPLICA_SETS, key, body, "no ReplicaSet has the template")
 
     def _annotate(self, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
         """Keep the new ReplicaSet's annotations and readiness time in step."""
@@ -165,7 +159,7 @@ class DeploymentController(Controller):
         if (new.spec.min_ready_seconds or 0) != (deployment.spec.min_ready_seconds or 0):
             body["spec"] = {"minReadySeconds": deployment.spec.min_ready_seconds or 0}
         if body:
-            yield self._for(deployment, new, body, "annotations")
+            yield patch(REPLICA_SETS, new, body, "annotations", key=key_of(deployment.metadata))
 
     def _resize(
         self, deployment: LiveWorkload, sets: Sets, sizes: sizing.Sizes, cause: str, now: float
@@ -178,44 +172,23 @@ class DeploymentController(Controller):
             if size == wanted(replica_set) and (same or name not in sizes):
                 continue
             body: RawObject = {"metadata": {"annotations": annotations}, "spec": {"replicas": size}}
-            yield self._for(deployment, replica_set, body, cause)
+            yield patch(REPLICA_SETS, replica_set, body, cause, key=key_of(deployment.metadata))
             if size != wanted(replica_set):
                 way = "up" if size > wanted(replica_set) else "down"
                 message = f"Scaled {way} replica set {name} from {wanted(replica_set)} to {size}"
                 self.recorder.record(now, DEPLOYMENTS, deployment, NORMAL, "ScalingReplicaSet", message)
 
-    def _for(
-        self, deployment: LiveWorkload, replica_set: LiveWorkload, body: RawObject, cause: str
-    ) -> Action:
-        made = patch(REPLICA_SETS, replica_set, body, cause)
-        key = (deployment.metadata.namespace or "", deployment.metadata.name or "")
-        return type(made)(
-            resource=made.resource,
-            key=key,
-            namespace=made.namespace,
-            name=made.name,
-            body=made.body,
-            why=cause,
-        )
-
     def _clean_up(self, key: Key, deployment: LiveWorkload, sets: Sets) -> Iterator[Action]:
         if not _is_complete(deployment):
             return
         for replica_set in sizing.surplus(deployment, sets):
-            yield Delete(
-                resource=REPLICA_SETS,
-                key=key,
-                namespace=key[0],
-                name=replica_set.metadata.name or "",
-                uid=replica_set.metadata.uid,
-                propagation="Background",
-                why="beyond the revision history limit",
-            )
+            cause = "beyond the revision history limit"
+            yield delete(REPLICA_SETS, replica_set, cause, key=key, propagation="Background")
 
     def _status(self, deployment: LiveWorkload, sets: Sets, now: float) -> Iterator[Action]:
         status, due = status_of(deployment, sets, now)
         if due is not None:
-            self.queue.add_at((deployment.metadata.namespace or "", deployment.metadata.name or ""), due)
+            self.queue.add_at(key_of(deployment.metadata), due)
         if status is not None:
             yield status_patch(DEPLOYMENTS, deployment, status)
 

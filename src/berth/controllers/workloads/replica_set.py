@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from berth.controllers.actions import status_patch
 from berth.controllers.conditions import Conditions
-from berth.controllers.patches import status_patch
 from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from
@@ -19,7 +19,7 @@ from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import is_active, is_ready
 from berth.kube.well_known import TRUE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Outcome
+from berth.machines.contract import Action, Create, Outcome
 from berth.machines.recorder import NORMAL
 
 BURST = 500
@@ -54,38 +54,29 @@ class ReplicaSetController(WorkloadController):
     def _manage(
         self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
     ) -> Iterator[Action]:
-        uid = replica_set.metadata.uid or ""
         missing = _wanted(replica_set) - len(active)
         if missing > 0:
             # What just failed is tried once, not five hundred times.
             count = 1 if self.queue.failures(key) else min(missing, BURST)
             for _ in range(count):
-                self.expectations.expect_creation(uid, now)
-                yield self._create(key, replica_set)
+                yield self._create(key, replica_set, now)
         elif missing < 0:
             neighbours = self._neighbours(replica_set, active)
             ranked = sorted(active, key=lambda pod: deletion_rank(pod, neighbours, now))
             for pod in ranked[: min(-missing, BURST)]:
-                self.expectations.expect_deletion(uid, pod.metadata.uid or "", now)
-                yield Delete(
-                    resource=PODS,
-                    key=key,
-                    namespace=key[0],
-                    name=pod.metadata.name or "",
-                    uid=pod.metadata.uid,
-                    why=f"{len(active)} pods, {_wanted(replica_set)} wanted",
-                )
+                cause = f"{len(active)} pods, {_wanted(replica_set)} wanted"
+                yield self.delete_pod(replica_set, pod, cause, now)
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "SuccessfulDelete", message)
 
-    def _create(self, key: Key, replica_set: LiveWorkload) -> Create:
+    def _create(self, key: Key, replica_set: LiveWorkload, now: float) -> Action:
         body = pod_from(
             replica_set.spec.template,
             owner_reference(REPLICA_SETS, replica_set.metadata),
             key[0],
             generate_name=f"{key[1]}-",
         )
-        return Create(resource=PODS, key=key, namespace=key[0], body=body, why="too few pods")
+        return self.create_pod(replica_set, body, "too few pods", now)
 
     def _neighbours(self, replica_set: LiveWorkload, active: list[LivePod]) -> dict[str, int]:
         """How many pods of the same workload run on each node, over all its ReplicaSets."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from berth.controllers.actions import create, delete
 from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LiveWorkload, RawObject, key_of
@@ -15,7 +16,7 @@ from berth.kube.ownership import owner_reference
 from berth.kube.well_known import REVISION_HASH
 from berth.kube.workloads.pod_templates import template_hash
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Create, Delete, Patch
+from berth.machines.contract import Action, Patch
 
 _NAME_LENGTH = 253
 
@@ -63,6 +64,7 @@ def keep_up(
     resource: Resource, workload: LiveWorkload, found: History, used: Iterable[str]
 ) -> Iterator[Action]:
     """Create the revision of the template, make it the newest, and drop what the limit does not keep."""
+    key = key_of(workload.metadata)
     newest = max((revision.revision or 0 for revision in found.all), default=0)
     if found.current is None:
         yield _create(resource, workload, found, newest + 1)
@@ -70,8 +72,8 @@ def keep_up(
     if (found.current.revision or 0) < newest:
         yield Patch(
             resource=REVISIONS,
-            key=key_of(workload.metadata),
-            namespace=workload.metadata.namespace or "",
+            key=key,
+            namespace=key[0],
             name=found.current.metadata.name or "",
             body={"revision": newest + 1},
             why="the template is back at an older revision",
@@ -80,38 +82,26 @@ def keep_up(
     kept = {*used, found.hash}
     idle = [revision for revision in found.all if hash_of(revision) not in kept]
     for revision in idle[: max(len(idle) - (10 if limit is None else limit), 0)]:
-        yield Delete(
-            resource=REVISIONS,
-            key=key_of(workload.metadata),
-            namespace=workload.metadata.namespace or "",
-            name=revision.metadata.name or "",
-            uid=revision.metadata.uid,
-            why="beyond the revision history limit",
-        )
+        yield delete(REVISIONS, revision, "beyond the revision history limit", key=key)
 
 
 def _create(resource: Resource, workload: LiveWorkload, found: History, number: int) -> Action:
     template = {**plain(workload.spec.template, REVISION_HASH), "$patch": "replace"}
     labels = ((workload.spec.template or {}).get("metadata") or {}).get("labels") or {}
-    return Create(
-        resource=REVISIONS,
-        key=key_of(workload.metadata),
-        namespace=workload.metadata.namespace or "",
-        body={
-            "apiVersion": REVISIONS.api_version,
-            "kind": REVISIONS.kind,
-            "metadata": {
-                "name": found.name,
-                "namespace": workload.metadata.namespace,
-                "labels": {**labels, REVISION_HASH: found.hash},
-                "annotations": _annotations(workload),
-                "ownerReferences": [owner_reference(resource, workload.metadata)],
-            },
-            "data": {"spec": {"template": template}},
-            "revision": number,
+    body = {
+        "apiVersion": REVISIONS.api_version,
+        "kind": REVISIONS.kind,
+        "metadata": {
+            "name": found.name,
+            "namespace": workload.metadata.namespace,
+            "labels": {**labels, REVISION_HASH: found.hash},
+            "annotations": _annotations(workload),
+            "ownerReferences": [owner_reference(resource, workload.metadata)],
         },
-        why="no revision has the template",
-    )
+        "data": {"spec": {"template": template}},
+        "revision": number,
+    }
+    return create(REVISIONS, key_of(workload.metadata), body, "no revision has the template")
 
 
 def _annotations(workload: LiveWorkload) -> dict[str, str]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
+from berth.controllers.actions import create
 from berth.controllers.workloads.pods import pod_from
 from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.well_known import POD_INDEX, POD_NAME, REVISION_HASH
-from berth.machines.contract import Action, Create
+from berth.machines.contract import Create
 
 
 def wanted(stateful_set: LiveWorkload) -> int:
@@ -68,7 +69,7 @@ def claim_name(stateful_set: LiveWorkload, claim: RawObject, ordinal: int) -> st
     return f"{claim['metadata']['name']}-{stateful_set.metadata.name}-{ordinal}"
 
 
-def claims_of(stateful_set: LiveWorkload, ordinal: int) -> Iterator[Action]:
+def claims_of(stateful_set: LiveWorkload, ordinal: int) -> Iterator[Create]:
     """The claims the pod with this number needs."""
     key = key_of(stateful_set.metadata)
     selector = stateful_set.spec.selector
@@ -82,10 +83,5 @@ def claims_of(stateful_set: LiveWorkload, ordinal: int) -> Iterator[Action]:
             **((selector.match_labels if selector else None) or {}),
         }
         body.pop("status", None)
-        yield Create(
-            resource=CLAIMS,
-            key=key,
-            namespace=key[0],
-            body={**body, "apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind},
-            why=f"pod {pod_name(stateful_set, ordinal)} claims it",
-        )
+        body |= {"apiVersion": CLAIMS.api_version, "kind": CLAIMS.kind}
+        yield create(CLAIMS, key, body, f"pod {pod_name(stateful_set, ordinal)} claims it")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from berth.controllers.patches import status_patch
+from berth.controllers.actions import status_patch
 from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available
@@ -27,7 +27,7 @@ from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
 from berth.kube.well_known import REVISION_HASH, RUNNING
-from berth.machines.contract import Action, Create, Delete, Outcome
+from berth.machines.contract import Action, Create, Outcome
 from berth.machines.recorder import NORMAL, WARNING
 
 
@@ -147,37 +147,22 @@ class StatefulSetController(WorkloadController):
         missing = [
             action
             for action in claims_of(item, number)
-            if isinstance(action, Create)
-            and self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), PersistentVolumeClaim)
+            if self.cache.get(CLAIMS, (key[0], action.body["metadata"]["name"]), PersistentVolumeClaim)
             is None
         ]
         if missing:
             yield from missing
             self.queue.add(key)
             return
-        self.expectations.expect_creation(item.metadata.uid or "", now)
-        yield Create(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            body=stateful_pod(item, number, revision, template),
-            why=f"number {number} is missing",
-        )
+        body = stateful_pod(item, number, revision, template)
+        yield self.create_pod(item, body, f"number {number} is missing", now)
         message = f"create Pod {pod_name(item, number)} in StatefulSet {key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, item, NORMAL, "SuccessfulCreate", message)
 
     def _delete(self, key: Key, this: _Set, pod: LivePod, cause: str, now: float) -> Action:
-        self.expectations.expect_deletion(this.item.metadata.uid or "", pod.metadata.uid or "", now)
         message = f"delete Pod {pod.metadata.name} in StatefulSet {key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, this.item, NORMAL, "SuccessfulDelete", message)
-        return Delete(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            name=pod.metadata.name or "",
-            uid=pod.metadata.uid,
-            why=cause,
-        )
+        return self.delete_pod(this.item, pod, cause, now)
 
     def creation_failed(self, item: LiveWorkload, action: Create, outcome: Outcome) -> None:
         name = action.body["metadata"]["name"]

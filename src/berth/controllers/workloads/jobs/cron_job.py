@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from berth.controllers.patches import status_patch
+from berth.controllers.actions import create, delete, status_patch
 from berth.controllers.workloads.jobs.cron_schedule import Schedule, ScheduleError, parse
 from berth.controllers.workloads.jobs.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
@@ -16,7 +16,7 @@ from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import condition
 from berth.kube.times import created_at, seconds, stamp
-from berth.machines.contract import Action, Create, Delete, Event
+from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
 
@@ -83,12 +83,10 @@ class CronJobController(Controller):
             return
         if policy == "Replace":
             for job in active:
-                yield self._delete(key, job, "replaced by the next run")
+                yield delete(JOBS, job, "replaced by the next run", key=key, propagation="Background")
         name = f"{key[1][:_NAME_LENGTH]}-{int(due) // 60}"
         if self.cache.get(JOBS, (key[0], name), LiveJob) is None:
-            yield Create(
-                resource=JOBS, key=key, namespace=key[0], body=_job(item, name, due), why="it is time"
-            )
+            yield create(JOBS, key, _job(item, name, due), "it is time")
             self.recorder.record(now, CRON_JOBS, item, NORMAL, "SuccessfulCreate", f"Created job {name}")
         yield from self._status(item, active, due)
 
@@ -102,19 +100,7 @@ class CronJobController(Controller):
             keep = default if limit is None else limit
             for job in ended[: max(len(ended) - keep, 0)]:
                 if not job.metadata.deletion_timestamp:
-                    yield self._delete(key, job, "beyond the history limit")
-
-    @staticmethod
-    def _delete(key: Key, job: LiveJob, cause: str) -> Action:
-        return Delete(
-            resource=JOBS,
-            key=key,
-            namespace=key[0],
-            name=job.metadata.name or "",
-            uid=job.metadata.uid,
-            propagation="Background",
-            why=cause,
-        )
+                    yield delete(JOBS, job, "beyond the history limit", key=key, propagation="Background")
 
     def _status(self, item: LiveCronJob, active: list[LiveJob], scheduled: float | None) -> Iterator[Action]:
         references = [

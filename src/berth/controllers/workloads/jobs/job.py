@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.controllers.actions import delete, patch, status_patch
 from berth.controllers.conditions import Conditions
-from berth.controllers.patches import status_patch
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.jobs.job_pods import (
     FINALIZER,
@@ -27,7 +27,7 @@ from berth.kube.pods import condition, is_active, is_finished, is_ready, phase
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import FAILED, FALSE, TRUE
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Action, Create, Delete, Patch
+from berth.machines.contract import Action
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)
@@ -106,7 +106,7 @@ class JobController(WorkloadController):
         if len(active) > wanted:
             surplus = sorted(active, key=lambda pod: (is_ready(pod), pod.metadata.creation_timestamp or ""))
             for pod in surplus[: len(active) - wanted]:
-                yield self._delete(key, job, pod, f"{wanted} pods wanted", now)
+                yield self.delete_pod(job, pod, f"{wanted} pods wanted", now)
         elif len(active) < wanted:
             yield from self._create(key, job, pods, count, wanted - len(active), now)
 
@@ -121,10 +121,7 @@ class JobController(WorkloadController):
         if job.spec.completion_mode == "Indexed":
             indexes = list(missing_indexes(job, pods, count)[:number])
         for index in indexes:
-            self.expectations.expect_creation(job.metadata.uid or "", now)
-            yield Create(
-                resource=PODS, key=key, namespace=key[0], body=job_pod(job, index), why="too few pods"
-            )
+            yield self.create_pod(job, job_pod(job, index), "too few pods", now)
 
     @staticmethod
     def _not_before(pods: list[LivePod], count: Tally) -> float:
@@ -146,20 +143,8 @@ class JobController(WorkloadController):
     def _release(self, key: Key, pods: list[LivePod]) -> Iterator[Action]:
         for pod in pods:
             kept = [name for name in pod.metadata.finalizers or () if name != FINALIZER]
-            yield Patch(
-                resource=PODS,
-                key=key,
-                namespace=key[0],
-                name=pod.metadata.name or "",
-                body={
-                    "metadata": {
-                        "uid": pod.metadata.uid,
-                        "resourceVersion": pod.metadata.resource_version,
-                        "finalizers": kept or None,
-                    }
-                },
-                why="its end is on record",
-            )
+            body = {"metadata": {"finalizers": kept or None}}
+            yield patch(PODS, pod, body, "its end is on record", key=key)
 
     # --- ending -------------------------------------------------------------------------------------
 
@@ -178,7 +163,7 @@ class JobController(WorkloadController):
         conditions.set(_EARLY[kind], TRUE, reason, message)
         active = [pod for pod in pods if is_active(pod)]
         for pod in active:
-            yield self._delete(key, job, pod, message, now)
+            yield self.delete_pod(job, pod, message, now)
         if active or count.uncounted or any(_tracked(pod) for pod in pods):
             yield from self._status(job, pods, count, now, conditions)
             yield from self._counted(key, job, pods, count)
@@ -200,26 +185,7 @@ class JobController(WorkloadController):
         if ended + ttl > now:
             self.queue.add_at(key, ended + ttl)
             return
-        yield Delete(
-            resource=JOBS,
-            key=key,
-            namespace=key[0],
-            name=key[1],
-            uid=job.metadata.uid,
-            propagation="Background",
-            why="its time to live is over",
-        )
-
-    def _delete(self, key: Key, job: LiveJob, pod: LivePod, cause: str, now: float) -> Action:
-        self.expectations.expect_deletion(job.metadata.uid or "", pod.metadata.uid or "", now)
-        return Delete(
-            resource=PODS,
-            key=key,
-            namespace=key[0],
-            name=pod.metadata.name or "",
-            uid=pod.metadata.uid,
-            why=cause,
-        )
+        yield delete(JOBS, job, "its time to live is over", propagation="Background")
 
     # --- status -------------------------------------------------------------------------------------
 
