@@ -20,81 +20,41 @@ API_VERSION = "kubescheduler.config.k8s.io/v1"
 MULTI_POINT = "multiPoint"
 EVERY = "*"
 
-# The extension points, with the plugins of v1.36 that extend each.
+# The plugins of v1.36, with the extension points that each extends.
+_EXTENDED = {
+    "SchedulingGates": "preEnqueue",
+    "PrioritySort": "queueSort",
+    "NodeUnschedulable": "filter",
+    "NodeName": "filter",
+    "TaintToleration": "filter preScore score",
+    "NodeAffinity": "preFilter filter preScore score",
+    "NodePorts": "preFilter filter",
+    "NodeResourcesFit": "preFilter filter preScore score placementScore",
+    "VolumeRestrictions": "preFilter filter",
+    "NodeVolumeLimits": "preFilter filter",
+    "VolumeBinding": "preFilter filter preScore score reserve preBind",
+    "VolumeZone": "preFilter filter",
+    "PodTopologySpread": "preFilter filter preScore score",
+    "InterPodAffinity": "preFilter filter preScore score",
+    "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+    "DefaultPreemption": "preEnqueue postFilter",
+    "NodeResourcesBalancedAllocation": "preScore score",
+    "ImageLocality": "score",
+    "DefaultBinder": "bind",
+    "NodeDeclaredFeatures": "preFilter filter",
+    "GangScheduling": "preEnqueue permit",
+    "PodGroupPodsCount": "placementScore",
+    "TopologyPlacementGenerator": "placementGenerate",
+}
+KNOWN = frozenset(_EXTENDED)
+# The extension points, with the plugins that extend each.
 POINTS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "preEnqueue": frozenset(
-            {"SchedulingGates", "DefaultPreemption", "DynamicResources", "GangScheduling"}
-        ),
-        "queueSort": frozenset({"PrioritySort"}),
-        "preFilter": frozenset(
-            {
-                "NodeAffinity",
-                "NodePorts",
-                "NodeResourcesFit",
-                "VolumeRestrictions",
-                "NodeVolumeLimits",
-                "VolumeBinding",
-                "VolumeZone",
-                "PodTopologySpread",
-                "InterPodAffinity",
-                "DynamicResources",
-                "NodeDeclaredFeatures",
-            }
-        ),
-        "filter": frozenset(
-            {
-                "NodeUnschedulable",
-                "NodeName",
-                "TaintToleration",
-                "NodeAffinity",
-                "NodePorts",
-                "NodeResourcesFit",
-                "VolumeRestrictions",
-                "NodeVolumeLimits",
-                "VolumeBinding",
-                "VolumeZone",
-                "PodTopologySpread",
-                "InterPodAffinity",
-                "DynamicResources",
-                "NodeDeclaredFeatures",
-            }
-        ),
-        "postFilter": frozenset({"DefaultPreemption", "DynamicResources"}),
-        "preScore": frozenset(
-            {
-                "TaintToleration",
-                "NodeAffinity",
-                "NodeResourcesFit",
-                "VolumeBinding",
-                "PodTopologySpread",
-                "InterPodAffinity",
-                "NodeResourcesBalancedAllocation",
-            }
-        ),
-        "score": frozenset(
-            {
-                "TaintToleration",
-                "NodeAffinity",
-                "NodeResourcesFit",
-                "VolumeBinding",
-                "PodTopologySpread",
-                "InterPodAffinity",
-                "NodeResourcesBalancedAllocation",
-                "ImageLocality",
-                "DynamicResources",
-            }
-        ),
-        "reserve": frozenset({"VolumeBinding", "DynamicResources"}),
-        "permit": frozenset({"GangScheduling"}),
-        "preBind": frozenset({"VolumeBinding", "DynamicResources"}),
-        "bind": frozenset({"DefaultBinder"}),
-        "postBind": frozenset(),
-        "placementGenerate": frozenset({"TopologyPlacementGenerator"}),
-        "placementScore": frozenset({"NodeResourcesFit", "PodGroupPodsCount"}),
+        point: frozenset(name for name, points in _EXTENDED.items() if point in points.split())
+        for point in Plugins.__struct_encode_fields__
+        if point != MULTI_POINT
     }
 )
-KNOWN = frozenset().union(*POINTS.values())
 
 # Enabled unless a profile says otherwise, with the weights of those that score.
 DEFAULTS: Mapping[str, int | None] = MappingProxyType(
