@@ -447,7 +447,7 @@ class TestTwoSchedulers:
         world.held.add(RESOURCE_BINDINGS)
         world.settle()
         assert world.names(LEASES) != []
-        assert world.places("b") == {}
+        assert world.places("a") == world.places("b") == {"m1": 1}
         world.deliver()
         world.advance(5)
         assert world.places("a") == world.places("b") != {}
@@ -497,6 +497,65 @@ class TestTwoSchedulers:
         world.advance(30)
         assert world.places("a") == {}
         assert "affinity group" in world.condition("a")["message"]
+
+    def test_a_claim_that_was_used_holds_nobody_up(self) -> None:
+        """A group that fails over right after it was founded moves at once, whoever is evicted first."""
+        world = FleetScript(self.FIRST, self.SECOND)
+        world.bind(single("a").scheduler("first").group(GROUP))
+        world.settle()
+        world.bind(single("b").scheduler("second").group(GROUP))
+        world.settle()
+        world.cluster(make_cluster("m1").taint("cluster.karmada.io/not-ready", effect="NoExecute"))
+        began = world.now
+        world.evict("b", "m1")
+        world.settle()
+        assert (world.places("b"), world.now) == ({"m2": 1}, began)
+        world.evict("a", "m1")
+        world.settle()
+        assert (world.places("a"), world.now) == ({"m2": 1}, began)
+
+    def test_who_waits_for_its_first_does_not_say_that_it_is_placed(self) -> None:
+        """While another scheduler founds the group anew the condition of an evicted member is not True."""
+        world = FleetScript(self.FIRST, self.SECOND)
+        world.bind(single("a").scheduler("first").group(GROUP), single("b").scheduler("second").group(GROUP))
+        world.settle()
+        world.refuse = lambda action: (
+            Outcome(at=world.now, code=503)
+            if isinstance(action, Patch) and action.name == "a-deployment" and "spec" in action.body
+            else None
+        )
+        world.cluster(make_cluster("m1").taint("cluster.karmada.io/not-ready", effect="NoExecute"))
+        world.evict("a", "m1")
+        world.settle()
+        world.evict("b", "m1")
+        world.settle()
+        assert world.places("b") == {}
+        assert (world.condition("b")["status"], world.condition("b")["reason"]) == ("False", "Unschedulable")
+        assert world.condition("b")["message"] == (
+            "Binding waits for another one of its affinity group to be placed: default/a-deployment."
+        )
+        world.refuse = lambda _: None
+        world.advance(30)
+        assert world.places("a") == world.places("b") == {"m2": 1}
+        assert world.condition("b")["status"] == "True"
+
+    def test_nor_does_who_follows_one_of_the_same_scheduler(self) -> None:
+        """A member that waits for a peer's write to be confirmed says so."""
+        world = FleetScript()
+        world.bind(single("a").group(GROUP), single("b").group(GROUP))
+        world.settle()
+        world.refuse = lambda action: (
+            Outcome(at=world.now, code=503) if action.name == "a-deployment" else None
+        )
+        world.cluster(make_cluster("m1").taint("cluster.karmada.io/not-ready", effect="NoExecute"))
+        world.evict("a", "m1")
+        world.evict("b", "m1")
+        world.settle()
+        assert (world.places("b"), world.condition("b")["status"]) == ({}, "False")
+        world.refuse = lambda _: None
+        world.advance(30)
+        assert world.places("a") == world.places("b") == {"m2": 1}
+        assert {world.condition(name)["status"] for name in "ab"} == {"True"}
 
     def test_a_claim_that_is_not_allowed_is_a_reason(self) -> None:
         """Nobody waits in silence for rights that are lacking; once they are there, it goes on."""

@@ -191,13 +191,7 @@ class Script:
             case Patch():
                 return self._patch(action)
             case Update():
-                item = {**self.get(resource, name, namespace), **action.body}
-                if action.subresource == "finalize":
-                    del self.objects[resource, "", name]
-                    self._tell(Event(resource, DELETED, self.view(resource, item)))
-                else:
-                    self._store(resource, item)
-                return self._ok(item)
+                return self._update(action)
             case Get():
                 return self._ok(self.get(resource, name, namespace))
             case _:
@@ -206,6 +200,19 @@ class Script:
 
     def _ok(self, item: Raw) -> Outcome:
         return Outcome(at=self.now, body=msgspec.json.encode(item))
+
+    def _update(self, action: Update) -> Outcome:
+        resource, known = action.resource, self.get(action.resource, action.name, action.namespace)
+        version = action.body.get("metadata", {}).get("resourceVersion")
+        if version and version != known["metadata"]["resourceVersion"]:
+            return Outcome(at=self.now, code=409, reason="Conflict", message="modified")
+        item = {**known, **action.body}
+        if action.subresource == "finalize":
+            del self.objects[resource, "", action.name]
+            self._tell(Event(resource, DELETED, self.view(resource, item)))
+        else:
+            self._store(resource, item)
+        return self._ok(item)
 
     def _patch(self, action: Patch) -> Outcome:
         item = self.get(action.resource, action.name, action.namespace)

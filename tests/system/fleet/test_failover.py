@@ -63,15 +63,26 @@ def test_an_affinity_group_moves_together(placed: FleetWorld) -> None:
         assert (task["fromCluster"], task["producer"]) == (left, "BerthFleet")
 
 
-def test_what_fits_nowhere_keeps_its_clusters(placed: FleetWorld) -> None:
-    """The condition says why; Karmada's scheduler would take the workload away."""
+def test_what_has_too_little_room_keeps_its_clusters(placed: FleetWorld) -> None:
+    """The condition says why, and nothing is taken away."""
+    world = placed
+    world.clusters("m1", "m2")
+    world.detected(single("a").replicas(1).dynamic(), {})
+    places = world.targets("a")
+    world.edit("a", {"spec": {"replicas": 1_000_000}})
+    world.refused("a")
+    assert [world.places("a")] == places
+
+
+def test_what_cluster_affinity_no_longer_matches_is_left(placed: FleetWorld) -> None:
+    """The condition says why."""
     world = placed
     world.clusters("m1", "m2")
     world.detected(single("a"), {})
-    places = world.targets("a")
+    world.targets("a")
     world.edit("a", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["no-such"]}}}})
     world.refused("a")
-    assert [world.places("a")] == places
+    assert world.places("a") == set()
     assert world.condition("a")["reason"] == "NoClusterFit"
 
 

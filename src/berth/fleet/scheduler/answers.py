@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest
-from berth.fleet.scheduler.claim_requests import RETRY, ClaimStep
+from berth.fleet.scheduler.claim_requests import RETRY, ClaimStep, holder, holder_of
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.kube.karmada import Binding
 from berth.kube.well_known import SCHEDULER_ERROR
@@ -60,7 +60,10 @@ class BindingAnswers:
         claim, pause = record.claim, 0.0
         if claim is not None:
             self._complain(record, claim.problem, outcome.at)
-            pause = RETRY if claim.step is ClaimStep.WAIT else 0.0
+            if claim.step is ClaimStep.WAIT and record.condition is None:
+                first = holder(holder_of(claim.lease)) if claim.lease is not None else ""
+                record.condition = patches.waiting(self._state.cache.bindings[record.key], first)
+            pause = RETRY if claim.step is ClaimStep.WAIT and record.condition is None else 0.0
         self._state.queue.add_at(record.key, outcome.at + pause)
 
     def _complain(self, record: BindingRecord, problem: str, now: float) -> None:

@@ -2,8 +2,10 @@
 
 Two schedulers may each see a group of which nobody is placed, and each put a member on a cluster of
 its own choice.  So whoever is about to found a group creates a Lease that is named after it, which
-only one can do; the others wait until they see where it went.  A claim whose binding was not placed
-in time may be taken over.  Its holder may only be slow, so the one that takes over first changes that
+only one can do; the others wait until they see where it went.  A claim is good for one version of the
+binding, which the Lease names: once the binding is another, as after it was placed, nothing can be
+written by that claim any more, and it may be taken over at once.  One whose binding was not touched in
+time may be taken over, too.  Its holder may only be slow, so the one that takes over first changes that
 binding: a write that was decided on before is refused then, because it names an older version.
 """
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 CLAIM_SECONDS = 15
 RETRY = 1.0  # seconds between two looks at a group that somebody else is founding
 GROUP_ANNOTATION = "berth.dev/workload-group"
+VERSION_ANNOTATION = "berth.dev/claimed-version"
 FENCE_ANNOTATION = "berth.dev/claim-taken-over"
 
 
@@ -39,7 +42,7 @@ class ClaimStep(Enum):
 
     CREATE = "create the Lease"
     READ = "read the Lease of somebody else"
-    LOOK = "look at the binding that an old Lease is for"
+    LOOK = "look at the binding that the Lease is for"
     FENCE = "change that binding, so that nobody can place it by what was decided before"
     TAKE = "take the Lease over"
     WAIT = "wait, and read it again"
@@ -131,6 +134,12 @@ def expired(lease: Lease, now: float) -> bool:
     return since is None or now - seconds(since) > CLAIM_SECONDS
 
 
+def is_spent(lease: Lease, holder: Binding) -> bool:
+    """Whether the binding that a claim was made for changed since: by this claim nothing can be written."""
+    version = (lease.metadata.annotations or {}).get(VERSION_ANNOTATION)
+    return version is not None and version != holder.metadata.resource_version
+
+
 def holder_of(lease: Lease) -> Key:
     """The binding a claim was made for."""
     named = (lease.spec.holder_identity or "").partition(" by ")[0]
@@ -144,6 +153,8 @@ def _body(key: Key, binding: Binding, rule: WorkloadRule, identity: str, now: fl
         "namespace": home_of(rule),
         "annotations": {GROUP_ANNOTATION: str(rule)},
     }
+    if binding.metadata.resource_version:
+        metadata["annotations"][VERSION_ANNOTATION] = binding.metadata.resource_version
     if binding.metadata.uid and home_of(rule) == key[0]:
         # The claim goes with the binding; by then others of the group show where it is.
         metadata["ownerReferences"] = [

@@ -126,14 +126,15 @@ class GroupClaims:
             claim.step = ClaimStep.TAKE  # by us; somebody may be about to take it over
         elif not self._cache.fleet.founds(record.key, claim.rule):
             self.forget(record)  # it is seen now where the group is
-        elif claim_requests.expired(claim.lease, outcome.at):
-            claim.step = ClaimStep.LOOK
         else:
-            claim.step = ClaimStep.WAIT
+            claim.step = ClaimStep.LOOK
 
     def _looked(self, record: BindingRecord, claim: GroupClaim, outcome: Outcome) -> None:
-        """The claim is old: is its binding placed with the group, though it was not seen yet?"""
-        other = claim_requests.holder_of(claim.lease) if claim.lease is not None else ("", "")
+        """Is the claim's binding placed with the group, though it was not seen yet, or can it still be?"""
+        lease = claim.lease
+        if lease is None:
+            raise AssertionError(record)
+        other = claim_requests.holder_of(lease)
         if outcome.missing:
             claim.step = ClaimStep.TAKE
         elif not outcome.ok:
@@ -143,11 +144,15 @@ class GroupClaims:
             fresh = known is None or known.metadata.generation != binding.metadata.generation
             if self._cache.see(other, binding) and fresh:
                 self.released.append(other)  # nobody else will say so
-            if self._cache.fleet.founds(record.key, claim.rule):
+            if not self._cache.fleet.founds(record.key, claim.rule):
+                self.forget(record)
+            elif claim_requests.is_spent(lease, binding):
+                claim.step = ClaimStep.TAKE
+            elif claim_requests.expired(lease, outcome.at):
                 claim.late = binding
                 claim.step = ClaimStep.FENCE
             else:
-                self.forget(record)
+                claim.step = ClaimStep.WAIT
 
 
 def _problem(outcome: Outcome) -> str:

@@ -234,11 +234,13 @@ class FleetScheduler:
         record.begin_decision()
         if self._must_follow(key):
             record.follow(reason)
-            return None
+            return self._state.report(record, binding, patches.waiting(binding), now)
         started = self._state.timer()
         decision = self.fleet.decide(key)
         self._state.metrics.seconds.observe(self._state.timer() - started)
-        founding = decision.decisive.founding if self.settings.claim_groups else []
+        # Who stays where it is founds nothing, and would only hold up those who have to leave.
+        founds = self.settings.claim_groups and not patches.stays(binding, decision.targets)
+        founding = decision.decisive.founding if founds else []
         claim = self._state.claims.needed(record, binding, founding)
         if claim is not None:
             record.begin_claim(claim, reason)

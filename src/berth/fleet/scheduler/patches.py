@@ -12,6 +12,7 @@ from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resour
 from berth.kube.karmada import APPLIED_PLACEMENT
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
+from berth.kube.well_known import UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ SCHEDULED = "Scheduled"
 SUCCESS, QUOTA_EXCEEDED = "Success", "QuotaExceeded"
 SUCCEEDED, FAILED = "ScheduleBindingSucceed", "ScheduleBindingFailed"
 SUCCESS_MESSAGE = "Binding has been scheduled successfully."
+WAITING_MESSAGE = "Binding waits for another one of its affinity group to be placed"
 # Who asks for, and why, a cluster to be left that others of the group had to leave.
 PRODUCER, FAILOVER = "BerthFleet", "AffinityGroupFailover"
 
@@ -127,6 +129,14 @@ def already_said(binding: Binding, verdict: ScheduledCondition) -> bool:
             named = verdict.affinity_name in (None, status.scheduler_observing_affinity_name or "")
             return said and current and named
     return False
+
+
+def waiting(binding: Binding, peer: str = "") -> ScheduledCondition | None:
+    """What to say while a peer comes first; None unless the status says that it is placed and it is not."""
+    placed = any(c.type == SCHEDULED and c.status == "True" for c in binding.status.conditions or ())
+    if binding.spec.clusters or not placed:
+        return None
+    return ScheduledCondition(UNSCHEDULABLE, f"{WAITING_MESSAGE}{f': {peer}' if peer else ''}.")
 
 
 def _conditions(binding: Binding, verdict: ScheduledCondition, now: float) -> list[RawObject]:
