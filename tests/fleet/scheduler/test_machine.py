@@ -82,6 +82,37 @@ class TestWhatIsWritten:
         world.advance(600)
         assert verbs(world.done, RESOURCE_BINDINGS) == ["patch"]
 
+    def test_when_it_was_scheduled_last_is_told_of_passes_that_changed_something(self) -> None:
+        """A pass that leaves everything where it is does not refresh lastScheduledTime."""
+        world = FleetScript(clusters=1)
+        world.bind(make_binding("web").replicas(2).dynamic())
+        world.settle()
+        first = world.binding("web")["status"]["lastScheduledTime"]
+        world.advance(60)
+        preserve = {"spec": {"placement": {"clusterTolerations": [{"key": "x", "operator": "Exists"}]}}}
+        for change in ({"spec": {"propagateDeps": True}}, preserve):
+            world.edit("web", change)
+            world.settle()
+            status = world.binding("web")["status"]
+            assert status["lastScheduledTime"] == first
+            assert status["schedulerObservedGeneration"] == world.binding("web")["metadata"]["generation"]
+        world.edit("web", {"spec": {"replicas": 3}})
+        world.settle()
+        assert world.binding("web")["status"]["lastScheduledTime"] == "2026-01-01T00:01:00Z"
+
+    def test_a_reschedule_that_changes_nothing_was_one(self) -> None:
+        """Who triggered a reschedule sees that it happened, and it happens once."""
+        world = FleetScript(clusters=1)
+        world.bind(make_binding("web").replicas(2).dynamic())
+        world.settle()
+        world.advance(60)
+        world.edit("web", {"spec": {"rescheduleTriggeredAt": "2026-01-01T00:00:30Z"}})
+        world.settle()
+        assert world.binding("web")["status"]["lastScheduledTime"] == "2026-01-01T00:01:00Z"
+        before = len(world.done)
+        world.advance(600)
+        assert len(world.done) == before
+
     def test_what_another_scheduler_applied_is_not_written_again_for_its_spelling(self) -> None:
         """An applied placement that only differs in spelling is not rewritten."""
         world = FleetScript(clusters=1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import group_failover, patches
@@ -278,8 +279,9 @@ class FleetScheduler:
         patch = patches.spec_patch(binding, targets, leave)
         if patches.changes_anything(binding, patch):
             follows = group_failover.companions(self.fleet, key)
+            said = replace(condition, changed=not patches.stays(binding, targets))
             return self._write(
-                record, patch, PlacementWrite(kind, condition, targets, self._state.timer(), follows)
+                record, patch, PlacementWrite(kind, said, targets, self._state.timer(), follows)
             )
         self._state.metrics.attempts.labels("scheduled", kind).inc()
         self._state.claims.forget(record)

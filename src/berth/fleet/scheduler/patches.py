@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
+from berth.fleet.state.rescheduling import reschedule_required
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import APPLIED_PLACEMENT
 from berth.kube.objects import RawObject
@@ -38,11 +39,13 @@ class ScheduledCondition:
 
     Attributes:
         affinity_name: The term of the cluster affinities that was used; None to leave it as it is.
+        changed: Whether the clusters were written, which is when a binding was scheduled last.
     """
 
     reason: str
     message: str
     affinity_name: str | None = None
+    changed: bool = False
 
     def __post_init__(self) -> None:
         if len(self.message) > _LONGEST:
@@ -108,7 +111,9 @@ def status_patch(binding: Binding, verdict: ScheduledCondition, now: float) -> R
     status: RawObject = {"conditions": _conditions(binding, verdict, now)}
     if verdict.ok:
         status["schedulerObservedGeneration"] = binding.metadata.generation or 0
-        status["lastScheduledTime"] = stamp(now)
+        # Who asked for it to be rescheduled learns by the time that it was, though nothing had to change.
+        if verdict.changed or not binding.status.last_scheduled_time or reschedule_required(binding):
+            status["lastScheduledTime"] = stamp(now)
     if verdict.affinity_name is not None:
         status["schedulerObservingAffinityName"] = verdict.affinity_name
     return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": status}
