@@ -21,7 +21,8 @@ import msgspec
 from berth.kube.api_resources import EVENTS, PODS, Resource
 from berth.kube.objects import RawObject
 from berth.kube.well_known import JSON, MERGE_PATCH
-from berth.live.errors import ApiError, Silent, Status, Unreachable, from_answer, from_status
+from berth.live.errors import ApiError, NotSent, Silent, Status, Unreachable, from_answer, from_status
+from berth.live.fence import Fence, FencedBody
 from berth.live.ratelimit import Limiter, Urgency
 
 PAGE = 500
@@ -92,6 +93,7 @@ class Client:
     `headers` is called before every request, so that a token that ran out can be renewed; `rejected` is
     called when one was not accepted.  Requests wait
     for their turn at the `limiter`, if there is one: events behind everything else, a watch once.
+    What would change something is sent only if the `fence`, if there is one, lets it through.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Client:
         self._options = request_options or {}
         self._rejected = rejected
         self.limiter = limiter
+        self.fence: Fence | None = None
 
     @classmethod
     def with_token(
@@ -131,7 +134,7 @@ class Client:
         return cls(session, url, authorization, timeout=timeout)
 
     def unlimited(self) -> Client:
-        """The same connection for what must not wait, such as the renewal of a lease."""
+        """The same connection for what must not wait or be held up, such as the renewal of a lease."""
         return Client(
             self._session,
             self.url,
@@ -146,7 +149,9 @@ class Client:
         if self.limiter is None:
             return self
         await self.limiter.acquire(_urgency(resource))
-        return self.unlimited()
+        ready = self.unlimited()
+        ready.fence = self.fence
+        return ready
 
     async def close(self) -> None:
         await self._session.close()
@@ -393,11 +398,12 @@ class Client:
             raise Unreachable(f"no credentials to be had: {error}") from error
         if data is not None:
             headers["Content-Type"] = content_type
+        fenced = None if self.fence is None or method == "GET" else FencedBody(data or b"", self.fence)
         try:
             async with self._session.request(
                 method,
                 self.url + path,
-                data=data,
+                data=data if fenced is None else fenced,
                 params=parameters,
                 headers=headers,
                 timeout=limits,
@@ -410,6 +416,8 @@ class Client:
         except ApiError:
             raise
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            if fenced is not None and fenced.held:
+                raise NotSent from error
             raise Unreachable(_why(error)) from error
 
 

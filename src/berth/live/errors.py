@@ -64,6 +64,13 @@ class Conflict(ApiError):  # noqa: N818
     """The object changed since it was read."""
 
 
+class NotSent(Conflict):
+    """This process may not write, so nothing was sent; for whoever asked it is as if it came too late."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "Conflict", "not sent: this process has no lease at present")
+
+
 class AlreadyExists(ApiError):  # noqa: N818
     pass
 

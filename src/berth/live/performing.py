@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berth.live.client import Client
-from berth.live.errors import ApiError
+from berth.live.errors import ApiError, NotSent
 from berth.machines.contract import (
     Action,
     Bind,
@@ -27,28 +27,45 @@ async def perform(
 ) -> Outcome:
     """Carry an action out; whatever happens is an outcome.
 
+    What would change something waits while the client's fence is closed.
+
     Args:
         client: Who asks.
         action: What to ask for.
         clock: When the answer came.
         confirms: Asked when it is our turn: nothing is sent if it says no.
     """
-    if confirms is not None:
-        client = await client.turn(action.resource)
-        if not confirms(action):
+    while True:
+        ready, free = await _turn(client, action, waits=confirms is not None)
+        if confirms is not None and not confirms(action):
             return Outcome(at=clock(), code=409, reason="Conflict", message="no longer meant")
-    try:
-        body = await _request(client, action)
-    except ApiError as error:
-        return Outcome(
-            at=clock(),
-            code=error.code,
-            reason=error.reason,
-            message=error.message,
-            retry_after=error.retry_after,
-            details=error.details,
-        )
-    return Outcome(at=clock(), body=body)
+        try:
+            body = await _request(ready, action)
+        except NotSent as error:
+            if not free:
+                return _failed(error, clock())
+        except ApiError as error:
+            return _failed(error, clock())
+        else:
+            return Outcome(at=clock(), body=body)
+
+
+async def _turn(client: Client, action: Action, *, waits: bool) -> tuple[Client, bool]:
+    """Who makes the request once it is its turn, and whether it may be made as far as is known."""
+    ready = await client.turn(action.resource) if waits or client.fence is not None else client
+    free = client.fence is None or isinstance(action, Get) or await client.fence.opened()
+    return ready, free
+
+
+def _failed(error: ApiError, now: float) -> Outcome:
+    return Outcome(
+        at=now,
+        code=error.code,
+        reason=error.reason,
+        message=error.message,
+        retry_after=error.retry_after,
+        details=error.details,
+    )
 
 
 async def _request(client: Client, action: Action) -> bytes:  # noqa: PLR0911 - one line an action

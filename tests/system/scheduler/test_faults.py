@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.api.pod_recorder import Recorder, recording
 from tests.support.api.proxy import Trouble, proxying
-from tests.support.builders import HOSTNAME, make_pod
+from tests.support.builders import HOSTNAME, PodBuilder, make_pod
 from tests.support.processes.process import BerthProcess
 from tests.support.processes.scheduler import StartScheduler
 from tests.support.worlds.cluster import ClusterWorld
@@ -17,6 +19,8 @@ from tests.system.scheduler.test_operation import election, holder
 
 SPREAD = frozenset({"PodTopologySpread"})
 _PATIENCE = 120.0
+# Enough pods that one a node is a backlog when they are bound a few a second.
+APART, ONE_BY_ONE = 24, ("--kube-api-qps=6", "--kube-api-burst=4")
 # Eighty bindings a second: there is time to do something in the middle of a drain.
 SLOW_ENOUGH = Trouble(delay=0.1, width=8)
 
@@ -107,6 +111,54 @@ def test_the_leader_dies_in_the_middle(world: ClusterWorld, start: StartSchedule
             assert backlog.unbound(world), "it was too fast to be killed in the middle"
             drained(world, recorder, standby)
             assert holder(world) != first
+
+
+def test_a_leader_that_slept_through_its_lease_binds_nothing(
+    world: ClusterWorld, start: StartScheduler
+) -> None:
+    """It had chosen a node for every pod; by then another one has put other pods there."""
+    world.nodes(*backlog.nodes()[:APART])
+    flags = (*election(world), *ONE_BY_ONE)
+    urgent = world.priority_class("urgent", 1000)
+    with recording(world.backend, world.path("pods")) as recorder, start(*flags, leader_elect=True) as leader:
+        first = world.until(lambda: holder(world), "there is a leader")
+        with start(*flags, leader_elect=True) as standby:
+            world.pods(*apart("low", APART))
+            recorder.until(2)
+            leader.process.send_signal(signal.SIGSTOP)
+            before = recorder.bound
+            try:
+                for pod in apart("high", 4):
+                    world.pod(pod, priorityClassName=urgent)
+                world.until(lambda: holder(world) != first, "somebody else leads")
+                world.until(lambda: all(world.node_of(f"high-{n}") for n in range(2)), "some are bound")
+            finally:
+                leader.process.send_signal(signal.SIGCONT)
+            assert before < APART - 8, "there was no backlog"
+            assert leader.process.wait(_PATIENCE) == 2
+            assert "is held by" in leader.log
+            world.until(lambda: len(backlog.unbound(world)) == 4, "every node has a pod", _PATIENCE)
+            assert standby.alive
+        assert recorder.moved == {}
+        assert backlog.broken_rules(world) == {}
+
+
+def test_a_leader_that_slept_unnoticed_goes_on(world: ClusterWorld, start: StartScheduler) -> None:
+    """There is no other candidate: it renews its lease and binds what it had chosen."""
+    world.nodes(*backlog.nodes()[:APART])
+    flags = (*election(world), *ONE_BY_ONE)
+    with recording(world.backend, world.path("pods")) as recorder, start(*flags, leader_elect=True) as leader:
+        world.pods(*apart("low", APART))
+        recorder.until(2)
+        leader.process.send_signal(signal.SIGSTOP)
+        time.sleep(4.0)  # the lease is over after three
+        leader.process.send_signal(signal.SIGCONT)
+        drained(world, recorder, leader)
+
+
+def apart(name: str, number: int) -> list[PodBuilder]:
+    pods = (make_pod(f"{name}-{each}").labels(app="x") for each in range(number))
+    return [pod.anti_affinity_to(app="x", topology=HOSTNAME) for pod in pods]
 
 
 def test_the_scheduler_dies_and_starts_again(

@@ -73,7 +73,7 @@ def command(
         cache = Cache()
         machine = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=log_decision)
         runner = Runner(client, [machine], VIEWS, first=(cache,))
-        return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced)
+        return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
     gates = str(eviction.options.gates)
     run_to_the_end(run_component(settings, make, gates=gates, dryRun=eviction.dry_run))

@@ -143,7 +143,7 @@ def _work(client: Client, machine: FleetScheduler, *, watch_workloads: bool) -> 
             await workloads.settled(runner)
         await runner.act()
 
-    return Work(follow=follow, act=act, unsynced=runner.unsynced)
+    return Work(follow=follow, act=act, unsynced=runner.unsynced, abandon=runner.abandon)
 
 
 async def _check_served(client: Client) -> None:

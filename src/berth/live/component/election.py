@@ -3,6 +3,10 @@
 A candidate trusts no other clock than its own: whoever holds the lease is taken to hold it for as long
 as the lease lasts from the moment its record was last *seen to change*.  Every write carries the version
 of the lease it follows, so of two candidates that try at once one is refused.
+
+A leader that is stopped does not notice that its time is over.  Therefore it is not enough to cancel its work
+when a renewal fails: a fence is asked right before each request whether the lease still lasts, by a clock
+that goes on meanwhile.  After a pause nothing goes out before the lease was renewed once more.
 Upstream: client-go/tools/leaderelection.
 """
 
@@ -27,12 +31,15 @@ from berth.kube.times import micro_stamp
 from berth.live.client import Client
 from berth.live.errors import ApiError, Conflict, NotFound
 from berth.live.logs import say
+from berth.machines.clock import lasting
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2
 # A standby looks so many times while a leader renews once: only what it sees starts its clock, and the
 # sooner it sees a renewal the sooner it may take over.
 _LOOKS = 4
+# And a leader makes sure that it runs so many times.
+_BEATS = 4
 
 OnChange = Callable[[str], None]
 
@@ -90,6 +97,8 @@ class Election:
         self._lease: RawObject | None = None  # as last seen or written
         self._record: RawObject = {}
         self._changed = -math.inf
+        self._ran = -math.inf  # when we last knew that this process runs
+        self._paused = -math.inf  # when we last saw that it had not
 
     @property
     def leads(self) -> bool:
@@ -108,6 +117,20 @@ class Election:
         self._note(lease)
         if self.leads:
             self.renewed = asked
+
+    def runs(self, now: float) -> bool:
+        """Take note that this process runs; False if it did not for longer than it takes to renew."""
+        steadily = now - self._ran <= self.settings.retry
+        self._ran = now
+        if not steadily:
+            self._paused = now
+        return steadily
+
+    def lasts(self, now: float) -> bool:
+        """Whether nobody else can lead by now; after a pause, only once the lease was renewed since."""
+        return (
+            self.leads and self.renewed >= self._paused and now < self.renewed + self.settings.renew_deadline
+        )
 
     def free_at(self) -> float:
         """When the lease may be taken, should nothing change."""
@@ -172,13 +195,65 @@ class Election:
         self.leader = self._record.get("holderIdentity") or ""
 
 
+class LeaderFence:
+    """Lets requests through while the lease lasts; others wait until it is renewed.
+
+    Args:
+        election: Ours.
+        clock: One that goes on while this process is stopped.
+    """
+
+    def __init__(self, election: Election, clock: Callable[[], float] = lasting) -> None:
+        self.election = election
+        self.clock = clock
+        self._woken = asyncio.Event()  # after a pause: the lease is to be renewed at once
+        self._renewed = asyncio.Event()
+        self._shut = False
+
+    def lets_through(self) -> bool:
+        now = self.clock()
+        if not self.election.runs(now):
+            self._woken.set()
+        return not self._shut and self.election.lasts(now)
+
+    async def opened(self) -> bool:
+        while not self.lets_through():
+            if self._shut:
+                return False
+            await self._renewed.wait()
+        return True
+
+    def tell(self) -> None:
+        """Something about the lease changed: let those who wait look again."""
+        self._renewed.set()
+        self._renewed = asyncio.Event()
+
+    def shut(self) -> None:
+        """We lead no more: let nothing through from now on."""
+        self._shut = True
+        self.tell()
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep, but not after this process was stopped."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+
+    async def beat(self) -> None:
+        """Make sure again and again that this process runs, also while it has nothing to send."""
+        while True:
+            self.lets_through()
+            await asyncio.sleep(self.election.settings.retry / _BEATS)
+
+
 async def lead(
     client: Client,
     settings: ElectionSettings,
     work: Callable[[], Awaitable[None]],
     *,
     on_change: OnChange | None = None,
-    election: Election | None = None,
+    fence: LeaderFence | None = None,
     rng: random.Random | None = None,
 ) -> None:
     """Become the leader, then do the work for as long as we are.
@@ -191,14 +266,16 @@ async def lead(
         settings: Which lease.
         work: What only the leader may do.
         on_change: Called with the identity of every new leader, "" for none.
-        election: For the caller that wants to look at it while it runs.
+        fence: What the work is to be held back by, and by which the caller can look at the election.
         rng: Spreads the candidates.
 
     Raises:
         LeadershipLost: the work was cancelled because somebody else may lead now.
     """
-    candidate = _Candidate(client.unlimited(), election or Election(settings), on_change, rng)
+    fence = fence or LeaderFence(Election(settings))
+    candidate = _Candidate(client.unlimited(), fence, on_change, rng)
     await candidate.acquire()
+    beating = asyncio.create_task(fence.beat(), name="look at the clock")
     job = asyncio.ensure_future(work())
     renewing = asyncio.create_task(candidate.renew(), name="renew lease")
     both = {job, renewing}
@@ -215,7 +292,9 @@ async def lead(
             await asyncio.wait({job}, timeout=settings.lease - settings.renew_deadline)
     finally:
         job.cancel()
+        beating.cancel()
         lost = await _outcome(renewing)
+        fence.shut()
     if lost is None:
         await candidate.release()
     failure = job.exception() if job.done() and not job.cancelled() else None
@@ -237,11 +316,13 @@ class _Candidate:
     """Does what an election says is to be done."""
 
     def __init__(
-        self, client: Client, election: Election, on_change: OnChange | None, rng: random.Random | None
+        self, client: Client, fence: LeaderFence, on_change: OnChange | None, rng: random.Random | None
     ) -> None:
         self._client = client
-        self._election = election
-        self._settings = election.settings
+        self._fence = fence
+        self._now = fence.clock
+        self._election = fence.election
+        self._settings = fence.election.settings
         self._on_change = on_change
         self._rng = rng or random.Random()  # noqa: S311 - spreads candidates, guards nothing
         self._told: str | None = None
@@ -252,7 +333,7 @@ class _Candidate:
         say(_log, logging.INFO, "Attempting to acquire leader lease...", lock=self._lock)
         try:
             while not await self._tried():
-                now = time.monotonic()
+                now = self._now()
                 pause = self._settings.retry / _LOOKS * (1 + _JITTER * self._rng.random())
                 free = self._election.free_at() - now
                 await asyncio.sleep(min(pause, free + 0.001) if free > 0 else pause)
@@ -270,17 +351,19 @@ class _Candidate:
         """
         settings, election = self._settings, self._election
         while True:
-            await asyncio.sleep(settings.retry)
+            await self._fence.pause(settings.retry)
             # There is one try even if this process was held up beyond the deadline: nobody may have noticed.
-            deadline = max(election.renewed + settings.renew_deadline, time.monotonic() + settings.retry)
+            deadline = max(election.renewed + settings.renew_deadline, self._now() + settings.retry)
             try:
-                async with asyncio.timeout(deadline - time.monotonic()):
+                async with asyncio.timeout(deadline - self._now()):
                     while not await self._tried():
                         if not election.leads:
-                            raise LeadershipLost(f"lease {self._lock} is held by {election.leader!r}")
+                            self._fence.shut()
+                            raise LeadershipLost(_gone(self._lock, election.leader))
                         await asyncio.sleep(settings.retry)
             except TimeoutError:
                 election.lost()
+                self._fence.shut()
                 self._tell()
                 raise LeadershipLost(
                     f"lease {self._lock} was not renewed for {settings.renew_deadline:g} seconds"
@@ -298,14 +381,14 @@ class _Candidate:
 
     async def _released(self) -> bool:
         election = self._election
-        election.saw(await self._get(), time.monotonic())
+        election.saw(await self._get(), self._now())
         if election.leads:
             body = election.release(time.time())
             try:
                 answer = await self._sent(self._client.update, body)
             except Conflict:
                 return False  # a renewal that was given up came through: look again
-            election.wrote(answer, time.monotonic())
+            election.wrote(answer, self._now())
         return True
 
     async def _tried(self) -> bool:
@@ -320,26 +403,30 @@ class _Candidate:
 
     async def _try(self) -> bool:
         election = self._election
-        if election.leads:
+        led = election.leads
+        if led:
             # Most likely nothing happened since: one request instead of two.
             with contextlib.suppress(ApiError):
                 await self._claim(self._client.update)
                 return True
         try:
-            election.saw(await self._get(), time.monotonic())
+            election.saw(await self._get(), self._now())
         except NotFound:
             election.forget()
             await self._claim(self._client.create)
             return True
-        if election.free_at() > time.monotonic():
+        replaced = led and not election.leads  # even if the lease is free again: somebody else decided
+        if replaced or election.free_at() > self._now():
             return False
         await self._claim(self._client.update)
         return True
 
     async def _claim(self, write: Callable[..., Awaitable[bytes]]) -> None:
-        asked = time.monotonic()
+        asked = self._now()
+        self._election.runs(asked)
         body = self._election.claim(time.time())
         self._election.wrote(await self._sent(write, body), asked)
+        self._fence.tell()
 
     async def _sent(self, write: Callable[..., Awaitable[bytes]], body: RawObject) -> RawObject:
         self._writing = True
@@ -362,6 +449,10 @@ class _Candidate:
             say(_log, logging.INFO, "New leader", lock=self._lock, leader=leader)
             if self._on_change is not None:
                 self._on_change(leader)
+
+
+def _gone(lock: str, leader: str) -> str:
+    return f"lease {lock} is held by {leader!r}" if leader else f"lease {lock} was held by somebody else"
 
 
 def _decoded(body: bytes) -> RawObject:

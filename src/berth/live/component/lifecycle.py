@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +13,13 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector
 
 from berth.live.client import Client
-from berth.live.component.election import Election, ElectionSettings, lead
+from berth.live.component.election import Election, ElectionSettings, LeaderFence, lead
 from berth.live.component.serving import ServingSettings, serve
 from berth.live.connection import connect
 from berth.live.errors import ApiError, Unauthorized
 from berth.live.logs import say
 from berth.live.ratelimit import Limiter
+from berth.machines.clock import lasting
 
 _log = logging.getLogger(__name__)
 _RETRY = 2.0
@@ -92,20 +92,22 @@ async def run_component(
         PlatformCollector(registry=registry)
         work = make(client, registry)
         election = None if settings.election is None else Election(settings.election)
+        fence = client.fence = None if election is None else LeaderFence(election)
         async with _endpoints(settings, client, work, registry, election), asyncio.TaskGroup() as group:
             await _reach(client)
             following = group.create_task(work.follow())
             say(_log, logging.INFO, "Starting", **starting)
             try:
-                await _act(election, client, work, registry)
+                await _act(fence, client, work, registry)
             finally:
                 following.cancel()
 
 
-async def _act(election: Election | None, client: Client, work: Work, registry: CollectorRegistry) -> None:
-    if election is None:
+async def _act(fence: LeaderFence | None, client: Client, work: Work, registry: CollectorRegistry) -> None:
+    if fence is None:
         await work.act()
         return
+    election = fence.election
     leads = Gauge(
         "leader_election_master_status",
         "Whether this process leads: 1 if it does.",
@@ -124,7 +126,7 @@ async def _act(election: Election | None, client: Client, work: Work, registry: 
             work.abandon()
 
     # A lease that cannot be renewed because other requests are waiting would be lost for nothing.
-    await lead(client.unlimited(), election.settings, work.act, on_change=changed, election=election)
+    await lead(client.unlimited(), election.settings, work.act, on_change=changed, fence=fence)
 
 
 @contextlib.asynccontextmanager
@@ -139,7 +141,7 @@ async def _endpoints(
         yield
         return
     checks = {"ping": lambda: None, "informers": work.unsynced}
-    live_checks = {} if election is None else {"leaderElection": lambda: election.failing(time.monotonic())}
+    live_checks = {} if election is None else {"leaderElection": lambda: election.failing(lasting())}
     async with serve(settings.serving, checks, registry, client.unlimited(), live_checks=live_checks) as port:
         say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port)
         yield
