@@ -43,8 +43,8 @@ class FeatureGates:
     even_pods_spread: bool = True
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read ``A=true,B=false``. A gate's own entry wins over AllBeta; the rest keep their default."""
+    def parse(cls, text: str, base: FeatureGates | None = None) -> Self:
+        """Read ``A=true,B=false``. A gate's own entry wins over AllBeta; the rest are as in `base`."""
         given: dict[str, bool] = {}
         for item in filter(None, text.split(",")):
             name, equals, value = (part.strip() for part in item.partition("="))
@@ -57,7 +57,8 @@ class FeatureGates:
             given[name] = _parse_bool(name, value)
         chosen = dict.fromkeys(_ATTRIBUTE, given[_ALL_BETA]) if _ALL_BETA in given else {}
         chosen.update({name: value for name, value in given.items() if name in _ATTRIBUTE})
-        return cls(**{_ATTRIBUTE[name]: value for name, value in chosen.items()})
+        others = {} if base is None else {name: getattr(base, name) for name in _ATTRIBUTE.values()}
+        return cls(**(others | {_ATTRIBUTE[name]: value for name, value in chosen.items()}))
 
     @property
     def all_enabled(self) -> bool:

@@ -9,9 +9,11 @@ import copy
 from pathlib import Path
 
 from berth.cli.up.control_plane import assemble
+from berth.cli.up.gates import ComponentGates
 from berth.engine.state.options import Options
 from berth.kube import api_resources
 from berth.kube.api_resources import NAMESPACES, PODS, Resource
+from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.machines.cache import Cache
@@ -19,6 +21,7 @@ from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
 from tests.support.scripts.script import Raw, Script
 
+EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 RESOURCES = {one.kind: one for one in vars(api_resources).values() if isinstance(one, Resource)}
 
 
@@ -27,10 +30,12 @@ class PlaneScript(Script):
     scheduler: The only one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gates: ComponentGates | None = None) -> None:
         super().__init__()
-        plane = assemble(RESOURCES.values())
-        settings = SchedulerSettings(profiles={DEFAULT_SCHEDULER_NAME: Options()})
+        self._gates = gates or ComponentGates()
+        plane = assemble(RESOURCES.values(), gates=self._gates)
+        options = Options(gates=self._gates.scheduler)
+        settings = SchedulerSettings(profiles={DEFAULT_SCHEDULER_NAME: options})
         self.scheduler = Scheduler(settings, clock=lambda: self.now, timer=lambda: 0.0)
         self.cache: Cache = plane.cache
         self.machines = [*plane.controllers, self.scheduler]
@@ -41,6 +46,7 @@ class PlaneScript(Script):
             body = copy.deepcopy(body)
             body["spec"].setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
             body["status"] = {}
+            _drop_disabled(body["spec"], self._gates.server)
         return super().create(resource, body)
 
     def apply(self, *files: Path) -> None:
@@ -63,3 +69,15 @@ class PlaneScript(Script):
         """The pods in a phase, Pending if they have none."""
         found = [pod for pod in self.all(PODS) if pod.get("status", {}).get("phase", "Pending") == phase]
         return sorted(pod["metadata"]["name"] for pod in found)
+
+
+def _drop_disabled(spec: Raw, gates: FeatureGates) -> None:
+    """What the server does not store while its gate is off."""
+    kinds = {
+        "nodeAffinity": gates.node_affinity_eviction,
+        "podAffinity": gates.pod_affinity_eviction,
+        "podAntiAffinity": gates.pod_affinity_eviction,
+    }
+    for kind, enabled in kinds.items():
+        if not enabled:
+            ((spec.get("affinity") or {}).get(kind) or {}).pop(EXECUTION, None)

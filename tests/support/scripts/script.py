@@ -15,7 +15,7 @@ import msgspec
 from berth.kube.api_resources import NODES, PODS, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.kube.times import seconds, stamp
-from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.kube.well_known import ADDED, DELETED, MODIFIED, STRATEGIC_PATCH
 from berth.machines.cache import Cache
 from berth.machines.contract import (
     Action,
@@ -73,10 +73,18 @@ class Script:
         self._store(resource, body)
         return body
 
-    def change(self, resource: Resource, name: str, change: Raw, namespace: str = "default") -> None:
-        """Merge into an object, as a user or another component would."""
+    def change(
+        self,
+        resource: Resource,
+        name: str,
+        change: Raw,
+        namespace: str = "default",
+        *,
+        strategic: bool = True,
+    ) -> None:
+        """Merge into an object, as a user or another component would; entries of lists only if strategic."""
         item = self.get(resource, name, namespace)
-        new = _merged(item, change)
+        new = _merged(item, change, strategic=strategic)
         new["metadata"] = dict(new["metadata"])  # what was there before keeps its version
         if new.get("spec") != item.get("spec"):
             new["metadata"]["generation"] = new["metadata"].get("generation", 0) + 1
@@ -223,7 +231,8 @@ class Script:
         uid = body.get("metadata", {}).get("uid")
         if uid and uid != item["metadata"]["uid"]:
             return Outcome(at=self.now, code=409, reason="Conflict", message="another object")
-        self.change(action.resource, action.name, body, action.namespace)
+        strategic = action.form == STRATEGIC_PATCH
+        self.change(action.resource, action.name, body, action.namespace, strategic=strategic)
         changed = self.get(action.resource, action.name, action.namespace)
         self.drop_finished(action.resource, action.name, action.namespace)
         return self._ok(changed)
@@ -287,19 +296,19 @@ class Script:
         return msgspec.convert(item, VIEWS.get(resource, PartialObjectMetadata))
 
 
-def _merged(old: Any, patch: Any) -> Any:
+def _merged(old: Any, patch: Any, *, strategic: bool) -> Any:
     if not isinstance(patch, dict) or not isinstance(old, dict):
         return copy.deepcopy(patch)
     new = dict(old)
     for name, value in patch.items():
         if value is None:
             new.pop(name, None)
-        elif name in _MERGED_BY and isinstance(value, list):
+        elif strategic and name in _MERGED_BY and isinstance(value, list):
             by = {entry.get(_MERGED_BY[name]): entry for entry in old.get(name) or ()}
             by.update({entry.get(_MERGED_BY[name]): entry for entry in value})
             new[name] = list(by.values())
         else:
-            new[name] = _merged(old.get(name, {}), value)
+            new[name] = _merged(old.get(name, {}), value, strategic=strategic)
     return new
 
 

@@ -159,6 +159,7 @@ def test_a_taken_port_is_a_clear_error(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--feature-gates", "Nope=true"), "--feature-gates: unrecognized feature gate: Nope"),
+        (("--kubelet-feature-gates", "No=1"), "--kubelet-feature-gates: unrecognized feature gate: No"),
         (("--node-file", "missing.yaml"), "missing.yaml: no such file or folder"),
     ],
 )
@@ -357,3 +358,29 @@ def test_a_node_that_is_applied_runs_what_it_is_given(plane: Up) -> None:
     assert "nodeName" not in plane.get("pod", "theirs")["spec"]
     assert not plane.get("node", "mine")["spec"].get("taints")
     plane.kubectl("delete", "pod/mine", "pod/theirs", "node/mine", "node/theirs", "--wait=false")
+
+
+@needs_kubectl
+def test_a_component_may_lack_a_feature(tmp_path: Path) -> None:
+    """A scheduler without the execution-time rule places pods that their node refuses, ever more slowly."""
+    rule = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "nowhere", "operator": "Exists"}]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingRequiredDuringExecution": rule}}
+    labels = {"app": "web"}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"affinity": affinity, "containers": [{"name": "c", "image": "i"}]},
+        },
+    }
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    flags = ("--scheduler-feature-gates", "NodeAffinityEviction=false")
+    with up(tmp_path / "d", "--nodes", "1", *flags) as running:
+        running.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+        running.until(lambda: len(running.get("pods")["items"]) >= 4)  # there were 1, 2 seconds between them
+        reasons = {pod["status"].get("reason") for pod in running.get("pods")["items"][:3]}
+        assert reasons == {"NodeAffinity"}
+        first, *_, last = sorted(
+            pod["metadata"]["creationTimestamp"] for pod in running.get("pods")["items"][:4]
+        )
+        assert first < last

@@ -20,13 +20,13 @@ import click
 from berth.cli.input.components import log_options
 from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.up.demo import apply_demo, demo_nodes
+from berth.cli.up.gates import ComponentGates, gate_options, read_gates
 from berth.cli.up.plane import Plane, make_plane
 from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
 from berth.kube.api_resources import NODES
-from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.objects import Node, RawObject
 from berth.live import logs
@@ -44,6 +44,7 @@ class UpSettings:
     """What the user asked for; `nodes` None means: what is there, or a few if there is nothing."""
 
     settings: ServerSettings
+    gates: ComponentGates
     shape: Shape | None
     zones: int
     racks: int
@@ -84,7 +85,7 @@ class UpSettings:
     metavar="FILE",
     help="Where to write the kubeconfig (by default in the data directory).",
 )
-@click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
+@gate_options
 @click.option(
     "--scheduler/--no-scheduler",
     default=True,
@@ -122,7 +123,6 @@ def command(  # noqa: PLR0913 - one parameter an option
     racks: int,
     node_file: str | None,
     kubeconfig_out: Path | None,
-    feature_gates: str,
     scheduler: bool,
     fleet: bool,
     demo: bool,
@@ -130,7 +130,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     eviction_dry_run: bool,
     verbosity: int,
     logging_format: logs.Form,
-    **flags: Any,  # noqa: ANN401 - how pods are evicted
+    **flags: Any,  # noqa: ANN401 - features, and how pods are evicted
 ) -> None:
     """Run a Kubernetes control plane with hollow nodes, for kubectl to talk to.
 
@@ -138,12 +138,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     scheduler, and nodes that run no containers but say they do. Ctrl-C stops it.
     """
     logs.set_up(logging_format, verbosity)
+    gates = read_gates(flags)
     try:
-        gates = FeatureGates.parse(feature_gates)
-        eviction = eviction_of(flags, Options(gates=gates), dry_run=eviction_dry_run)
+        eviction = eviction_of(flags, Options(gates=gates.controllers), dry_run=eviction_dry_run)
         manifests = _read_nodes(node_file) if node_file else []
-    except FeatureGateError as error:
-        raise click.ClickException(f"--feature-gates: {error}") from None
     except (ManifestError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     shape = None if nodes is None else Shape(nodes=nodes, zones=zones, racks=racks)
@@ -154,10 +152,11 @@ def command(  # noqa: PLR0913 - one parameter an option
                 host=host,
                 port=check_port(host, port),
                 kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
-                gates=gates,
+                gates=gates.server,
             )
             asked = UpSettings(
                 settings=settings,
+                gates=gates,
                 shape=shape,
                 zones=zones,
                 racks=racks,
@@ -263,7 +262,7 @@ async def _start(
     plane = await make_plane(
         client,
         nodes,
-        asked.settings.gates,
+        asked.gates,
         scheduler=asked.scheduler,
         fleet=asked.fleet,
         eviction=asked.eviction,

@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from berth.cli.up.gates import ComponentGates
 from berth.controllers.disruption import DisruptionController
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
@@ -31,7 +32,6 @@ from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics, EvictionSettings, Tell
 from berth.eviction.decisions import silent
 from berth.kube.api_resources import EVENTS, POLICIES, Resource
-from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import PartialObjectMetadata, RawObject
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
@@ -64,7 +64,7 @@ def assemble(
     *,
     nodes: Iterable[RawObject] = (),
     pace: Pace | None = None,
-    gates: FeatureGates = DEFAULT_GATES,
+    gates: ComponentGates | None = None,
     registry: CollectorRegistry | None = None,
     tell: Tell = silent,
     eviction: EvictionSettings | None = None,
@@ -75,26 +75,27 @@ def assemble(
         resources: What the server has.
         nodes: Hollow nodes to register.
         pace: How fast hollow kubelets are.
-        gates: Which features are on.
+        gates: Which features the components have.
         registry: Where evictions are counted.
         tell: Who hears what is decided about them.
         eviction: How pods are evicted for affinity; by default with these gates and no other wish.
     """
+    gates = gates or ComponentGates()
     cache = Cache()
     known = list(resources)
     kept = [resource for resource in known if resource.plural != EVENTS.plural]
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
     registration = Registration(cache, nodes)
-    eviction = eviction or EvictionSettings(options=Options(gates=gates))
+    eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
     controllers: list[Machine] = [
         registration,
         Leases(cache),
-        Kubelets(cache, pace, gates),
+        Kubelets(cache, pace, gates.kubelet),
         DeploymentController(cache),
         ReplicaSetController(cache),
         StatefulSetController(cache),
-        DaemonSetController(cache, gates),
+        DaemonSetController(cache, gates.controllers),
         JobController(cache),
         CronJobController(cache),
         DisruptionController(cache),

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.cli.up.control_plane import ControlPlane, assemble, view_of
+from berth.cli.up.gates import ComponentGates
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
@@ -51,7 +52,7 @@ class Plane:
         client: Client,
         resources: Iterable[Resource],
         nodes: list[RawObject],
-        gates: FeatureGates,
+        gates: ComponentGates,
         *,
         scheduler: bool = True,
         fleet: bool = True,
@@ -73,7 +74,7 @@ class Plane:
             settings=CONTROLLERS,
         )
         if scheduler:
-            self.runner.add(*_make_scheduler(gates, self.registry))
+            self.runner.add(*_make_scheduler(gates.scheduler, self.registry))
         if fleet and set(FleetScheduler.watches) <= set(known):
             self.runner.add(*_make_fleet(self.registry))
 
@@ -119,7 +120,7 @@ def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSet
 async def make_plane(
     client: Client,
     nodes: list[RawObject],
-    gates: FeatureGates,
+    gates: ComponentGates,
     *,
     scheduler: bool = True,
     fleet: bool = True,

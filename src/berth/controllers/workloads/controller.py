@@ -1,6 +1,8 @@
 """The frame of a controller that owns pods: whose they are, what is expected of them, what people are told.
 
 While pods were asked for, or asked to go, and the watch has not shown it, their owner is not looked at.
+Whose pods the server refuses asks for the next one later each time, and so does, if it says so, whose pods
+fail: an event, be it of a status that it wrote itself, does not shorten the wait.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from typing import Any
 from berth.controllers.actions import create, delete
 from berth.controllers.workloads.adoption import selecting
 from berth.controllers.workloads.expectations import Expectations
+from berth.controllers.workloads.restraint import FAILURES, REFUSALS, Restraint
 from berth.kube.api_resources import PODS, Resource
-from berth.kube.objects import Key, LivePod, PartialObjectMetadata, RawObject, key_of
+from berth.kube.objects import Key, LivePod, ObjectMeta, PartialObjectMetadata, RawObject, key_of
 from berth.kube.ownership import controller_of
-from berth.kube.pods import is_terminating
-from berth.kube.well_known import DELETED
+from berth.kube.pods import is_terminating, phase
+from berth.kube.well_known import DELETED, FAILED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Delete, Event, Outcome
 from berth.machines.controller import Controller
@@ -28,15 +31,21 @@ class WorkloadController(Controller):
         owner: The resource whose objects own the pods.
         adopts: Whether a pod that nobody owns may become theirs.
         tells_creations: Whether every pod that was made is told of; otherwise a subclass does.
+        burst: How many pods are made at a time, at most.
     """
 
     owner: Resource
     adopts = True
     tells_creations = True
+    burst = 500
 
     def __init__(self, cache: Cache) -> None:
         super().__init__(cache)
         self.expectations = Expectations()
+        self._refusals = Restraint(REFUSALS)
+        self._failures = Restraint(FAILURES, free=1)
+        self._asked: set[str] = set()  # owners that have asked for pods since one was refused
+        self._failed: dict[str, set[str]] = {}  # owner -> its pods that are known to have failed
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -80,6 +89,10 @@ class WorkloadController(Controller):
     def forget(self, uid: str) -> None:
         """The workload is gone."""
         self.expectations.forget(uid)
+        self._refusals.forget(uid)
+        self._failures.forget(uid)
+        self._asked.discard(uid)
+        self._failed.pop(uid, None)
 
     def waits(self, key: Key, uid: str | None, now: float) -> bool:
         """Whether the watch has yet to show what was done for a workload."""
@@ -92,6 +105,7 @@ class WorkloadController(Controller):
     def create_pod(self, item: Any, body: RawObject, cause: str, now: float) -> Action:  # noqa: ANN401
         """Ask for a pod of a workload, which waits until the watch shows it."""
         self.expectations.expect_creation(item.metadata.uid or "", now)
+        self._asked.add(item.metadata.uid or "")
         return create(PODS, key_of(item.metadata), body, cause)
 
     def delete_pod(self, item: Any, pod: LivePod, cause: str, now: float) -> Action:  # noqa: ANN401
@@ -99,12 +113,39 @@ class WorkloadController(Controller):
         self.expectations.expect_deletion(item.metadata.uid or "", pod.metadata.uid or "", now)
         return delete(PODS, pod, cause, key=key_of(item.metadata))
 
+    # --- restraint ----------------------------------------------------------------------------------
+
+    def creations_allowed(self, key: Key, metadata: ObjectMeta, wanted: int, now: float) -> int:
+        """How many of the pods that a workload wants may be asked for now; the key is due when more may."""
+        refused_until = self._refusals.until(metadata.uid or "", _version(metadata))
+        until = max(refused_until, self._failures.until(metadata.uid or "", _version(metadata)))
+        if until > now:
+            self.queue.add_at(key, until)
+            return 0
+        # What was just refused is tried once, not five hundred times.
+        return min(wanted, 1 if refused_until else self.burst)
+
+    def count_failures(self, metadata: ObjectMeta, pods: list[LivePod], now: float) -> None:
+        """Take note of the pods that have failed since; those that failed meanwhile are one failure."""
+        uid = metadata.uid or ""
+        failed = {pod.metadata.uid or "" for pod in pods if phase(pod) == FAILED}
+        if failed - self._failed.get(uid, set()) and not self.held_back(metadata, now):
+            self._failures.note(uid, now, _version(metadata))
+        self._failed[uid] = failed
+
+    def held_back(self, metadata: ObjectMeta, now: float) -> float | None:
+        """Until when the workload's failed pods are not replaced, None if they are."""
+        until = self._failures.until(metadata.uid or "", _version(metadata))
+        return until if until > now else None
+
     # --- answers ------------------------------------------------------------------------------------
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        if self.tells_creations and isinstance(action, Create) and action.resource == PODS and outcome.ok:
+        if isinstance(action, Create) and action.resource == PODS and outcome.ok:
             item = self.cache.look(self.owner, action.key)
             if item is not None:
+                self._refusals.forget(item.metadata.uid or "")
+            if item is not None and self.tells_creations:
                 message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
                 self.recorder.record(outcome.at, self.owner, item, NORMAL, "SuccessfulCreate", message)
         super().done(action, outcome)
@@ -116,6 +157,9 @@ class WorkloadController(Controller):
         uid = item.metadata.uid or ""
         if isinstance(action, Create):
             self.expectations.created(uid)
+            if uid in self._asked:  # those asked for together count once
+                self._asked.discard(uid)
+                self._refusals.note(uid, outcome.at, _version(item.metadata))
             self.creation_failed(item, action, outcome)
         elif isinstance(action, Delete):
             self.expectations.deleted(uid, action.uid or "")
@@ -124,3 +168,8 @@ class WorkloadController(Controller):
         """Tell of a pod that could not be made for `item`, a workload."""
         message = f"Error creating: {outcome.message}"
         self.recorder.record(outcome.at, self.owner, item, WARNING, "FailedCreate", message)
+
+
+def _version(metadata: ObjectMeta) -> str:
+    """What failed for one version of a workload may work for the next."""
+    return str(metadata.generation)

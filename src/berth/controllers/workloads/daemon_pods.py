@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet wants, the pods it makes for them, and restraint where they keep failing."""
+"""Which nodes a DaemonSet wants, and the pods it makes for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from berth.kube.objects import (
 from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_finished
 from berth.kube.well_known import REQUIRED_DURING_SCHEDULING, REVISION_HASH
-from berth.machines.backoff import Backoff
 
 _TOLERATED = (
     ("not-ready", "NoExecute"),
@@ -34,7 +33,6 @@ _TOLERATED = (
     ("pid-pressure", "NoSchedule"),
     ("unschedulable", "NoSchedule"),
 )
-_BACKOFF = Backoff(first=1.0, longest=900.0)
 
 
 class Eligibility:
@@ -127,27 +125,3 @@ def node_of(pod: LivePod) -> str | None:
             if field.key == "metadata.name" and field.operator == "In" and len(field.values or ()) == 1:
                 return (field.values or [""])[0]
     return None
-
-
-class Restraint:
-    """How long to wait before a node gets another pod after the last one failed or was evicted there."""
-
-    def __init__(self) -> None:
-        self._failures: dict[tuple[str, str], tuple[int, float]] = {}  # count, and when the last one was
-
-    def note(self, owner: str, node: str, now: float) -> float:
-        """One more failure; when the next pod may be made."""
-        count, last = self._failures.get((owner, node), (0, 0.0))
-        if count and now - last > 2 * _BACKOFF.longest:
-            count = 0
-        self._failures[owner, node] = (count + 1, now)
-        return self.until(owner, node)
-
-    def until(self, owner: str, node: str) -> float:
-        """From when on a pod may be made; 0 if nothing failed there."""
-        count, last = self._failures.get((owner, node), (0, 0.0))
-        return last + _BACKOFF.after(count) if count else 0.0
-
-    def forget(self, owner: str) -> None:
-        for known in [known for known in self._failures if known[0] == owner]:
-            del self._failures[known]

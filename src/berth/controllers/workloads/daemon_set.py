@@ -20,12 +20,12 @@ from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.daemon_pods import (
     Eligibility,
-    Restraint,
     daemon_pod,
     is_evicted,
     node_of,
 )
 from berth.controllers.workloads.pods import is_available, next_available
+from berth.controllers.workloads.restraint import FAILURES, Restraint
 from berth.controllers.workloads.revisions import History, history, keep_up
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
@@ -37,8 +37,6 @@ from berth.kube.well_known import DELETED, FAILED, REVISION_HASH, TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
-
-BURST = 250
 
 
 @dataclass(slots=True)
@@ -53,11 +51,12 @@ class DaemonSetController(WorkloadController):
     name = "daemonset-controller"
     watches = (DAEMON_SETS, PODS, NODES, REVISIONS)
     owner = DAEMON_SETS
+    burst = 250
 
     def __init__(self, cache: Cache, gates: FeatureGates = DEFAULT_GATES) -> None:
         super().__init__(cache)
         self._gates = gates
-        self._restraint = Restraint()
+        self._restraint = Restraint(FAILURES, calm=2 * FAILURES.longest)
         self._evicted: dict[str, tuple[str, str]] = {}  # uid of an evicted pod -> owner, node
         self._eligibility: dict[str, tuple[int, Eligibility]] = {}
 
@@ -108,7 +107,7 @@ class DaemonSetController(WorkloadController):
 
     def _count_evictions(self, owner: str, now: float) -> None:
         for uid in [uid for uid, (of, _) in self._evicted.items() if of == owner]:
-            self._restraint.note(owner, self._evicted.pop(uid)[1], now)
+            self._restraint.note(owner, now, self._evicted.pop(uid)[1])
 
     def _wants(self, daemon_set: LiveWorkload) -> Eligibility:
         uid, generation = daemon_set.metadata.uid or "", daemon_set.metadata.generation or 0
@@ -165,7 +164,7 @@ class DaemonSetController(WorkloadController):
         if until > now:
             self.queue.add_at(key, until)
             return
-        self._restraint.note(uid, node, now)
+        self._restraint.note(uid, now, node)
         plan.delete[pod.metadata.uid or ""] = (pod, "it failed")
 
     # --- updating -----------------------------------------------------------------------------------
@@ -207,11 +206,11 @@ class DaemonSetController(WorkloadController):
     def _carry_out(
         self, key: Key, daemon_set: LiveWorkload, plan: _Plan, found: History, now: float
     ) -> Iterator[Action]:
-        count = 1 if self.queue.failures(key) else BURST
+        count = self.creations_allowed(key, daemon_set.metadata, len(plan.create), now)
         for node in plan.create[:count]:
             body = daemon_pod(daemon_set, node, found.hash)
             yield self.create_pod(daemon_set, body, f"node {node} needs a pod", now)
-        for pod, cause in list(plan.delete.values())[:BURST]:
+        for pod, cause in list(plan.delete.values())[: self.burst]:
             yield self.delete_pod(daemon_set, pod, cause, now)
             if cause == "it failed":
                 where = f"{key[0]}/{pod.metadata.name} on node {node_of(pod)}"
@@ -220,7 +219,7 @@ class DaemonSetController(WorkloadController):
             else:
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, DAEMON_SETS, daemon_set, NORMAL, "SuccessfulDelete", message)
-        if len(plan.create) > count or len(plan.delete) > BURST:
+        if 0 < count < len(plan.create) or len(plan.delete) > self.burst:
             self.queue.add(key)
 
     # --- status -------------------------------------------------------------------------------------

@@ -22,8 +22,6 @@ from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Outcome
 from berth.machines.recorder import NORMAL
 
-BURST = 500
-
 
 class ReplicaSetController(WorkloadController):
     name = "replicaset-controller"
@@ -44,7 +42,9 @@ class ReplicaSetController(WorkloadController):
         if claims:
             yield from claims
             return  # who belongs here is decided first
-        active = [pod for pod in claim.owned(LivePod) if is_active(pod)]
+        owned = claim.owned(LivePod)
+        self.count_failures(metadata, owned, now)
+        active = [pod for pod in owned if is_active(pod)]
         if not metadata.deletion_timestamp:
             yield from self._manage(key, replica_set, active, now)
         yield from self._status(key, replica_set, active, now)
@@ -56,14 +56,12 @@ class ReplicaSetController(WorkloadController):
     ) -> Iterator[Action]:
         missing = _wanted(replica_set) - len(active)
         if missing > 0:
-            # What just failed is tried once, not five hundred times.
-            count = 1 if self.queue.failures(key) else min(missing, BURST)
-            for _ in range(count):
+            for _ in range(self.creations_allowed(key, replica_set.metadata, missing, now)):
                 yield self._create(key, replica_set, now)
         elif missing < 0:
             neighbours = self._neighbours(replica_set, active)
             ranked = sorted(active, key=lambda pod: deletion_rank(pod, neighbours, now))
-            for pod in ranked[: min(-missing, BURST)]:
+            for pod in ranked[: min(-missing, self.burst)]:
                 cause = f"{len(active)} pods, {_wanted(replica_set)} wanted"
                 yield self.delete_pod(replica_set, pod, cause, now)
                 message = f"Deleted pod: {pod.metadata.name}"

@@ -80,6 +80,7 @@ class StatefulSetController(WorkloadController):
         claim = Adoption(self.cache, STATEFUL_SETS, item.metadata, item.spec.selector, dependents=PODS)
         found = history(self.cache, item)
         pods = {n: pod for pod in claim.owned(LivePod) if (n := ordinal_of(item, pod)) is not None}
+        self.count_failures(item.metadata, list(pods.values()), now)
         current = item.status.current_revision or found.name
         this = _Set(item, pods, found, current, found.name)
         if not item.metadata.deletion_timestamp:
@@ -109,7 +110,7 @@ class StatefulSetController(WorkloadController):
             if pod is None:
                 yield from self._create(key, this, number, now)
             elif is_finished(pod) and not is_terminating(pod):
-                yield self._delete(key, this, pod, "it has finished", now)
+                yield from self._replace(key, this, pod, now)
             elif this.healthy(pod, now):
                 continue
             settled = False
@@ -122,6 +123,13 @@ class StatefulSetController(WorkloadController):
                 yield self._delete(key, this, pod, f"{wanted(this.item)} pods wanted", now)
             if this.ordered:
                 return
+
+    def _replace(self, key: Key, this: _Set, pod: LivePod, now: float) -> Iterator[Action]:
+        """Remove a pod that has ended, which is made again; if pods keep failing, later each time."""
+        if until := self.held_back(this.item.metadata, now):
+            self.queue.add_at(key, until)
+            return
+        yield self._delete(key, this, pod, "it has finished", now)
 
     def _roll(self, key: Key, this: _Set, now: float) -> Iterator[Action]:
         """Replace pods of older revisions, the highest number first, down to the partition."""
@@ -153,6 +161,8 @@ class StatefulSetController(WorkloadController):
         if missing:
             yield from missing
             self.queue.add(key)
+            return
+        if not self.creations_allowed(key, item.metadata, 1, now):
             return
         body = stateful_pod(item, number, revision, template)
         yield self.create_pod(item, body, f"number {number} is missing", now)

@@ -120,7 +120,7 @@ class JobController(WorkloadController):
         indexes: list[int | None] = [None] * number
         if job.spec.completion_mode == "Indexed":
             indexes = list(missing_indexes(job, pods, count)[:number])
-        for index in indexes:
+        for index in indexes[: self.creations_allowed(key, job.metadata, len(indexes), now)]:
             yield self.create_pod(job, job_pod(job, index), "too few pods", now)
 
     @staticmethod
