@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from berth.engine.offline.simulation import Simulation
     from berth.engine.offline.snapshot import Entry
     from berth.engine.offline.topology import Spread, ZoneDomain
+    from berth.engine.placement.preemption import Preemption
     from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 
 API_VERSION = "berth.dev/v1alpha1"
@@ -139,6 +140,8 @@ def explanation_document(explanation: Explanation, notes: Iterable[str] = ()) ->
         "broken": [_verdict(verdict) for verdict in explanation.broken],
         "decision": explanation.decision,
         "nodes": [_node(node) for node in explanation.nodes],
+        "clues": explanation.clues,
+        "preemption": _preemption(explanation.preemption),
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
         "notes": list(notes),
     }
@@ -171,6 +174,10 @@ def _verdict(verdict: RuleVerdict) -> Document:
         "reasons": list(verdict.reasons),
         "causes": list(verdict.causes),
     }
+
+
+def _preemption(found: Preemption | None) -> Document | None:
+    return None if found is None else {"node": found.node, "victims": list(found.victims)}
 
 
 def _relaxation(relaxation: Relaxation) -> Document:

@@ -37,6 +37,7 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
         yield _scores(scored, explanation.node, term, wide=wide)
     if explanation.decision:
         yield indented(explanation.decision, "", term)
+    yield from _first_looks(explanation, term)
     if explanation.relaxations:
         yield ""
         yield term.title("What would help:")
@@ -45,6 +46,19 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
     elif not good and not scored and explanation.nodes:
         yield ""
         yield "No change that Berth knows to try would help."
+
+
+def _first_looks(explanation: Explanation, term: Terminal) -> Iterator[str]:
+    if explanation.clues:
+        yield ""
+        yield term.title("Look at this first:")
+        for clue in explanation.clues:
+            yield indented(clue, "  - ", term)
+    if explanation.preemption is not None:
+        victims = first_of(explanation.preemption.victims, _NAMES_LISTED)
+        yield ""
+        node = explanation.preemption.node
+        yield indented(f"Its priority lets it preempt on {node}: {victims} would be evicted.", "", term)
 
 
 def _refusals(nodes: list[NodeVerdict], term: Terminal, *, wide: bool) -> str:

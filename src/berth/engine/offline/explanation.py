@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from berth.engine.offline.budgets import budgets_of
 from berth.engine.offline.groups import GroupFailure, GroupSite
-from berth.engine.offline.relaxations import Relaxation, relaxations
+from berth.engine.offline.relaxations import Relaxation, question_of, relaxations
 from berth.engine.offline.simulation import Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
+from berth.engine.placement.preemption import Budget, Preemption, preempt
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.kube.node_conditions import unready
+from berth.kube.times import seconds_of
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from berth.engine.rules.verdicts import RuleVerdict
     from berth.kube.objects import Condition, Pod
 
@@ -60,6 +62,8 @@ class Explanation:
         nodes: Feasible nodes from best to worst, then the others in order.
         decision: What decided between the best node and the next.
         broken: The rules that do not hold where a running pod is.
+        clues: What to look at first if the pod fits nowhere.
+        preemption: Whom the scheduler would evict to make room for it.
     """
 
     entry: Entry
@@ -70,6 +74,8 @@ class Explanation:
     decision: str | None = None
     broken: tuple[RuleVerdict, ...] = ()
     relaxations: list[Relaxation] = field(default_factory=list)
+    clues: list[str] = field(default_factory=list)
+    preemption: Preemption | None = None
 
 
 def explain(simulation: Simulation, entry: Entry) -> Explanation:
@@ -86,7 +92,7 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
     simulation.rewind(0)
     cluster.remove_pod(entry.key)
     try:
-        return _explain_running(snapshot, entry, _others(simulation))
+        return _explain_running(simulation, entry)
     finally:
         cluster.add_pod(entry.pod)
 
@@ -142,8 +148,8 @@ def _others(simulation: Simulation) -> dict[str, Pod]:
     return running | {placement.entry.key: placement.entry.pod for placement in simulation.placements}
 
 
-def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]) -> Explanation:
-    cluster = snapshot.cluster
+def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
+    snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
     evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
     node = entry.pod.spec.node_name or ""
     slot = cluster.nodes.slot_of.get(node)
@@ -152,11 +158,8 @@ def _explain_running(snapshot: Snapshot, entry: Entry, others: Mapping[str, Pod]
     state = RUNS if failing is None else NODE_NOT_READY
     message = _about_running(entry, broken, failing, known=slot is not None)
     nodes = _nodes(snapshot, evaluation)
-    found: list[Relaxation] = []
-    if broken and not len(evaluation.feasible):
-        peers = {key: pod for key, pod in others.items() if key != entry.key}
-        found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, evaluation, peers, pinned=False)
-    return Explanation(entry, state, node, message, nodes, _decision(nodes, node), broken, relaxations=found)
+    explanation = Explanation(entry, state, node, message, nodes, _decision(nodes, node), broken)
+    return _advised(simulation, explanation, evaluation) if broken else explanation
 
 
 def _about_running(
@@ -192,10 +195,9 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
         state, message = held_back or (STUCK, fit_error(plan)[0])
-        what_if = WhatIf(cluster, snapshot.nodes)
-        pinned = entry.daemon_of is not None
-        found = relaxations(what_if, entry.pod, evaluation, _others(simulation), pinned=pinned)
-        return Explanation(entry, state, None, message, nodes, relaxations=found)
+        room = None if held_back else _preemption(simulation, entry)
+        explanation = Explanation(entry, state, None, message, nodes, preemption=room)
+        return _advised(simulation, explanation, evaluation)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
     if held_back is not None:
@@ -207,24 +209,65 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
 
 def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure) -> Explanation:
     """A pod whose group finds too few nodes: it is judged beside as many of the others as do find one."""
-    snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
+    cluster = simulation.snapshot.cluster
     others = [member for member in members_of(simulation, entry) if member.key != entry.key]
     most = failure.most or 0
     placed = GroupSite(cluster).fill(others, most) if most else []
     simulation.placements += placed
     try:
         evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
-        found: list[Relaxation] = []
-        if failure.most is not None and failure.state.needed - most == 1 and not len(evaluation.feasible):
-            found = relaxations(WhatIf(cluster, snapshot.nodes), entry.pod, evaluation, _others(simulation))
-        if (smaller := failure.smaller()) is not None:
-            names = list(dict.fromkeys(each.node for each in placed))
-            found.append(Relaxation((smaller,), names, f"{most} of its pods find a node"))
-        nodes = _nodes(snapshot, evaluation)
+        room = f" There is room for {most} of them." if failure.most is not None else ""
+        nodes = _nodes(simulation.snapshot, evaluation)
+        explanation = Explanation(entry, STUCK, None, f"{failure.message}{room}", nodes)
+        if failure.most is not None:
+            explanation = _advised(simulation, explanation, evaluation)
     finally:
         simulation.take_back(placed)
-    room = f" There is room for {most} of them." if failure.most is not None else ""
-    return Explanation(entry, STUCK, None, f"{failure.message}{room}", nodes, relaxations=found)
+    # What helps one pod helps the group only if one is all it lacks.
+    found = explanation.relaxations if failure.state.needed - most == 1 else []
+    if (smaller := failure.smaller()) is not None:
+        names = list(dict.fromkeys(each.node for each in placed))
+        found = [*found, Relaxation((smaller,), names, f"{most} of its pods find a node")]
+    return replace(explanation, relaxations=found)
+
+
+def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evaluation) -> Explanation:
+    """With what to look at first, and what would help, for a pod that fits nowhere."""
+    if len(evaluation.feasible):
+        return explanation
+    snapshot, cluster, entry = simulation.snapshot, simulation.snapshot.cluster, explanation.entry
+    what_if, placed = WhatIf(cluster, snapshot.nodes), _others(simulation)
+    question = question_of(
+        what_if,
+        entry.pod,
+        evaluation,
+        running={key: pod for key, pod in placed.items() if key != entry.key},
+        waiting={other.key: other.pod for other in snapshot.pending if other.key not in placed},
+    )
+    refusing = {verdict.rule for verdicts in evaluation.verdicts.values() for verdict in verdicts}
+    plan = plan_for(cluster, cluster.class_of(entry.pod))
+    clues = dict.fromkeys(
+        clue for rule in plan.rules if rule.name in refusing for clue in rule.clues(question)
+    )
+    found = relaxations(what_if, question, pinned=entry.daemon_of is not None)
+    return replace(explanation, relaxations=found, clues=list(clues))
+
+
+def _preemption(simulation: Simulation, entry: Entry) -> Preemption | None:
+    """Whom the scheduler would evict for a pod that fits nowhere; None if that does not help."""
+    cluster = simulation.snapshot.cluster
+    pods = {other.key: other.pod for other in simulation.snapshot.running}
+
+    def started(key: str) -> float:
+        status = pods[key].status if key in pods else None
+        return seconds_of(status.start_time if status else None) or math.inf
+
+    budgets = [
+        Budget(budget.namespace, budget.selector, budget.allowed)
+        for budget in budgets_of(simulation.snapshot)
+    ]
+    found = preempt(cluster, cluster.class_of(entry.pod), budgets=budgets, started=started)
+    return found if found.node is not None else None
 
 
 def _nodes(snapshot: Snapshot, evaluation: Evaluation) -> list[NodeVerdict]:

@@ -47,26 +47,37 @@ class Relaxation:
         return f"{what}, {self.effect or who}"
 
 
-def relaxations(
-    what_if: WhatIf, pod: Pod, evaluation: Evaluation, pods: Mapping[str, Pod], *, pinned: bool = False
-) -> list[Relaxation]:
-    """What would help a pod that has no feasible node; `pods` are those that run, by key.
+def question_of(
+    what_if: WhatIf,
+    pod: Pod,
+    evaluation: Evaluation,
+    *,
+    running: Mapping[str, Pod],
+    waiting: Mapping[str, Pod],
+) -> Question:
+    """What the rules are asked about a pod that has no feasible node."""
+    spelt_out = with_effective_affinity(pod, what_if.cluster.options.gates)
+    return Question(
+        cluster=what_if.cluster,
+        pod_class=what_if.cluster.class_of(spelt_out),
+        pod=spelt_out,
+        written=pod,
+        nodes=what_if.nodes,
+        running=running,
+        verdicts=evaluation.verdicts,
+        fitting=what_if.fitting,
+        waiting=waiting,
+    )
+
+
+def relaxations(what_if: WhatIf, question: Question, *, pinned: bool = False) -> list[Relaxation]:
+    """What would help.
 
     `pinned` says that the node its affinity names was not its choice, as with a DaemonSet's pod.
     """
     # Nothing is placed any more, and every compiled plan makes changing a node slower.
     what_if.cluster.plans.drop_all()
-    start = Variant(with_effective_affinity(pod, what_if.cluster.options.gates))
-    question = Question(
-        cluster=what_if.cluster,
-        pod_class=what_if.cluster.class_of(start.pod),
-        pod=start.pod,
-        written=pod,
-        nodes=what_if.nodes,
-        running=pods,
-        verdicts=evaluation.verdicts,
-        fitting=what_if.fitting,
-    )
+    start = Variant(question.pod)
     changes = [change for change in _candidates(question) if not (pinned and change.unpins)][:_MOST_CHANGES]
     search = _Search(what_if, start)
     found = [relaxation for change in changes if (relaxation := search.attempt((change,)))]

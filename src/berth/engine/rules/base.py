@@ -90,6 +90,11 @@ class Rule:
         del question
         return ()
 
+    def clues(self, question: Question) -> Iterable[str]:
+        """What to look at first: slips and shortages that are behind several verdicts, in a sentence each."""
+        del question
+        return ()
+
     @classmethod
     def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
         """Labels that might make the rule accept a node that has none with their key."""

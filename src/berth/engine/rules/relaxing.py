@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from berth.engine.rules.near_misses import nearest
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
@@ -89,6 +90,7 @@ class Question:
         pod: The pod with all its affinity in its spec; `written` is as its author wrote it.
         nodes: By name.
         running: The pods that run, by key.
+        waiting: The pods that have no node, by key; the one asked about may be among them.
         verdicts: Slot -> what the rules say about the node while nothing is changed.
         fitting: The slots of the nodes that would take the pod of a variant.
     """
@@ -101,6 +103,7 @@ class Question:
     running: Mapping[str, Pod]
     verdicts: Mapping[int, Sequence[RuleVerdict]]
     fitting: Callable[[Variant], IndexArray]
+    waiting: Mapping[str, Pod] = field(default_factory=dict)
 
     def refused_by(self, rule: str, reason: str | None = None) -> list[str]:
         """The nodes that a rule refuses, for some reason if it is given; of many those closest to fitting."""
@@ -118,11 +121,6 @@ class Question:
             return names
         slot_of = self.cluster.nodes.slot_of
         return sorted(names, key=lambda name: len(self.verdicts.get(slot_of[name], ())))[:_MOST_NODES]
-
-    def labels_with(self, key: str) -> Iterator[tuple[str, str]]:
-        """Labels with a key that nodes have, or one to begin with."""
-        values = list(filter(None, self.cluster.nodes.column(key).values)) or [f"{short(key)}-1"]
-        return ((key, value) for value in values[:MOST])
 
 
 def on_pod(change: Callable[[PodSpec], PodSpec]) -> Apply:
@@ -155,6 +153,19 @@ def short(topology_key: str | None) -> str:
 
 def without(items: list[_T] | None, item: _T) -> list[_T] | None:
     return [kept for kept in items or () if kept is not item] or None
+
+
+def labels_of(question: Question) -> set[str]:
+    """The keys of the labels that nodes have."""
+    return {key for node in question.nodes.values() for key in node.metadata.labels or ()}
+
+
+def missing_label(question: Question, key: str) -> str | None:
+    """That no node has a label, and which one was probably meant; None if some have it."""
+    if any(key in (node.metadata.labels or {}) for node in question.nodes.values()):
+        return None
+    meant = nearest(key, labels_of(question))
+    return f"no node has a label {key}" + (f"; {meant} is there" if meant else "")
 
 
 def nodes_object(names: list[str]) -> str:

@@ -9,7 +9,7 @@ that have ``app=web``, and the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from berth.engine.state.identity import IDENTITY_LABELS
 from berth.engine.state.pod_class import Anchor, LabelSet, Term
@@ -107,6 +107,11 @@ class MatchIndex:
             self.drop_term(term)
 
     # --- namespaces ---------------------------------------------------------------
+
+    @property
+    def namespaces(self) -> Collection[str]:
+        """The names of those that are known."""
+        return self._namespaces.keys()
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         return self._namespaces.get(name, _NO_LABELS)

@@ -48,7 +48,7 @@ def test_the_reason_and_its_cause() -> None:
     )
 
     assert found.refused == {"n": ("node(s) didn't have free ports for the requested pod ports",)}
-    assert found.causes == {"n": ("host port 80/TCP on 0.0.0.0 is in use",)}
+    assert found.causes == {"n": ("host port 80/TCP on 0.0.0.0 is in use by pod default/r",)}
 
 
 def test_a_running_pod_breaks_it_where_another_has_its_port() -> None:

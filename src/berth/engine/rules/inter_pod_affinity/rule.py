@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
-from berth.engine.rules.inter_pod_affinity import execution, relax
+from berth.engine.rules.inter_pod_affinity import clues, execution, relax
 from berth.engine.rules.inter_pod_affinity.counts import AffinityCounts
 from berth.engine.rules.inter_pod_affinity.hints import AffinityHints
 from berth.engine.rules.inter_pod_affinity.score import AffinityScore, exactly_scaled
@@ -78,13 +78,12 @@ class InterPodAffinity(TopologyRule):
             owner.required_anti_affinity for term in pod_class.label_set.terms for owner in term.owners
         )
 
+    def clues(self, question: Question) -> Iterable[str]:
+        return clues.clues(question)
+
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
         return relax.relaxations(question)
-
-    @classmethod
-    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
-        return relax.wanted_labels(question)
 
     @classmethod
     def relies_on_peers(cls, pod_class: PodClass) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from berth.engine.rules.node_affinity.clues import misspelt
 from berth.engine.rules.relaxing import MOST, REQUIRED, Change, Question, on_pod
 from berth.kube.affinity.annotations import stated_affinity
 from berth.kube.objects import (
@@ -18,14 +19,20 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import Requirement
 
+# Labels whose meaning Kubernetes fixes are under these domains.
+_RESERVED = ("kubernetes.io", "k8s.io")
+
 
 def relaxations(question: Question) -> Iterator[Change]:
     yield from _selector_changes(question)
     yield from _affinity_changes(stated_affinity(question.written, question.cluster.options.gates))
 
 
-def wanted_labels(question: Question) -> Iterable[tuple[str, str]]:
-    return (question.pod.spec.node_selector or {}).items()
+def wanted_labels(question: Question) -> Iterator[tuple[str, str]]:
+    """Those of a user's own: what Kubernetes says of a node, or what is misspelt, is no label to add."""
+    for key, value in (question.pod.spec.node_selector or {}).items():
+        if not key.partition("/")[0].endswith(_RESERVED) and not misspelt(question, key, value):
+            yield key, value
 
 
 def _selector_changes(question: Question) -> Iterator[Change]:

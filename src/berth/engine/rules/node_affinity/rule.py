@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.node_affinity import execution, relax
+from berth.engine.rules.node_affinity import clues, execution, relax
 from berth.engine.rules.node_affinity.matching import (
     REASON_POD,
     found_label,
@@ -81,6 +81,9 @@ class NodeAffinity(NodeRule):
             self.prescore = StepStatus(ERROR, (aggregate(errors),))
         else:
             self.prescore = PROCEED if self.scores else SKIPPED
+
+    def clues(self, question: Question) -> Iterable[str]:
+        return clues.clues(question)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:

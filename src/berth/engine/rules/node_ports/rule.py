@@ -75,8 +75,16 @@ class NodePorts(NodeRule):
         taken = [port for port in self.pod_class.host_ports if self._taken(port, at)[0]]
         if not taken:
             return None
-        causes = tuple(f"host port {p.port}/{p.protocol} on {p.ip} is in use" for p in taken)
+        causes = tuple(
+            f"host port {p.port}/{p.protocol} on {p.ip} is in use{self._holder(p, slot)}" for p in taken
+        )
         return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), causes)
+
+    def _holder(self, port: HostPort, slot: int) -> str:
+        for name, pod_class in self.cluster.pods_on(self.nodes.names[slot] or ""):
+            if conflict((port,), pod_class.host_ports):
+                return f" by pod {name}"
+        return ""
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         taken = np.zeros(len(slots), dtype=np.bool_)

@@ -57,9 +57,3 @@ def _dropped(constraint: TopologySpreadConstraint) -> Callable[[PodSpec], PodSpe
 def _same(one: TopologySpreadConstraint, other: TopologySpreadConstraint) -> bool:
     """Whether both are the same constraint of a pod, with whatever skew: its key and kind are unique."""
     return (one.topology_key, one.when_unsatisfiable) == (other.topology_key, other.when_unsatisfiable)
-
-
-def wanted_labels(question: Question) -> Iterator[tuple[str, str]]:
-    for constraint in question.pod.spec.topology_spread_constraints or ():
-        if constraint.when_unsatisfiable == DO_NOT_SCHEDULE:
-            yield from question.labels_with(constraint.topology_key or "")

@@ -12,7 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, TopologyRule
-from berth.engine.rules.pod_topology_spread import relax
+from berth.engine.rules.pod_topology_spread import clues, relax
 from berth.engine.rules.pod_topology_spread.constraints import (
     Constraint,
     CountedConstraint,
@@ -96,13 +96,12 @@ class PodTopologySpread(TopologyRule):
         constraints = pod_class.spread_constraints or pod_class.options.spread_defaults
         return any(constraint.when_unsatisfiable == DO_NOT_SCHEDULE for constraint in constraints)
 
+    def clues(self, question: Question) -> Iterable[str]:
+        return clues.clues(self.name, question, self.hard)
+
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
         return relax.relaxations(question)
-
-    @classmethod
-    def wanted_labels(cls, question: Question) -> Iterable[tuple[str, str]]:
-        return relax.wanted_labels(question)
 
     def _default_constraints(self) -> tuple[list[Constraint], list[Constraint]]:
         defaults = self.pod_class.options.spread_defaults

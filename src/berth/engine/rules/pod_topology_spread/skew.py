@@ -20,10 +20,10 @@ def constraint_counts(
     rule: str, hard: Sequence[HardConstraint], soft: Sequence[SoftConstraint]
 ) -> Iterator[ConstraintCounts]:
     for spread in hard:
-        counts = _by_domain(spread)
+        counts = by_domain(spread)
         yield _counted(rule, spread, counts, spread.minimum, DO_NOT_SCHEDULE)
     for ranked in soft:
-        counts = _by_domain(ranked, ranked.counter.counts[1:] if ranked.per_node else None)
+        counts = by_domain(ranked, ranked.counter.counts[1:] if ranked.per_node else None)
         enough = len(counts) >= ranked.constraint.min_domains
         yield _counted(
             rule, ranked, counts, min(counts.values(), default=0) if enough else 0, SCHEDULE_ANYWAY
@@ -48,7 +48,7 @@ def _counted(
     )
 
 
-def _by_domain(spread: CountedConstraint, per_node: Int32Array | None = None) -> dict[str, int]:
+def by_domain(spread: CountedConstraint, per_node: Int32Array | None = None) -> dict[str, int]:
     """Domain -> count, for domains with an eligible node, in order of their names."""
     column = spread.column
     slots = np.flatnonzero(spread.eligible)

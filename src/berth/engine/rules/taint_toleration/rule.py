@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.taint_toleration import relax
+from berth.engine.rules.taint_toleration import clues, relax
 from berth.engine.rules.taint_toleration.matching import match_tolerated
 from berth.engine.rules.taint_toleration.taints import (
     NO_EXECUTE,
@@ -35,6 +35,9 @@ class TaintToleration(NodeRule):
     scaling = True
     less_is_better = True
     prescore = PROCEED
+
+    def clues(self, question: Question) -> Iterable[str]:
+        return clues.clues(question)
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:

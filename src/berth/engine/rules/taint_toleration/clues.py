@@ -1,0 +1,39 @@
+"""Tolerations that nearly match a taint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.engine.rules.near_misses import nearest
+from berth.engine.rules.relaxing import Question
+from berth.engine.rules.taint_toleration.taints import describe, untolerated
+from berth.kube.objects import Taint, Toleration
+
+
+def clues(question: Question) -> Iterator[str]:
+    tolerations = question.pod.spec.tolerations or []
+    taints = dict.fromkeys(
+        taint
+        for node in question.nodes.values()
+        for taint in untolerated(tolerations, (node.spec.taints if node.spec else None) or ())
+    )
+    for taint in taints:
+        for toleration in tolerations:
+            if why := _near_miss(toleration, taint):
+                yield f"the toleration {_shown(toleration)} is not for the taint {describe(taint)}: {why}"
+
+
+def _near_miss(toleration: Toleration, taint: Taint) -> str | None:
+    """What keeps a toleration from matching, if it was meant to."""
+    if (toleration.key or "") != (taint.key or ""):
+        meant = nearest(toleration.key or "", (taint.key or "",)) if toleration.key else None
+        return f"the key is {taint.key}" if meant else None
+    if toleration.effect and toleration.effect != taint.effect:
+        return f"the effect is {taint.effect}"
+    return f"the value is {taint.value}" if taint.value else "the taint has no value"
+
+
+def _shown(toleration: Toleration) -> str:
+    value = f"={toleration.value}" if toleration.value else ""
+    effect = f":{toleration.effect}" if toleration.effect else ""
+    return f"{toleration.key}{value}{effect}"

@@ -1,0 +1,194 @@
+"""What to look at first: the slip or the shortage behind the verdicts, one sentence each."""
+
+import pytest
+
+from berth.kube.objects import KubeObject
+from tests.support.builders import HOSTNAME, ZONE, make_namespace, make_node, make_pod, make_selector
+from tests.support.builders import where as having
+from tests.support.snapshots import explained, new, sentences, zone_node
+
+SHOP = [zone_node(f"n{i}", zone).build() for i, zone in enumerate("abc")]
+
+
+def clues(*things: KubeObject, pod: KubeObject) -> list[str]:
+    return explained("p", *things, pod).clues
+
+
+# --- slips ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "words"),
+    [
+        (
+            ("gpu", "true", None),
+            "the toleration gpu=true is not for the taint gpu=present:NoSchedule: the value is present",
+        ),
+        (
+            ("gpu", "present", "NoExecute"),
+            (
+                "the toleration gpu=present:NoExecute is not for the taint gpu=present:NoSchedule: "
+                "the effect is NoSchedule"
+            ),
+        ),
+        (
+            ("gpus", "present", None),
+            "the toleration gpus=present is not for the taint gpu=present:NoSchedule: the key is gpu",
+        ),
+    ],
+)
+def test_a_toleration_that_nearly_matches(tolerated: tuple[str, str, str | None], words: str) -> None:
+    """Which part of the toleration is not that of the taint."""
+    key, value, effect = tolerated
+    pod = new("p").tolerates(key, value, effect).build()
+    assert clues(make_node("n1").taint("gpu", "present").build(), pod=pod) == [words]
+
+
+def test_another_toleration_is_no_near_miss() -> None:
+    """Only what is nearly right is worth a word."""
+    assert clues(make_node("n1").taint("gpu").build(), pod=new("p").tolerates("spot").build()) == []
+
+
+def test_a_value_that_nodes_nearly_have() -> None:
+    """The value that is there is named, and no node is to be labelled with the wrong one."""
+    nodes = [zone_node(f"n{i}", f"zone-{i}").build() for i in range(3)]
+    explanation = explained("p", *nodes, new("p").node_selector({ZONE: "zone1"}).build())
+    assert explanation.clues == [f"no node has the label {ZONE}=zone1; {ZONE}=zone-1 is on n1"]
+    assert sentences(explanation) == [f"without the nodeSelector {ZONE}=zone1, 3 nodes fit"]
+    affinity = new("p").node_affinity(having(ZONE, "In", "Zone-2"))
+    assert clues(*nodes, pod=affinity.build()) == [
+        f"no node has the label {ZONE}=Zone-2; {ZONE}=zone-2 is on n2"
+    ]
+
+
+def test_a_key_that_nodes_nearly_have() -> None:
+    """A label whose key is misspelt."""
+    pod = new("p").node_selector({"topology.kubernetes.io/zones": "a"}).build()
+    assert clues(*SHOP, pod=pod) == [f"no node has a label topology.kubernetes.io/zones; {ZONE} is there"]
+
+
+def test_a_topology_key_that_no_node_has() -> None:
+    """Neither rule can hold anywhere, and nobody is told to make the label up."""
+    spread = explained("p", *SHOP, new("p").labels(app="x").spread("rack", app="x").build())
+    assert spread.clues == ["no node has a label rack"]
+    assert sentences(spread) == ["without the spread constraint on rack, 3 nodes fit"]
+    affinity = new("p").labels(app="x").affinity_to({"app": "x"}, topology="rack").build()
+    assert clues(*SHOP, pod=affinity) == ["no node has a label rack"]
+
+
+# --- peers --------------------------------------------------------------------------------------------
+
+
+CACHE = make_pod("cache-0").namespace("data").labels(app="cache").on("n0").build()
+LABELS = {"kubernetes.io/metadata.name": "data"}
+NAMESPACES = [make_namespace("default").build(), make_namespace("data").labels(LABELS).build()]
+
+
+def test_a_peer_in_another_namespace() -> None:
+    """The namespace searched, and the pod that would match elsewhere."""
+    pod = new("p").affinity_to({"app": "cache"}, topology=ZONE).build()
+    assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod) == [
+        (
+            "the affinity to app=cache looks in namespace default, where no pod matches; "
+            "data/cache-0 matches, in namespace data"
+        )
+    ]
+
+
+def test_a_namespace_that_is_not_there() -> None:
+    """A list of namespaces with a slip in it."""
+    pod = new("p").affinity_to({"app": "cache"}, topology=ZONE, namespaces=["dat"]).build()
+    assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod) == [
+        (
+            "the affinity to app=cache looks in namespace dat, where no pod matches; "
+            "data/cache-0 matches, in namespace data; there is no namespace dat, but data"
+        )
+    ]
+
+
+def test_a_selector_that_selects_no_namespace() -> None:
+    """A namespaceSelector with a slip in it."""
+    selector = make_selector(team="dta")
+    pod = new("p").affinity_to({"app": "cache"}, topology=ZONE, namespace_selector=selector).build()
+    assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod) == [
+        (
+            "the affinity to app=cache selects no namespace: none matches team=dta; "
+            "data/cache-0 matches, in namespace data"
+        )
+    ]
+
+
+def test_a_peer_that_is_nowhere() -> None:
+    """Every namespace was searched."""
+    pod = new("p").affinity_to({"app": "none"}, topology=ZONE, namespace_selector=make_selector()).build()
+    assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod)[0].startswith("the affinity to app=none looks in ")
+
+
+def test_more_replicas_than_nodes() -> None:
+    """How many there are of both, and one change instead of pairs of changes."""
+    exclusive = [
+        make_pod(f"web-{i}")
+        .labels(app="web")
+        .anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+        .on(f"n{i}")
+        .build()
+        for i in range(3)
+    ]
+    pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
+    explanation = explained("p", *SHOP, *exclusive, pod)
+    assert explanation.clues == [
+        "4 pods matching app=web, 3 nodes: 1 more node, 3 replicas, or preferred anti-affinity"
+    ]
+    assert sentences(explanation) == [
+        "with the anti-affinity to app=web on hostname preferred in all these pods, 3 nodes fit"
+    ]
+
+
+def test_room_left_is_no_shortage() -> None:
+    """Where a node is free but closed for another reason, the number of replicas is not the trouble."""
+    taken = make_pod("web-0").labels(app="web").on("n0").build()
+    nodes = [zone_node("n0", "a").build(), zone_node("n1", "b").taint("gpu").build()]
+    pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
+    assert clues(*nodes, taken, pod=pod) == []
+
+
+# --- spreading --------------------------------------------------------------------------------------------
+
+
+def running(app: str) -> list[KubeObject]:
+    return [make_pod(f"{app}-{i}").labels(app=app).on(f"n{i}").build() for i in range(3)]
+
+
+def test_fewer_domains_than_wanted() -> None:
+    """The number of domains and minDomains."""
+    pod = new("p").labels(app="x").spread(ZONE, min_domains=4, app="x").build()
+    assert clues(*SHOP, *running("x"), pod=pod) == [
+        "zone has 3 domains, minDomains 4: until there are 4, each takes at most maxSkew 1"
+    ]
+
+
+def test_the_emptiest_domain_takes_nobody() -> None:
+    """It is named with what keeps pods out of it."""
+    nodes = [*SHOP, zone_node("n3", "d").taint("dedicated", "db").build()]
+    pod = new("p").labels(app="x").spread(ZONE, app="x").build()
+    (clue,) = clues(*nodes, *running("x"), pod=pod)
+    assert clue == (
+        "the emptiest domain, zone=d with 0 pods, takes none: "
+        "taint dedicated=db:NoSchedule is not tolerated (n3)"
+    )
+
+
+# --- preemption ---------------------------------------------------------------------------------------------
+
+
+def test_whom_preemption_would_evict() -> None:
+    """A pod that may preempt is told for whom; one that may not, or that it does not help, is not."""
+    node = make_node("n1").capacity(cpu="2").build()
+    low = make_pod("low").requests(cpu="2").on("n1").build()
+    found = explained("p", node, low, new("p").priority(9).requests(cpu="1").build()).preemption
+    assert found is not None
+    assert (found.node, found.victims) == ("n1", ("default/low",))
+    never = new("p").priority(9).never_preempts().requests(cpu="1").build()
+    assert explained("p", node, low, never).preemption is None
+    assert explained("p", node, low, new("p").requests(cpu="1").build()).preemption is None
+    assert explained("p", node, low, new("p").priority(9).requests(cpu="3").build()).preemption is None
