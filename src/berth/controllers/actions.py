@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Key, RawObject, key_of
 from berth.kube.well_known import MERGE_PATCH, STRATEGIC_PATCH
@@ -36,6 +38,12 @@ def patch(
 def status_patch(resource: Resource, item: Any, status: RawObject, cause: str = "") -> Patch:  # noqa: ANN401
     """A new status; a conflict if the object has changed since."""
     return patch(resource, item, {"status": status}, cause, subresource="status")
+
+
+def is_news(item: Any, status: RawObject) -> bool:  # noqa: ANN401 - a view
+    """Whether a status differs from the one the object has, where what is missing counts as nothing."""
+    known = msgspec.to_builtins(item.status)
+    return any((known.get(name) or 0) != (value or 0) for name, value in status.items())
 
 
 def status_report(

@@ -11,9 +11,16 @@ import msgspec
 
 from berth.controllers.actions import patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.node_conditions import CONDITION_OF, NOT_READY, PREFIX, condition_taints
+from berth.kube.node_conditions import (
+    CONDITION_OF,
+    NOT_READY,
+    PREFIX,
+    condition_taints,
+    is_node_ready,
+    ready_condition,
+)
 from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
-from berth.kube.pods import condition, is_ready
+from berth.kube.pods import is_ready
 from berth.kube.times import stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
@@ -74,7 +81,7 @@ class NodeLifecycle(Controller):
         for name in self._news:
             self._heard[name] = now
             node = self.cache.get(NODES, ("", name), Node)
-            if node is not None and not _is_ready(node):
+            if node is not None and not is_node_ready(node):
                 self.queue.add(("", name))
         self._news.clear()
         return super().reconcile(now)
@@ -90,7 +97,7 @@ class NodeLifecycle(Controller):
             yield from self._lose(node, now)
             return
         yield from self._taint(node, now)
-        if not _is_ready(node):
+        if not is_node_ready(node):
             yield from self._pods_not_ready(key, now)
 
     # --- conditions ---------------------------------------------------------------------------------
@@ -151,7 +158,7 @@ class NodeLifecycle(Controller):
 def _wanted(node: Node) -> Iterator[tuple[str, str]]:
     """The taints a node should have for what it reports."""
     yield from condition_taints(node)
-    if condition(node.status.conditions if node.status else None, "Ready") is None:
+    if ready_condition(node) is None:
         yield NOT_READY, "NoSchedule"  # nobody has reported yet; upstream's admission sees to it
     if node.spec and node.spec.unschedulable:
         yield UNSCHEDULABLE, "NoSchedule"
@@ -163,15 +170,10 @@ def _raw_taint(taint: Taint) -> RawObject:
 
 
 def _is_unknown(node: Node) -> bool:
-    ready = condition(node.status.conditions if node.status else None, "Ready")
+    ready = ready_condition(node)
     return ready is not None and ready.status == "Unknown"
 
 
 def _heartbeat(node: Node) -> str | None:
-    ready = condition(node.status.conditions if node.status else None, "Ready")
+    ready = ready_condition(node)
     return ready.last_heartbeat_time if ready is not None else None
-
-
-def _is_ready(node: Node) -> bool:
-    ready = condition(node.status.conditions if node.status else None, "Ready")
-    return ready is not None and ready.status == "True"

@@ -35,7 +35,16 @@ def condition_taints(node: Node) -> Iterator[tuple[str, str]]:
             yield _PRESSURES[entry.type], "NoSchedule"
 
 
+def ready_condition(node: Node) -> Condition | None:
+    return condition(node.status.conditions if node.status else None, READY)
+
+
+def is_node_ready(node: Node) -> bool:
+    ready = ready_condition(node)
+    return ready is not None and ready.status == TRUE
+
+
 def unready(node: Node) -> Condition | None:
     """The condition by which a node is known not to be ready; None if it is, or reports nothing."""
-    ready = condition(node.status.conditions if node.status else None, READY)
+    ready = ready_condition(node)
     return None if ready is None or ready.status == TRUE else ready

@@ -12,8 +12,8 @@ from berth.controllers.actions import patch, status_report
 from berth.controllers.hollow import LABEL, is_hollow
 from berth.controllers.hollow.manifests import adopted, pod_range, ready_conditions, registered
 from berth.kube.api_resources import LEASES, NODES
+from berth.kube.node_conditions import is_node_ready
 from berth.kube.objects import Key, Lease, Node, RawObject
-from berth.kube.pods import condition
 from berth.kube.times import seconds
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
@@ -58,7 +58,7 @@ class Registration(Controller):
                 yield Create(resource=NODES, key=key, body=body, why="registered")
         elif LABEL not in (node.metadata.labels or {}):
             yield from self._adopt(key, node, now)
-        elif is_hollow(node) and not _is_ready(node):
+        elif is_hollow(node) and not is_node_ready(node):
             body = {"status": {"conditions": ready_conditions(now)}}
             yield status_report(NODES, node, body, "the node is up")
         elif is_hollow(node) and not (node.spec and node.spec.pod_cidr):
@@ -98,8 +98,3 @@ def _index(node: Node) -> int:
     """The number its addresses were made from, -1 if they were not."""
     parts = ((node.spec.pod_cidr if node.spec else None) or "").split(".")
     return int(parts[1]) << 8 | int(parts[2]) if len(parts) == 4 and parts[0] == "10" else -1
-
-
-def _is_ready(node: Node) -> bool:
-    ready = condition(node.status.conditions if node.status else None, "Ready")
-    return ready is not None and ready.status == "True"

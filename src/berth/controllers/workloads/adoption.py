@@ -9,9 +9,9 @@ import msgspec
 
 from berth.controllers.actions import patch
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Key, LabelSelector, LiveWorkload, ObjectMeta, RawObject, key_of
+from berth.kube.objects import Key, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
-from berth.kube.selectors import Selector, parse_label_selector
+from berth.kube.selectors import parse_label_selector
 from berth.machines.cache import Cache
 from berth.machines.contract import Action
 
@@ -21,19 +21,11 @@ _V = TypeVar("_V")
 class Adoption:
     """What one controller object owns of a resource, and the patches that make it so."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        resource: Resource,
-        metadata: ObjectMeta,
-        selector: LabelSelector | None,
-        *,
-        dependents: Resource,
-    ) -> None:
+    def __init__(self, cache: Cache, resource: Resource, item: LiveWorkload, dependents: Resource) -> None:
         self._cache = cache
         self._resource = resource
-        self._metadata = metadata
-        self._selector: Selector = parse_label_selector(selector)
+        self._metadata = item.metadata
+        self._selector = parse_label_selector(item.spec.selector)
         self._dependents = dependents
 
     def owned(self, view: type[_V]) -> list[_V]:

@@ -10,11 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from berth.controllers.actions import create, delete
-from berth.controllers.workloads.adoption import selecting
+from berth.controllers.workloads.adoption import Adoption, selecting
 from berth.controllers.workloads.expectations import Expectations
 from berth.controllers.workloads.restraint import FAILURES, REFUSALS, Restraint
 from berth.kube.api_resources import PODS, Resource
-from berth.kube.objects import Key, LivePod, ObjectMeta, PartialObjectMetadata, RawObject, key_of
+from berth.kube.objects import (
+    Key,
+    LivePod,
+    LiveWorkload,
+    ObjectMeta,
+    PartialObjectMetadata,
+    RawObject,
+    key_of,
+)
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating, phase
 from berth.kube.well_known import DELETED, FAILED
@@ -28,13 +36,15 @@ class WorkloadController(Controller):
     """A controller of one kind of workload.
 
     Attributes:
-        owner: The resource whose objects own the pods.
-        adopts: Whether a pod that nobody owns may become theirs.
+        owner: The resource whose objects own the dependents.
+        dependents: What they own.
+        adopts: Whether a dependent that nobody owns may become theirs.
         tells_creations: Whether every pod that was made is told of; otherwise a subclass does.
         burst: How many pods are made at a time, at most.
     """
 
     owner: Resource
+    dependents = PODS
     adopts = True
     tells_creations = True
     burst = 500
@@ -61,13 +71,13 @@ class WorkloadController(Controller):
             reference = controller_of(seen.metadata) if seen is not None else None
             if reference is not None and reference.kind == self.owner.kind:
                 self.queue.add((seen.metadata.namespace or "", reference.name or ""))
-        if self.adopts and event.resource == PODS and event.change != DELETED:
-            self._offer(event.object)
+        if self.adopts and event.resource == self.dependents and event.change != DELETED:
+            self._offer(event.object.metadata)
 
-    def _offer(self, pod: LivePod) -> None:
-        """Let those look at a pod that nobody owns who may adopt it."""
-        if controller_of(pod.metadata) is None:
-            for key in selecting(self.cache, self.owner, pod.metadata.namespace, pod.metadata.labels):
+    def _offer(self, orphan: ObjectMeta) -> None:
+        """Let those look at a dependent that nobody owns who may adopt it."""
+        if controller_of(orphan) is None:
+            for key in selecting(self.cache, self.owner, orphan.namespace, orphan.labels):
                 self.queue.add(key)
 
     def _settle(self, event: Event) -> None:
@@ -93,6 +103,10 @@ class WorkloadController(Controller):
         self._failures.forget(uid)
         self._asked.discard(uid)
         self._failed.pop(uid, None)
+
+    def claim(self, item: LiveWorkload) -> Adoption:
+        """What a workload owns, and what it adopts and releases."""
+        return Adoption(self.cache, self.owner, item, dependents=self.dependents)
 
     def waits(self, key: Key, uid: str | None, now: float) -> bool:
         """Whether the watch has yet to show what was done for a workload."""

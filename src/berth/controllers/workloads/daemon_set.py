@@ -13,10 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import msgspec
-
-from berth.controllers.actions import status_patch
-from berth.controllers.workloads.adoption import Adoption
+from berth.controllers.actions import is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.daemon_pods import (
     Eligibility,
@@ -26,14 +23,14 @@ from berth.controllers.workloads.daemon_pods import (
 )
 from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.restraint import FAILURES, Restraint
-from berth.controllers.workloads.revisions import History, history, keep_up
+from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import DAEMON_SETS, NODES, PODS, REVISIONS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Key, LivePod, LiveWorkload, Node, RollingUpdate, key_of
 from berth.kube.pods import is_ready, is_terminating, phase, pod_condition
 from berth.kube.times import created_at
-from berth.kube.well_known import DELETED, FAILED, REVISION_HASH, TRUE
+from berth.kube.well_known import DELETED, FAILED, TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
@@ -88,11 +85,10 @@ class DaemonSetController(WorkloadController):
         metadata = daemon_set.metadata
         self._count_evictions(metadata.uid or "", now)
         found = history(self.cache, daemon_set)
-        claim = Adoption(self.cache, DAEMON_SETS, metadata, daemon_set.spec.selector, dependents=PODS)
+        claim = self.claim(daemon_set)
         pods = claim.owned(LivePod)
         if not metadata.deletion_timestamp:
-            hashes = {(pod.metadata.labels or {}).get(REVISION_HASH, "") for pod in pods}
-            yield from keep_up(DAEMON_SETS, daemon_set, found, hashes)
+            yield from keep_up(DAEMON_SETS, daemon_set, found, map(hash_of, pods))
             claims = list(claim.actions(LivePod))
             if claims:
                 yield from claims
@@ -190,7 +186,7 @@ class DaemonSetController(WorkloadController):
             living = [pod for pod in pods if not is_terminating(pod)]
             if not any(is_available(pod, minimum, now) for pod in living):
                 budget -= 1
-            old += [pod for pod in living if _hash(pod) != found.hash]
+            old += [pod for pod in living if hash_of(pod) != found.hash]
         # What is unavailable already costs nothing more.
         unavailable = [pod for pod in old if not is_available(pod, minimum, now)]
         available = [pod for pod in old if is_available(pod, minimum, now)]
@@ -247,7 +243,7 @@ class DaemonSetController(WorkloadController):
                 counts["current"] += 1
                 counts["ready"] += is_ready(pod)
                 counts["available"] += is_available(pod, minimum, now)
-                counts["updated"] += _hash(pod) == found.hash
+                counts["updated"] += hash_of(pod) == found.hash
         everything = [pod for pods in by_node.values() for pod in pods]
         if (when := next_available(everything, minimum, now)) is not None:
             self.queue.add_at(key, when)
@@ -261,13 +257,8 @@ class DaemonSetController(WorkloadController):
             "numberAvailable": counts["available"],
             "numberUnavailable": counts["desired"] - counts["available"],
         }
-        known = msgspec.to_builtins(daemon_set.status)
-        if any((known.get(name) or 0) != value for name, value in status.items()):
+        if is_news(daemon_set, status):
             yield status_patch(DAEMON_SETS, daemon_set, dict(status))
-
-
-def _hash(pod: LivePod) -> str:
-    return (pod.metadata.labels or {}).get(REVISION_HASH, "")
 
 
 def _by_node(pods: list[LivePod]) -> dict[str, list[LivePod]]:

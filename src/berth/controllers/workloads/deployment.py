@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from berth.controllers.actions import create, delete, patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
-from berth.controllers.workloads.adoption import Adoption, selecting
-from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision, wanted
+from berth.controllers.workloads.controller import WorkloadController
+from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision
 from berth.controllers.workloads.deployment_status import status_of
+from berth.controllers.workloads.pods import wanted
 from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
@@ -20,21 +21,20 @@ from berth.kube.pods import is_finished
 from berth.kube.well_known import DELETED, TEMPLATE_HASH
 from berth.kube.workloads.pod_templates import template_hash
 from berth.machines.contract import Action, Event
-from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL
 
 _NAME_LENGTH = 253
 
 
-class DeploymentController(Controller):
+class DeploymentController(WorkloadController):
     name = "deployment-controller"
     watches = (DEPLOYMENTS, REPLICA_SETS, PODS)
+    owner = DEPLOYMENTS
+    dependents = REPLICA_SETS
 
     def handle(self, event: Event) -> None:
-        if event.resource == DEPLOYMENTS:
-            self.queue.add(event.key)
-        elif event.resource == REPLICA_SETS:
-            self._concern(event)
+        if event.resource != PODS:
+            super().handle(event)
         elif event.change == DELETED:
             # A Recreate deployment waits for the last old pod to go.
             owner = controller_of(event.object.metadata)
@@ -45,23 +45,11 @@ class DeploymentController(Controller):
             if above is not None and above.kind == DEPLOYMENTS.kind:
                 self.queue.add((event.key[0], above.name or ""))
 
-    def _concern(self, event: Event) -> None:
-        metadata = event.object.metadata
-        for seen in (event.object, event.old):
-            owner = controller_of(seen.metadata) if seen is not None else None
-            if owner is not None and owner.kind == DEPLOYMENTS.kind:
-                self.queue.add((metadata.namespace or "", owner.name or ""))
-        if controller_of(metadata) is None and event.change != DELETED:
-            for key in selecting(self.cache, DEPLOYMENTS, metadata.namespace, metadata.labels):
-                self.queue.add(key)
-
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         deployment = self.cache.get(DEPLOYMENTS, key, LiveWorkload)
         if deployment is None:
             return
-        claim = Adoption(
-            self.cache, DEPLOYMENTS, deployment.metadata, deployment.spec.selector, dependents=REPLICA_SETS
-        )
+        claim = self.claim(deployment)
         sets = sizing.sort_out(deployment, claim.owned(LiveWorkload))
         if deployment.metadata.deletion_timestamp:
             yield from self._status(deployment, sets, now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from berth.controllers.workloads.pods import wanted
 from berth.controllers.workloads.templates import plain
 from berth.kube.amounts.shares import resolved
 from berth.kube.objects import LiveWorkload, RawObject, RollingUpdate
@@ -27,10 +28,6 @@ _OWN_ANNOTATIONS = frozenset(
         "deprecated.deployment.rollback.to",
     }
 )
-
-
-def wanted(workload: LiveWorkload) -> int:
-    return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
 def is_rolling(deployment: LiveWorkload) -> bool:

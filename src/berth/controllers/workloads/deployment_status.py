@@ -5,22 +5,16 @@ Upstream: pkg/controller/deployment/progress.go and sync.go.
 
 from __future__ import annotations
 
+from berth.controllers.actions import is_news
 from berth.controllers.conditions import Conditions
-from berth.controllers.workloads.deployment_sets import Sets, limits, wanted
+from berth.controllers.workloads.deployment_sets import Sets, limits
+from berth.controllers.workloads.pods import wanted
 from berth.kube.objects import LiveWorkload, RawObject
 from berth.kube.times import seconds
 from berth.kube.well_known import FALSE, TRUE, UNKNOWN
 
 DONE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
-_COUNTS = (
-    ("replicas", "replicas"),
-    ("updatedReplicas", "updated_replicas"),
-    ("readyReplicas", "ready_replicas"),
-    ("availableReplicas", "available_replicas"),
-    ("unavailableReplicas", "unavailable_replicas"),
-    ("observedGeneration", "observed_generation"),
-)
 
 
 def status_of(deployment: LiveWorkload, sets: Sets, now: float) -> tuple[RawObject | None, float | None]:
@@ -35,8 +29,7 @@ def status_of(deployment: LiveWorkload, sets: Sets, now: float) -> tuple[RawObje
     else:
         due = _set_progress(deployment, sets, counts, conditions, now)
     _set_failure(sets, conditions)
-    same = all((getattr(old, attribute) or 0) == counts[name] for name, attribute in _COUNTS)
-    if same and conditions.list() == Conditions(old.conditions, now).list():
+    if not is_news(deployment, counts) and conditions.list() == Conditions(old.conditions, now).list():
         return None, due
     return {**counts, "conditions": conditions.list()}, due
 

@@ -1,14 +1,18 @@
-"""Which pods of a workload are available, which one goes first, and how they are made from templates."""
+"""How many pods a workload wants, which are available, which goes first, and how they are made."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
-from berth.kube.objects import LivePod, RawObject
+from berth.kube.objects import LivePod, LiveWorkload, RawObject
 from berth.kube.pods import is_ready, phase, pod_condition
 from berth.kube.times import created_at, seconds
 from berth.kube.well_known import PENDING, POD_DELETION_COST, READY, RUNNING, UNKNOWN
+
+
+def wanted(workload: LiveWorkload) -> int:
+    return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
 def available_at(pod: LivePod, min_ready: int) -> float | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from berth.controllers.actions import status_patch
+from berth.controllers.actions import is_news, status_patch
 from berth.controllers.conditions import Conditions
-from berth.controllers.workloads.adoption import Adoption
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from
+from berth.controllers.workloads.pods import deletion_rank, is_available, next_available, pod_from, wanted
 from berth.kube.api_resources import PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject
 from berth.kube.ownership import controller_of, owner_reference
@@ -37,7 +36,7 @@ class ReplicaSetController(WorkloadController):
         if replica_set is None or self.waits(key, replica_set.metadata.uid, now):
             return
         metadata = replica_set.metadata
-        claim = Adoption(self.cache, REPLICA_SETS, metadata, replica_set.spec.selector, dependents=PODS)
+        claim = self.claim(replica_set)
         claims = list(claim.actions(LivePod))
         if claims:
             yield from claims
@@ -54,7 +53,7 @@ class ReplicaSetController(WorkloadController):
     def _manage(
         self, key: Key, replica_set: LiveWorkload, active: list[LivePod], now: float
     ) -> Iterator[Action]:
-        missing = _wanted(replica_set) - len(active)
+        missing = wanted(replica_set) - len(active)
         if missing > 0:
             for _ in range(self.creations_allowed(key, replica_set.metadata, missing, now)):
                 yield self._create(key, replica_set, now)
@@ -62,7 +61,7 @@ class ReplicaSetController(WorkloadController):
             neighbours = self._neighbours(replica_set, active)
             ranked = sorted(active, key=lambda pod: deletion_rank(pod, neighbours, now))
             for pod in ranked[: min(-missing, self.burst)]:
-                cause = f"{len(active)} pods, {_wanted(replica_set)} wanted"
+                cause = f"{len(active)} pods, {wanted(replica_set)} wanted"
                 yield self.delete_pod(replica_set, pod, cause, now)
                 message = f"Deleted pod: {pod.metadata.name}"
                 self.recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "SuccessfulDelete", message)
@@ -103,7 +102,7 @@ class ReplicaSetController(WorkloadController):
     ) -> Iterator[Action]:
         minimum = replica_set.spec.min_ready_seconds or 0
         old = replica_set.status
-        if len(active) >= _wanted(replica_set):
+        if len(active) >= wanted(replica_set):
             self._failure.pop(key, None)
         conditions = Conditions(old.conditions, now)
         if key in self._failure:
@@ -122,18 +121,7 @@ class ReplicaSetController(WorkloadController):
         }
         if (when := next_available(active, minimum, now)) is not None:
             self.queue.add_at(key, when)
-        known = (
-            old.replicas or 0,
-            old.fully_labeled_replicas or 0,
-            old.ready_replicas or 0,
-            old.available_replicas or 0,
-            old.observed_generation or 0,
-        )
         new_conditions = conditions.list()
-        if tuple(status.values()) != known or new_conditions != Conditions(old.conditions, now).list():
+        if is_news(replica_set, status) or new_conditions != Conditions(old.conditions, now).list():
             status["conditions"] = new_conditions or None
             yield status_patch(REPLICA_SETS, replica_set, status)
-
-
-def _wanted(replica_set: LiveWorkload) -> int:
-    return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas

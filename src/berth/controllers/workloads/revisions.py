@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from berth.controllers.actions import create, delete
 from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import REVISIONS, Resource
-from berth.kube.objects import ControllerRevision, LiveWorkload, RawObject, key_of
+from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.well_known import REVISION_HASH
 from berth.kube.workloads.pod_templates import template_hash
@@ -38,8 +38,9 @@ class History:
         return None
 
 
-def hash_of(revision: ControllerRevision) -> str:
-    return (revision.metadata.labels or {}).get(REVISION_HASH, "")
+def hash_of(item: ControllerRevision | LivePod) -> str:
+    """The hash of the template that a revision holds or a pod was made from."""
+    return (item.metadata.labels or {}).get(REVISION_HASH, "")
 
 
 def history(cache: Cache, workload: LiveWorkload) -> History:

@@ -9,16 +9,12 @@ import copy
 from collections.abc import Iterator
 
 from berth.controllers.actions import create
-from berth.controllers.workloads.pods import pod_from
+from berth.controllers.workloads.pods import pod_from, wanted
 from berth.kube.api_resources import CLAIMS, STATEFUL_SETS
 from berth.kube.objects import LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.well_known import POD_INDEX, POD_NAME, REVISION_HASH
 from berth.machines.contract import Create
-
-
-def wanted(stateful_set: LiveWorkload) -> int:
-    return 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
 
 
 def ordinals(stateful_set: LiveWorkload) -> range:

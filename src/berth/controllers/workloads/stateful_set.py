@@ -8,25 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
-from berth.controllers.actions import status_patch
-from berth.controllers.workloads.adoption import Adoption
+from berth.controllers.actions import is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.pods import is_available, next_available
-from berth.controllers.workloads.revisions import History, history, keep_up
+from berth.controllers.workloads.pods import is_available, next_available, wanted
+from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.controllers.workloads.stateful_pods import (
     claims_of,
     ordinal_of,
     ordinals,
     pod_name,
     stateful_pod,
-    wanted,
 )
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, PersistentVolumeClaim
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase
-from berth.kube.well_known import REVISION_HASH, RUNNING
+from berth.kube.well_known import RUNNING
 from berth.machines.contract import Action, Create, Outcome
 from berth.machines.recorder import NORMAL, WARNING
 
@@ -77,14 +73,14 @@ class StatefulSetController(WorkloadController):
         item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
         if item is None or self.waits(key, item.metadata.uid, now):
             return
-        claim = Adoption(self.cache, STATEFUL_SETS, item.metadata, item.spec.selector, dependents=PODS)
+        claim = self.claim(item)
         found = history(self.cache, item)
         pods = {n: pod for pod in claim.owned(LivePod) if (n := ordinal_of(item, pod)) is not None}
         self.count_failures(item.metadata, list(pods.values()), now)
         current = item.status.current_revision or found.name
         this = _Set(item, pods, found, current, found.name)
         if not item.metadata.deletion_timestamp:
-            hashes = {name.rpartition("-")[2] for name in (current, *map(_revision, pods.values()))}
+            hashes = {name.rpartition("-")[2] for name in (current, *map(hash_of, pods.values()))}
             yield from keep_up(STATEFUL_SETS, item, found, hashes)
             claims = list(claim.actions(LivePod))
             yield from claims
@@ -140,7 +136,7 @@ class StatefulSetController(WorkloadController):
             pod = this.pods.get(number)
             if pod is None:
                 return
-            if _revision(pod) != this.update and not is_terminating(pod):
+            if hash_of(pod) != this.update and not is_terminating(pod):
                 yield self._delete(key, this, pod, "it has an older revision", now)
                 return
             if not this.healthy(pod, now):
@@ -190,8 +186,8 @@ class StatefulSetController(WorkloadController):
             "replicas": len(pods),
             "readyReplicas": sum(is_ready(pod) for pod in living),
             "availableReplicas": sum(is_available(pod, minimum, now) for pod in living),
-            "currentReplicas": sum(_revision(pod) == this.current for pod in living),
-            "updatedReplicas": sum(_revision(pod) == this.update for pod in living),
+            "currentReplicas": sum(hash_of(pod) == this.current for pod in living),
+            "updatedReplicas": sum(hash_of(pod) == this.update for pod in living),
             "currentRevision": this.current,
             "updateRevision": this.update,
             "collisionCount": item.status.collision_count or 0,
@@ -202,10 +198,5 @@ class StatefulSetController(WorkloadController):
             status["currentReplicas"], status["currentRevision"] = status["updatedReplicas"], this.update
         if (when := next_available(living, minimum, now)) is not None:
             self.queue.add_at(key, when)
-        known = msgspec.to_builtins(item.status)
-        if any((known.get(name) or 0) != (value or 0) for name, value in status.items()):
+        if is_news(item, status):
             yield status_patch(STATEFUL_SETS, item, dict(status))
-
-
-def _revision(pod: LivePod) -> str:
-    return (pod.metadata.labels or {}).get(REVISION_HASH, "")
