@@ -17,7 +17,7 @@ from berth.server.settings import VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from berth.server.registry.resources import ServedResource
+    from berth.server.registry.resources import ServedResource, Subresource
 
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
@@ -143,18 +143,16 @@ def _group(name: str, versions: dict[str, list[ServedResource]]) -> dict[str, An
 
 
 def _legacy(resource: ServedResource) -> list[dict[str, Any]]:
-    entry: dict[str, Any] = {
-        "name": resource.plural,
-        "singularName": resource.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": list(resource.verbs),
-    }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    entries = [entry]
+    entries: list[dict[str, Any]] = [
+        {
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": list(resource.verbs),
+            **_other_names(resource),
+        }
+    ]
     for name in sorted(resource.subresources):
         part = SUBRESOURCES[name]
         below: dict[str, Any] = {
@@ -170,18 +168,20 @@ def _legacy(resource: ServedResource) -> list[dict[str, Any]]:
     return entries
 
 
+def _other_names(resource: ServedResource) -> dict[str, list[str]]:
+    found = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {name: held for name, held in found.items() if held}
+
+
 def _aggregated(resource: ServedResource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "responseKind": _response_kind(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
+        **_other_names(resource),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
     if resource.subresources:
         entry["subresources"] = [_aggregated_part(resource, name) for name in sorted(resource.subresources)]
     return entry
@@ -189,9 +189,9 @@ def _aggregated(resource: ServedResource) -> dict[str, Any]:
 
 def _aggregated_part(resource: ServedResource, name: str) -> dict[str, Any]:
     part = SUBRESOURCES[name]
-    kind = (
-        {"group": part.group, "version": part.version, "kind": part.kind}
-        if part.kind
-        else {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    )
+    kind = _response_kind(part if part.kind else resource)
     return {"subresource": name, "responseKind": kind, "verbs": list(part.verbs)}
+
+
+def _response_kind(held: ServedResource | Subresource) -> dict[str, str]:
+    return {"group": held.group, "version": held.version, "kind": held.kind}

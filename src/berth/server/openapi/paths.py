@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth.kube.well_known import JSON
+from berth.kube.well_known import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server.registry.resources import SUBRESOURCES
 
 if TYPE_CHECKING:
@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from berth.server.registry.resources import ServedResource
 
 _BODY_TYPES = (JSON, "application/yaml")
-PATCH_TYPES = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
+PATCH_TYPES = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 
 # Query parameters that several operations share: name, type, what it does.
 _QUERY = {
@@ -64,6 +59,27 @@ _INLINE = frozenset({*_WRITE, "force"})
 _Place = dict[str, Any]
 
 
+class _Verb(NamedTuple):
+    """How a verb is said in HTTP, in operation ids and as an action; what it answers with if all is well."""
+
+    method: str
+    prefix: str
+    action: str
+    query: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ("200",)
+
+
+_VERBS = {
+    "get": _Verb("get", "read", "get"),
+    "list": _Verb("get", "list", "list", _LIST),
+    "create": _Verb("post", "create", "post", _WRITE, ("200", "201", "202")),
+    "update": _Verb("put", "replace", "put", _WRITE, ("200", "201")),
+    "patch": _Verb("patch", "patch", "patch", (*_WRITE, "force"), ("200", "201")),
+    "delete": _Verb("delete", "delete", "delete", _DELETE, ("200", "202")),
+    "deletecollection": _Verb("delete", "deleteCollection", "deletecollection", _DELETE_MANY),
+}
+
+
 class _Target(NamedTuple):
     """What the operations of one path are about."""
 
@@ -72,6 +88,7 @@ class _Target(NamedTuple):
     body: dict[str, Any]
     listing: dict[str, Any]
     name: str
+    text: bool = False  # it is read as plain text
 
 
 def parameters() -> dict[str, Any]:
@@ -102,40 +119,19 @@ def _of_resource(resource: ServedResource, schema: Schema, components: Component
     target = _Target(resource, resource.gvk, body, listing, f"{words}{scope}{resource.kind}")
     root = resource.path("{namespace}")
     item = resource.path("{namespace}", "{name}")
-    written = {root: _collection(target, components)}
+    verbs = [verb for verb in ("list", "create", "deletecollection") if verb in resource.verbs]
+    shared = _shared("pretty", *_where(resource))
+    written = {root: {**_operations(target, verbs, components), "parameters": shared}}
     if "get" in resource.verbs:
-        written[item] = _item(target, components)
+        place = _operations(target, ("get", "update", "patch", "delete"), components)
+        written[item] = {**place, "parameters": _shared("pretty", "name", *_where(resource))}
     if resource.namespaced and "list" in resource.verbs:
         everywhere = target._replace(name=f"{words}{resource.kind}ForAllNamespaces")
-        written[resource.path()] = {"get": _list(everywhere, components), "parameters": _shared("pretty")}
+        place = _operations(everywhere, ("list",), components)
+        written[resource.path()] = {**place, "parameters": _shared("pretty")}
     for name in sorted(resource.subresources):
         written[f"{item}/{name}"] = _subresource(target, name, components)
     return written
-
-
-def _collection(target: _Target, components: Components) -> _Place:
-    verbs = target.resource.verbs
-    place: _Place = {}
-    if "list" in verbs:
-        place["get"] = _list(target, components)
-    if "create" in verbs:
-        place["post"] = _operation(target, "create", "post", _WRITE, components, body=target.body)
-    if "deletecollection" in verbs:
-        place["delete"] = _operation(
-            target, "deleteCollection", "deletecollection", _DELETE_MANY, components, answer="meta.v1.Status"
-        )
-    place["parameters"] = _shared("pretty", *_where(target.resource))
-    return place
-
-
-def _item(target: _Target, components: Components) -> _Place:
-    return {
-        "get": _operation(target, "read", "get", (), components),
-        "put": _operation(target, "replace", "put", _WRITE, components, body=target.body),
-        "patch": _patch(target, components),
-        "delete": _operation(target, "delete", "delete", _DELETE, components, answer="meta.v1.Status"),
-        "parameters": _shared("pretty", "name", *_where(target.resource)),
-    }
 
 
 def _subresource(target: _Target, name: str, components: Components) -> _Place:
@@ -146,86 +142,50 @@ def _subresource(target: _Target, name: str, components: Components) -> _Place:
             gvk=(part.group, part.version, part.kind),
             body=components.builtin(f"{home}.{part.version}.{part.kind}"),
         )
-    target = target._replace(name=f"{target.name}{name.capitalize()}")
-    place: _Place = {"parameters": _shared("pretty", "name", *_where(target.resource))}
-    for verb in part.verbs:
-        if verb == "get":
-            text = name == "log"
-            place["get"] = _operation(target, "read", "get", (), components, text=text)
-        elif verb == "patch":
-            place["patch"] = _patch(target, components)
-        elif verb == "update":
-            place["put"] = _operation(target, "replace", "put", _WRITE, components, body=target.body)
-        else:
-            place["post"] = _operation(target, "create", "post", _WRITE, components, body=target.body)
-    return place
+    target = target._replace(name=f"{target.name}{name.capitalize()}", text=name == "log")
+    shared = _shared("pretty", "name", *_where(target.resource))
+    return {"parameters": shared, **_operations(target, part.verbs, components)}
 
 
-def _list(target: _Target, components: Components) -> _Place:
-    listing = target._replace(body=target.listing)
-    return _operation(listing, "list", "list", _LIST, components)
+def _operations(target: _Target, verbs: Iterable[str], components: Components) -> _Place:
+    return {_VERBS[verb].method: _operation(target, verb, components) for verb in verbs}
 
 
-def _patch(target: _Target, components: Components) -> _Place:
-    types = PATCH_TYPES if _is_builtin(target) else PATCH_TYPES[:-1]
-    operation = _operation(target, "patch", "patch", (*_WRITE, "force"), components)
-    operation["requestBody"] = {
-        "required": True,
-        "content": {media: {"schema": components.patch()} for media in types},
-    }
-    return operation
-
-
-def _is_builtin(target: _Target) -> bool:
-    return str(target.body.get("$ref", "")).startswith("#/components/schemas/io.k8s.")
-
-
-# Which codes an action answers with when all is well.
-_CODES = {
-    "delete": ("200", "202"),
-    "deletecollection": ("200",),
-    "get": ("200",),
-    "list": ("200",),
-    "patch": ("200", "201"),
-    "post": ("200", "201", "202"),
-    "put": ("200", "201"),
-}
-
-
-def _operation(  # noqa: PLR0913 -- what differs between the operations of a path
-    target: _Target,
-    prefix: str,
-    action: str,
-    query: tuple[str, ...],
-    components: Components,
-    *,
-    body: dict[str, Any] | None = None,
-    answer: str = "",
-    text: bool = False,
-) -> _Place:
+def _operation(target: _Target, verb: str, components: Components) -> _Place:
+    _, prefix, action, query, codes = _VERBS[verb]
     group, version, kind = target.gvk
-    schema = components.builtin(answer) if answer else target.body
-    content = {"text/plain": {"schema": {"type": "string"}}} if text else {JSON: {"schema": schema}}
+    status = components.builtin("meta.v1.Status")
+    schema = {"list": target.listing, "delete": status, "deletecollection": status}.get(verb, target.body)
+    content = {"text/plain": {"schema": {"type": "string"}}} if target.text else {JSON: {"schema": schema}}
     operation: _Place = {
         "operationId": f"{prefix}{target.name}",
         "parameters": [_query(name) if name in _INLINE else _reference(name) for name in query],
         "responses": {
-            **{code: {"description": "Done.", "content": content} for code in _CODES[action]},
+            **{code: {"description": "Done.", "content": content} for code in codes},
             "default": {
                 "description": "Refused; the Status says why.",
-                "content": {JSON: {"schema": components.builtin("meta.v1.Status")}},
+                "content": {JSON: {"schema": status}},
             },
         },
         "tags": [target.resource.api_version.replace(".k8s.io", "").replace("/", "_").replace(".", "_")],
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": {"group": group, "kind": kind, "version": version},
     }
-    if body is not None:
-        operation["requestBody"] = {"required": True, "content": {t: {"schema": body} for t in _BODY_TYPES}}
-    elif action in ("delete", "deletecollection"):
+    if verb in ("create", "update"):
+        content = {media: {"schema": target.body} for media in _BODY_TYPES}
+        operation["requestBody"] = {"required": True, "content": content}
+    elif verb == "patch":
+        types = PATCH_TYPES if _is_builtin(target) else PATCH_TYPES[:-1]
+        content = {media: {"schema": components.patch()} for media in types}
+        operation["requestBody"] = {"required": True, "content": content}
+    elif verb in ("delete", "deletecollection"):
         options = components.builtin("meta.v1.DeleteOptions")
         operation["requestBody"] = {"content": {JSON: {"schema": options}}}
     return operation
+
+
+def _is_builtin(target: _Target) -> bool:
+    return str(target.body.get("$ref", "")).startswith("#/components/schemas/io.k8s.")
 
 
 def _where(resource: ServedResource) -> tuple[str, ...]:
