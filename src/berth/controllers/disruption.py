@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from berth.controllers.actions import status_patch
 from berth.controllers.conditions import Conditions
+from berth.controllers.workloads.pods import wanted
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from berth.kube.objects import (
@@ -89,7 +90,7 @@ class DisruptionController(Controller):
         for pod in pods:
             found = self._workload_of(pod)
             if found is not None:
-                sizes[found.metadata.uid or ""] = 1 if found.spec.replicas is None else found.spec.replicas
+                sizes[found.metadata.uid or ""] = wanted(found)
         return sum(sizes.values())
 
     def _workload_of(self, pod: LivePod) -> LiveWorkload | None:

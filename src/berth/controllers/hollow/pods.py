@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from berth.controllers.actions import delete, status_report
 from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
+from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
@@ -166,7 +167,7 @@ class Kubelets(Controller):
             self.queue.add_at(key, started + deadline)
         ready = pod_condition(pod, "Ready")
         if ready is not None and ready.reason == "NodeNotReady":
-            status = statuses.running(pod, now, *self._known_addresses(pod), statuses.restarts_of(pod))
+            status = statuses.running(pod, now, *self._known_addresses(pod), restarts(pod))
             yield _report(pod, {"conditions": status["conditions"]}, "its node is back")
             return
         lasts = duration(pod, RUN_FOR, None if _restarts(pod) else self._pace.run_for)
@@ -192,9 +193,9 @@ class Kubelets(Controller):
         if not _restarts(pod) and (code == 0 or pod.spec.restart_policy == "Never"):
             yield _report(pod, statuses.finished(pod, now, code), f"exit code {code}")
             return
-        count = statuses.restarts_of(pod) + 1
+        count = restarts(pod) + 1
         again = now + _RESTART_BACKOFF.after(count)
-        status = statuses.running(pod, again, *self._known_addresses(pod), restarts=count)
+        status = statuses.running(pod, again, *self._known_addresses(pod), count=count)
         yield _report(pod, status, f"exit code {code}, restarted")
 
     def _known_addresses(self, pod: LivePod) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from berth.controllers.workloads.pods import restarts
 from berth.kube.objects import Container, LivePod, RawObject
 from berth.kube.times import stamp
 from berth.kube.well_known import FAILED, RUNNING, SUCCEEDED
@@ -11,7 +12,7 @@ from berth.kube.well_known import FAILED, RUNNING, SUCCEEDED
 _EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
-def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0) -> RawObject:
+def running(pod: LivePod, now: float, host: str, address: str, count: int = 0) -> RawObject:
     started = (pod.status.start_time if pod.status else None) or stamp(now)
     init = pod.spec.init_containers or []
     status: RawObject = {
@@ -23,7 +24,7 @@ def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0
         "podIPs": [{"ip": address}],
         "startTime": started,
         "containerStatuses": [
-            _container(pod, c, {"running": {"startedAt": stamp(now)}}, restarts=restarts)
+            _container(pod, c, {"running": {"startedAt": stamp(now)}}, count=count)
             for c in pod.spec.containers or ()
         ],
     }
@@ -31,7 +32,7 @@ def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0
         status["initContainerStatuses"] = [
             _container(pod, c, {"running": {"startedAt": stamp(now)}})
             if c.restart_policy == "Always"
-            else _container(pod, c, _terminated(0, now, now), ready=True)
+            else _container(pod, c, _terminated(0, now), ready=True)
             for c in init
         ]
     return status
@@ -39,7 +40,6 @@ def running(pod: LivePod, now: float, host: str, address: str, restarts: int = 0
 
 def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", message: str = "") -> RawObject:
     """Containers that ended with the code; `reason` is set if the kubelet ended them."""
-    began = _started(pod, now)
     phase = SUCCEEDED if exit_code == 0 else FAILED
     why = "PodCompleted" if phase == SUCCEEDED else reason or "PodFailed"
     conditions = _conditions(
@@ -54,7 +54,7 @@ def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", mess
         "phase": phase,
         "conditions": conditions,
         "containerStatuses": [
-            _container(pod, c, _terminated(exit_code, began, now), restarts=restarts_of(pod))
+            _container(pod, c, _terminated(exit_code, now), count=restarts(pod))
             for c in pod.spec.containers or ()
         ],
     }
@@ -74,16 +74,6 @@ def rejected(reason: str, message: str, now: float) -> RawObject:
     }
 
 
-def restarts_of(pod: LivePod) -> int:
-    statuses = (pod.status.container_statuses if pod.status else None) or ()
-    return max((status.restart_count or 0 for status in statuses), default=0)
-
-
-def _started(pod: LivePod, now: float) -> float:
-    del pod
-    return now
-
-
 def _conditions(states: dict[str, str], now: float, reasons: dict[str, str] | None = None) -> list[RawObject]:
     return [
         {
@@ -97,29 +87,29 @@ def _conditions(states: dict[str, str], now: float, reasons: dict[str, str] | No
     ]
 
 
-def _terminated(code: int, began: float, now: float) -> RawObject:
+def _terminated(code: int, now: float) -> RawObject:
     return {
         "terminated": {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
-            "startedAt": stamp(began),
+            "startedAt": stamp(now),
             "finishedAt": stamp(now),
         }
     }
 
 
 def _container(
-    pod: LivePod, container: Container, state: RawObject, *, ready: bool | None = None, restarts: int = 0
+    pod: LivePod, container: Container, state: RawObject, *, ready: bool | None = None, count: int = 0
 ) -> RawObject:
     runs = "running" in state
     return {
         "name": container.name,
         "image": container.image or "",
         "imageID": f"hollow://{container.image or ''}",
-        "containerID": f"hollow://{pod.metadata.uid}/{container.name}/{restarts}",
+        "containerID": f"hollow://{pod.metadata.uid}/{container.name}/{count}",
         "ready": runs if ready is None else ready,
         "started": runs,
-        "restartCount": restarts,
+        "restartCount": count,
         "state": state,
         "lastState": {},
     }

@@ -124,13 +124,8 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     obj = await _own_object_in(state, request, endpoint)
     address = request.address
-    meta = metadata.own_metadata(obj)
-    if meta.setdefault("name", address.name) != address.name:
-        raise errors.bad_request(
-            f"the name of the object ({meta['name']}) does not match the name on the URL ({address.name})"
-        )
-    metadata.settle_namespace(endpoint, meta, address.namespace)
     key = (address.namespace, address.name)
+    metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
     intent = Intent(request.manager, request.dry_run, address.subresource)
     if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
         write = writes.create(state.registry, endpoint, obj, address.namespace, intent)
@@ -236,21 +231,22 @@ def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
 
 
 async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = _part(state, request, await _object_in(request, endpoint))
-    address = request.address
-    write = bind(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run)
-    await _committed(write)
-    return of_object(errors.success(), 201)
+    return await _act(bind, state, request, await _object_in(request, endpoint))
 
 
 async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     obj = await _object_in(request, endpoint)
     if obj.get("apiVersion") == "policy/v1beta1":  # the same in its older version
         obj["apiVersion"] = "policy/v1"
-    obj = _part(state, request, obj)
-    address = request.address
-    write = evict(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run)
-    await _committed(write)
+    return await _act(evict, state, request, obj)
+
+
+async def _act(
+    act: Callable[..., Write | None], state: ServerState, request: ApiRequest, obj: RawObject
+) -> Reply:
+    """Do to a pod what was sent to one of its subresources."""
+    obj, address = _part(state, request, obj), request.address
+    await _committed(act(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run))
     return of_object(errors.success(), 201)
 
 

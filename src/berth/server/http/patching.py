@@ -119,15 +119,11 @@ def server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoin
         config = without_nulls_like_go(config)
     metadata.check_envelope(endpoint, config, state.registry.kinds)
     meta = metadata.own_metadata(config)
-    if meta.setdefault("name", address.name) != address.name:
-        raise errors.bad_request(
-            f"the name of the object ({meta['name']}) does not match the name on the URL ({address.name})"
-        )
-    metadata.settle_namespace(endpoint, meta, address.namespace)
+    key = (address.namespace, address.name)
+    metadata.settle_key(endpoint, meta, key)
     config = field_validation.check(request, endpoint, config)
     if _status_is_apart(endpoint, address.subresource):
         config.pop("status", None)
-    key = (address.namespace, address.name)
     record = endpoint.bucket.newest(key)
     if record is None and address.subresource:
         raise errors.not_found(endpoint.resource.plural, endpoint.resource.group, address.name)

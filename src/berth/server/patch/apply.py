@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 # What there was before anybody applied belongs to this manager.
 BEFORE_FIRST_APPLY = "before-first-apply"
 
-_METADATA = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation")
 _NEVER_OWNED = frozenset(
     {
         ("f:apiVersion",),
         ("f:kind",),
         ("f:metadata",),
-        *(("f:metadata", f"f:{name}") for name in (*_METADATA, "managedFields", "resourceVersion")),
+        *(("f:metadata", f"f:{name}") for name in managers.UNOWNED_METADATA),
     }
 )
 

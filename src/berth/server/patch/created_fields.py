@@ -12,23 +12,11 @@ from typing import Any
 from berth.kube.objects import RawObject
 from berth.kube.schema import FREE_FORM, Schema, SchemaNode
 from berth.server.patch.fieldset import MEMBER
+from berth.server.patch.managers import UNOWNED_METADATA
 from berth.server.patch.typed import element_of
 
 _NOTHING: Mapping[str, SchemaNode] = {}
 _UNOWNED_TOP = frozenset({"apiVersion", "kind"})
-_UNOWNED_METADATA = frozenset(
-    {
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    }
-)
 
 
 def creator_entry(
@@ -40,7 +28,7 @@ def creator_entry(
         if value is None or name in _UNOWNED_TOP or (without_status and name == "status"):
             continue
         if name == "metadata":
-            value = {k: v for k, v in value.items() if k not in _UNOWNED_METADATA}  # noqa: PLW2901
+            value = {k: v for k, v in value.items() if k not in UNOWNED_METADATA}  # noqa: PLW2901
             if not value:
                 continue
         owned = _owned(value, schema.root.child(name))

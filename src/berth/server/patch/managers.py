@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 APPLY, UPDATE = "Apply", "Update"
 
+_IDENTITY = ("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation")
+# What nobody owns in an object's metadata.
+UNOWNED_METADATA = frozenset({*_IDENTITY, "managedFields", "resourceVersion"})
 # Beyond this many managers that update, the oldest are thrown together.
 _MAX_UPDATE_MANAGERS = 10
 _ANCIENT = "ancient-changes"

@@ -67,6 +67,15 @@ def own_metadata(obj: RawObject) -> RawObject:
     return metadata
 
 
+def settle_key(endpoint: Endpoint, metadata: RawObject, key: Key) -> None:
+    """That the object has the name and namespace it is addressed by; what it leaves out is filled in."""
+    if metadata.setdefault("name", key[1]) != key[1]:
+        raise errors.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({key[1]})"
+        )
+    settle_namespace(endpoint, metadata, key[0])
+
+
 def settle_namespace(endpoint: Endpoint, metadata: RawObject, namespace: str) -> None:
     if not endpoint.resource.namespaced:
         if metadata.get("namespace"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import delete, patch, status_patch
+from berth.controllers.actions import delete, is_news, patch, status_patch
 from berth.controllers.conditions import Conditions
 from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.jobs.job_pods import (
@@ -135,8 +135,7 @@ class JobController(WorkloadController):
 
     def _counted(self, key: Key, job: LiveJob, pods: list[LivePod], count: Tally) -> Iterator[Action]:
         """Let go of pods whose end is on record."""
-        recorded = job.status.uncounted_terminated_pods
-        uids = {*((recorded and recorded.succeeded) or ()), *((recorded and recorded.failed) or ())}
+        uids = _recorded(job)
         if uids == count.uncounted:
             yield from self._release(key, [p for p in pods if p.metadata.uid in uids and _tracked(p)])
 
@@ -204,27 +203,12 @@ class JobController(WorkloadController):
             conditions.set("Suspended", TRUE, "JobSuspended", "Job suspended")
         elif conditions.get("Suspended") is not None:
             conditions.set("Suspended", FALSE, "JobResumed", "Job resumed")
+        counts = {name: value for name, value in status.items() if name != "uncountedTerminatedPods"}
+        news = is_news(job, counts) or count.uncounted != _recorded(job)
         if not old.start_time and not job.spec.suspend:
             status["startTime"] = stamp(now)
-        uncounted = old.uncounted_terminated_pods
-        known = (
-            old.active or 0,
-            old.ready or 0,
-            old.succeeded or 0,
-            old.failed or 0,
-            old.completed_indexes or "",
-            {*((uncounted and uncounted.succeeded) or ()), *((uncounted and uncounted.failed) or ())},
-        )
-        new = (
-            status["active"],
-            status["ready"],
-            status["succeeded"],
-            status["failed"],
-            status.get("completedIndexes", ""),
-            count.uncounted,
-        )
         changed = conditions.list() != Conditions(old.conditions, now).list()
-        if new != known or "startTime" in status or changed:
+        if news or "startTime" in status or changed:
             if changed:
                 status["conditions"] = conditions.list()
             yield status_patch(JOBS, job, status)
@@ -254,6 +238,12 @@ def finished_at(job: LiveJob) -> float | None:
         if found is not None and found.status == TRUE:
             return seconds(found.last_transition_time) if found.last_transition_time else 0.0
     return None
+
+
+def _recorded(job: LiveJob) -> set[str]:
+    """The pods whose end the status names but has not added up yet."""
+    recorded = job.status.uncounted_terminated_pods
+    return {*((recorded and recorded.succeeded) or ()), *((recorded and recorded.failed) or ())}
 
 
 def _tracked(pod: LivePod) -> bool:
