@@ -19,11 +19,12 @@ from berth.eviction import (
     EvictionRate,
     EvictionSettings,
 )
-from berth.eviction.decisions import EVICTED, HALTED
+from berth.eviction.decisions import BROKEN, EVICTED, EVICTING, HALTED, REFUSED
 from berth.eviction.reports import EVENTS, FAILURES
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests.manifest import load, problems
 from berth.live.component.lifecycle import ComponentSettings
+from berth.live.logs import v
 from berth.machines.cache import Cache
 from tests.support.cli.command import Outcome, berth
 from tests.support.cli.components import intercept_component
@@ -131,9 +132,24 @@ def test_what_cannot_work_is_refused_in_a_sentence(started: Started, flag: str, 
     assert started.component is None
 
 
+def test_pods_are_only_named_at_the_default_level(caplog: pytest.LogCaptureFixture) -> None:
+    """What became of a pod is one line with its name; steps are not told; domains are told in full."""
+    details = {"rule": "r", "node": "n", "cause": "c"}
+    with caplog.at_level(v(2), "berth.cli.output.decision_log"):
+        for what in (BROKEN, EVICTING, EVICTED, REFUSED):
+            log_decision(EvictionDecision(0.0, what, "shop/web", details))
+        log_decision(EvictionDecision(0.0, HALTED, "domain a", {"share": 0.6}))
+    told = [(record.getMessage(), record.__dict__["keys"]) for record in caplog.records]
+    assert told == [
+        (EVICTED, {"pod": "shop/web"}),
+        (REFUSED, {"pod": "shop/web"}),
+        (HALTED, {"domain": "domain a", "share": 0.6}),
+    ]
+
+
 def test_decisions_are_logged_with_what_they_are_about(caplog: pytest.LogCaptureFixture) -> None:
-    """Halts are about a domain, all else is about a pod."""
-    with caplog.at_level(1, "berth.cli.output.decision_log"):
+    """Halts are about a domain, all else is about a pod; from -v 4 on with rule, node and cause."""
+    with caplog.at_level(v(4), "berth.cli.output.decision_log"):
         log_decision(EvictionDecision(0.0, EVICTED, "shop/web", {"rule": "r", "node": "n", "cause": "c"}))
         log_decision(EvictionDecision(0.0, HALTED, "domain a", {"share": 0.6}))
     keys = [record.__dict__["keys"] for record in caplog.records]

@@ -12,9 +12,10 @@ from aiohttp import web
 from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
 from berth.kube.objects import Node, PartialObjectMetadata
 from berth.live import machine_loop
+from berth.live.logs import v
 from berth.live.machine_loop import MachineLoop, MachineSettings
 from berth.live.runner import Runner
-from berth.machines.contract import Action, Create, Event, Get, Outcome, Patch
+from berth.machines.contract import Action, Bind, Create, Event, Get, Outcome, Patch
 from berth.machines.recorder import EVENT
 from berth.machines.views import VIEWS
 from tests.support.api.fake import FakeApi, serving
@@ -212,3 +213,23 @@ def test_a_machine_may_see_objects_in_its_own_way() -> None:
     """What others see as it was decoded comes to it through its lens."""
     machine = through(lambda node: Node(metadata=node.metadata, kind="seen"))
     assert [heard.object.kind for heard in machine.heard] == ["seen"]
+
+
+def test_every_binding_is_a_log_line_at_the_default_level(caplog: pytest.LogCaptureFixture) -> None:
+    """With the pod and the node."""
+    bind = Bind(resource=PODS, key=("default", "web"), namespace="default", name="web", node="n1", uid="u")
+
+    async def scenario() -> None:
+        api = FakeApi()
+        api.objects["pods", "default", "web"] = {
+            "metadata": {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "1"},
+            "spec": {},
+        }
+        machine = Asker(bind)
+        async with serving(api) as client, running(Runner(client, [machine], VIEWS).run()):
+            await until(lambda: bool(machine.answers))
+
+    with caplog.at_level(v(2), "berth.live.machine_loop"):
+        asyncio.run(scenario())
+    (line,) = [record for record in caplog.records if "bound" in record.getMessage()]
+    assert line.__dict__["keys"] == {"pod": "default/web", "node": "n1"}

@@ -17,6 +17,8 @@ ONE_BY_ONE = "Evictions go one by one"
 RESUMED = "Evictions resumed"
 BACKED_OFF = "Owner backed off"
 INVALID = "Annotation is not valid"
+# What became of a pod; all else about pods is a step on the way.
+_RESULTS = frozenset({EVICTED, REFUSED, WOULD_EVICT, BACKED_OFF, INVALID})
 _WARNINGS = frozenset({REFUSED, HALTED, ONE_BY_ONE, BACKED_OFF, INVALID})
 
 
@@ -38,6 +40,10 @@ class EvictionDecision:
     @property
     def warns(self) -> bool:
         return self.what in _WARNINGS
+
+    @property
+    def is_result(self) -> bool:
+        return self.what in _RESULTS
 
 
 Tell = Callable[[EvictionDecision], None]

@@ -12,8 +12,8 @@ from berth.eviction.detection import ViolationDetector
 from berth.eviction.evictor import Evictor
 from berth.eviction.metrics import EvictionMetrics, EvictionStateCollector
 from berth.eviction.planning import DomainCounts, EvictionPlan
-from berth.eviction.records import BEGUN, EvictionPurpose, expect
-from berth.eviction.reports import COMPONENT, EvictionReports
+from berth.eviction.records import BEGUN, NODE_KIND, POD_KIND, EvictionPurpose, expect
+from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState
@@ -71,8 +71,15 @@ class AffinityEviction:
                 lambda: self.halts.halts,
                 self._evictor.obstacles,
                 lambda: sum(bool(record.invalid) for record in self.state.records.values()),
+                self._controllers,
             )
         )
+
+    def _controllers(self) -> dict[str, int]:
+        """Which of the two controllers run."""
+        gates = self._settings.options.gates
+        switched = {NODE_KIND: gates.node_affinity_eviction, POD_KIND: gates.pod_affinity_eviction}
+        return {CONTROLLERS[kind]: int(is_on) for kind, is_on in switched.items()}
 
     # --- keeping up ---------------------------------------------------------------------------------
 
@@ -141,7 +148,8 @@ class AffinityEviction:
         halted, resumed = self.plan.make(now)
         home = self._cache.get(NAMESPACES, ("", SYSTEM_NAMESPACE), Namespace)
         for halt in halted:
-            self._reports.halted(halt, home, self._nodes(halt), self._settings.max_share, now)
+            share, kind = self._settings.max_share, self.plan.kind_in(halt.domain)
+            self._reports.halted(halt, home, self._nodes(halt), max_share=share, kind=kind, now=now)
         for domain in resumed:
             self._reports.resumed(domain, home, now)
         self._look = True

@@ -84,13 +84,17 @@ class EvictionStateCollector(Collector):
         halts: Callable[[], Mapping[str, Halt]],
         waiting: Callable[[], Mapping[str, int]],
         invalid: Callable[[], int],
+        controllers: Callable[[], Mapping[str, int]],
     ) -> None:
         self._violations = violations
         self._halts = halts
         self._waiting = waiting
         self._invalid = invalid
+        self._controllers = controllers
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        running = "Whether a controller runs, under kube-controller-manager's name for this."
+        yield _gauge("running_managed_controllers", running, "name", self._controllers())
         broken = "Execution-time rules that are broken now, by kind."
         yield _gauge("affinity_violations", broken, "kind", self._violations())
         halted = "Domains where too many pods would go at once, and their share; * is the cluster."

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from berth.engine.execution.eviction_ceiling import CLUSTER, Halt, HaltPolicy, is_replaced
+from berth.engine.execution.eviction_ceiling import Halt, HaltPolicy, is_in, is_replaced
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pods import NOWHERE
-from berth.eviction.records import PlannedEviction
+from berth.eviction.records import NODE_KIND, POD_KIND, PlannedEviction
 from berth.eviction.safety import EvictionHalts
 from berth.eviction.state import EvictionState
 from berth.kube.objects import Node
@@ -162,9 +162,14 @@ class EvictionPlan:
         self.order = [planned for planned in self.order if self._state.pod(planned.pod) is not None]
         return self.order
 
+    def kind_in(self, domain: str) -> str:
+        """What pods of a domain would go for; rules about nodes come first."""
+        kinds = {planned.kind for planned in self.order if is_in(planned.domain, domain)}
+        return POD_KIND if kinds == {POD_KIND} else NODE_KIND
+
     def nodes_in(self, domain: str) -> list[str]:
         """The nodes of a domain from which pods would go."""
-        return sorted({planned.node for planned in self.order if domain in (CLUSTER, planned.domain)})
+        return sorted({planned.node for planned in self.order if is_in(planned.domain, domain)})
 
 
 class DomainCounts:

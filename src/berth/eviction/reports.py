@@ -19,7 +19,9 @@ from berth.machines.contract import Outcome
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.machines.story import Story
 
+# Both are one machine; people know them by what a pod goes for.
 COMPONENT = "affinity-eviction"
+CONTROLLERS = {NODE_KIND: "node-affinity-eviction", POD_KIND: "pod-affinity-eviction"}
 EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction"}
 FAILURES = {NODE_KIND: "FailedNodeAffinityEviction", POD_KIND: "FailedPodAffinityEviction"}
 _MOST_NODES = 20
@@ -35,7 +37,7 @@ class EvictionReports:
 
     def __init__(self, metrics: EvictionMetrics, tell: Tell) -> None:
         self.story = Story()
-        self.recorder = Recorder(COMPONENT)
+        self.recorder = Recorder(CONTROLLERS[NODE_KIND])
         self._metrics = metrics
         self._shell = tell
 
@@ -74,14 +76,16 @@ class EvictionReports:
         message = f"Evicted: {planned.reasons}. {target}"
         self._metrics.evictions[planned.kind].inc()
         self._metrics.seconds.labels(planned.kind).observe(max(now - planned.since, 0.0))
-        self.recorder.record(now, PODS, attempt.pod, NORMAL, EVENTS[planned.kind], message)
+        who = CONTROLLERS[planned.kind]
+        self.recorder.record(now, PODS, attempt.pod, NORMAL, EVENTS[planned.kind], message, component=who)
         self._tell_eviction(decisions.EVICTED, planned, now, replacement=node or "nowhere")
 
     def refused(self, attempt: EvictionAttempt, outcome: Outcome) -> None:
         planned, metadata, why = attempt.planned, attempt.pod.metadata, _refusal(outcome)
         message = f"Could not evict: {why} ({planned.reasons})"
         self._metrics.failures[planned.kind].inc(metadata.name or "", metadata.namespace or "")
-        self.recorder.record(outcome.at, PODS, attempt.pod, WARNING, FAILURES[planned.kind], message)
+        reason, who = FAILURES[planned.kind], CONTROLLERS[planned.kind]
+        self.recorder.record(outcome.at, PODS, attempt.pod, WARNING, reason, message, component=who)
         self._tell_eviction(decisions.REFUSED, planned, outcome.at, code=outcome.code, err=why)
 
     def came_back(
@@ -94,7 +98,8 @@ class EvictionReports:
             "Is it placed by a scheduler that knows its rules?"
         )
         self._metrics.returns.inc()
-        self.recorder.record(now, PODS, pod, WARNING, "EvictionBackOff", message)
+        who = CONTROLLERS[planned.kind]
+        self.recorder.record(now, PODS, pod, WARNING, "EvictionBackOff", message, component=who)
         details = {"owner": owner, "node": planned.node, "seconds": round(until - now)}
         self._tell(now, decisions.BACKED_OFF, planned.pod, **details)
 
@@ -119,9 +124,16 @@ class EvictionReports:
     # --- domains ------------------------------------------------------------------------------------
 
     def halted(
-        self, halt: Halt, home: Namespace | None, nodes: Sequence[Node], max_share: float, now: float
+        self,
+        halt: Halt,
+        home: Namespace | None,
+        nodes: Sequence[Node],
+        *,
+        max_share: float,
+        kind: str,
+        now: float,
     ) -> None:
-        """A domain is halted: nobody goes, or only who has a place."""
+        """A domain is halted: nobody goes, or only who has a place; `kind` is what for."""
         where = name_of(halt.domain)
         what, reason, how = decisions.HALTED, "EvictionsHalted", f"are halted in {where}"
         if halt.moving:
@@ -132,9 +144,9 @@ class EvictionReports:
             f"on namespace {SYSTEM_NAMESPACE}"
         )
         if home is not None:
-            self.recorder.record(now, NAMESPACES, home, WARNING, reason, message)
+            self.recorder.record(now, NAMESPACES, home, WARNING, reason, message, component=CONTROLLERS[kind])
         for node in nodes[:_MOST_NODES]:
-            self.recorder.record(now, NODES, node, WARNING, reason, message)
+            self.recorder.record(now, NODES, node, WARNING, reason, message, component=CONTROLLERS[kind])
         details = {"share": round(halt.share, 3), "going": halt.going, "running": halt.running}
         self._tell(now, what, where, **details, moving=halt.moving, staying=halt.staying)
 

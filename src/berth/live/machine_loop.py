@@ -23,7 +23,7 @@ import msgspec
 from berth.kube.api_resources import Resource
 from berth.kube.well_known import ADDED, DELETED
 from berth.live.client import Client
-from berth.live.logs import say
+from berth.live.logs import say, v
 from berth.live.performing import perform
 from berth.machines.contract import Action, Bind, Confirming, Draining, Event, Machine, Outcome
 from berth.machines.recorder import EVENT
@@ -270,8 +270,8 @@ def _tell_binding(action: Bind, outcome: Outcome) -> None:
             code=outcome.code,
             err=outcome.message,
         )
-    elif _log.isEnabledFor(logging.DEBUG):
-        say(_log, logging.DEBUG, "Successfully bound pod to node", pod=pod, node=action.node)
+    elif _log.isEnabledFor(v(2)):
+        say(_log, v(2), "Successfully bound pod to node", pod=pod, node=action.node)
 
 
 def _seen_through(lens: Callable[[Any], Any], event: Event) -> Event | None:

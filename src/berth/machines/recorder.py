@@ -84,6 +84,7 @@ class Recorder:
         *,
         related: tuple[Resource, Any] | None = None,
         action: str = "",
+        component: str = "",
     ) -> None:
         """Remember to write that something happened to `item`, a view.
 
@@ -96,6 +97,7 @@ class Recorder:
             message: In a sentence.
             related: Another object that took part, and its resource.
             action: What was being done.
+            component: Who says it, if not the recorder's own.
         """
         uid = item.metadata.uid or ""
         message = message[:_LONGEST_MESSAGE]
@@ -111,6 +113,8 @@ class Recorder:
             body["related"] = _reference(related[0], related[1].metadata)
         if action:
             body["action"] = action
+        if component:
+            body |= {"source": {"component": component}, "reportingComponent": component}
         told = self._told[what] = _Told(body, now)
         self._told.move_to_end(what)
         self._create(what, told)

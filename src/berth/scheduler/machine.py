@@ -31,6 +31,7 @@ from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
 from berth.scheduler.pod_events import PodEvents
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
+from berth.scheduler.reports import TellFailed, untold
 from berth.scheduler.scheduling_cycle import SchedulingCycle
 from berth.scheduler.state import SchedulerSettings, SchedulerState
 
@@ -59,9 +60,10 @@ class Scheduler:
         metrics: SchedulerMetrics | None = None,
         clock: Callable[[], float] = steady,
         timer: Callable[[], float] = time.perf_counter,
+        tell: TellFailed = untold,
     ) -> None:
         metrics = metrics or SchedulerMetrics(timer)
-        state = self.state = SchedulerState(settings, metrics, timer)
+        state = self.state = SchedulerState(settings, metrics, timer, tell)
         state.now = clock()
         metrics.registry.register(
             QueueCollector(state.queue.counts, state.cache_sizes, state.unschedulable_by_rule)

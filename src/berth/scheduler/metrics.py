@@ -13,7 +13,7 @@ from berth.engine.placement.plan import Plan, time_rules
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
-# One placement in so many is timed rule by rule.
+# One attempt in so many is timed rule by rule.
 SAMPLED = 64
 _MOST_ATTEMPTS = 15  # more are one value of the label
 
@@ -29,6 +29,7 @@ class SchedulerMetrics:
         self.registry = registry or CollectorRegistry()
         self.timer = timer
         self._placements = 0
+        self._timed: set[tuple[str, bool, bool]] = set()  # rules, and whether they filtered and scored
         profile = ("result", "profile")
         self.attempts = self._counter(
             "scheduler_schedule_attempts", "Attempts to place pods, by their result.", profile
@@ -96,10 +97,12 @@ class SchedulerMetrics:
         self.attempts_per_pod.observe(attempts)
 
     def sample(self, plan: Plan, profile: str) -> None:
-        """Time the rules of a placement, every now and then."""
+        """Time the rules of an attempt, every now and then, and whenever one is used for the first time."""
         self._placements += 1
-        if self._placements % SAMPLED != 1:
+        used = {(rule.name, rule.filters, rule.scores) for rule in plan.rules}
+        if self._placements % SAMPLED != 1 and used <= self._timed:
             return
+        self._timed |= used
         steps: Tally[str] = Tally()
 
         def observe(rule: str, step: str, seconds: float) -> None:

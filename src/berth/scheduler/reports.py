@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -17,14 +18,47 @@ from berth.scheduler.queue import SchedulingQueue
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
 
 _NOTE_LENGTH = 1024  # of an event
+_KEYWORDS = {"PodTopologySpread": "spreadConstraint"}
 _PAUSES = Backoff(1.0, 30.0)
 
 
-class Reports:
-    """The Events of pods."""
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt to place a pod that found no node.
 
-    def __init__(self, component: str) -> None:
+    Attributes:
+        pod: ``namespace/name``.
+        number: Which attempt it was.
+        rules: Those that refused some node; none if there was no node, or an error.
+        error: It ended in an error, not in a verdict.
+    """
+
+    pod: str
+    number: int
+    message: str
+    rules: frozenset[str] = frozenset()
+    error: bool = False
+
+    @property
+    def failed(self) -> str:
+        """The rules in a log's words: a spread constraint by the keyword that dashboards look for."""
+        words = sorted(_KEYWORDS.get(rule, rule) for rule in self.rules)
+        return ", ".join(f"failed {word}" for word in words)
+
+
+TellFailed = Callable[[FailedAttempt], None]
+
+
+def untold(attempt: FailedAttempt) -> None:
+    """For those who do not want to know."""
+
+
+class Reports:
+    """The Events of pods, and what logs hear."""
+
+    def __init__(self, component: str, tell: TellFailed = untold) -> None:
         self.recorder = Recorder(component)
+        self.tell = tell
 
     def scheduled(self, pod: Pod, node: str, now: float) -> None:
         metadata = pod.metadata

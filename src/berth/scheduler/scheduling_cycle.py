@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from berth.engine.placement.plan import plan_for
 from berth.engine.placement.together import NoNode
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.scheduler import metrics as measured
@@ -13,6 +14,7 @@ from berth.scheduler.groups import Group
 from berth.scheduler.placing import Choice, Placer
 from berth.scheduler.preemption import Preemptor
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
+from berth.scheduler.reports import FailedAttempt
 from berth.scheduler.state import SchedulerState
 
 _log = logging.getLogger(__name__)
@@ -111,6 +113,10 @@ class SchedulingCycle:
         state.metrics.ended(result, record.profile, state.timer() - started)
         state.story.tell(state.now, record.key, what, why.message)
         state.reports.failed(record.pod, why.message, state.now)
+        name = "/".join(record.key)
+        state.reports.tell(FailedAttempt(name, record.attempts, why.message, why.rules, why.failed))
+        if why.pod_class is not None and why.rules:
+            state.metrics.sample(plan_for(state.mirror.cluster, why.pod_class), record.profile)
         reason = SCHEDULER_ERROR if why.failed else UNSCHEDULABLE
         state.statements.want(record, reason, why.message, nominated)
 

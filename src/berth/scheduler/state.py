@@ -23,7 +23,7 @@ from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.nominations import Nominations
 from berth.scheduler.queue import SchedulingQueue
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
-from berth.scheduler.reports import Reports, Statements
+from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed, untold
 from berth.scheduler.volumes import VolumeWork
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
@@ -60,7 +60,11 @@ class SchedulerState:
     """
 
     def __init__(
-        self, settings: SchedulerSettings, metrics: SchedulerMetrics, timer: Callable[[], float]
+        self,
+        settings: SchedulerSettings,
+        metrics: SchedulerMetrics,
+        timer: Callable[[], float],
+        tell: TellFailed = untold,
     ) -> None:
         self.settings = settings
         self.metrics = metrics
@@ -70,7 +74,7 @@ class SchedulerState:
         self.groups = Groups()
         self.nominations = Nominations(self.mirror)
         self.volumes = VolumeWork(self.mirror)
-        self.reports = Reports(settings.component)
+        self.reports = Reports(settings.component, tell)
         self.statements = Statements(self.queue)
         self.story = Story()
         self.ready: list[Action] = []
@@ -121,6 +125,7 @@ class SchedulerState:
         self.metrics.ended(measured.ERROR, record.profile, at - record.started)
         message = f"binding rejected: {why}"
         self.reports.failed(record.pod, message, at)
+        self.reports.tell(FailedAttempt("/".join(record.key), record.attempts + 1, message, error=True))
         if is_terminating(record.pod):
             self.forget(record.key, record.pod)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -108,7 +109,11 @@ def test_a_tenant_moves_whatever_its_share(world: PlaneWorld, apps: int, replica
     history = numbers_ready(world, tenants, since)
     full = history.index(total)
     assert min(history[full:]) >= total - apps
-    assert len(ready_nodes(world, *tenants)) == total
+    log = world.backend.log("up", characters=1_000_000)
+    moved_pods = re.findall(rf'"Evicted pod" pod="{world.namespace}/[^ ]+"(.*)', log)
+    assert moved_pods == [""] * total
+    bound = re.findall(rf'"Successfully bound pod to node" pod="{world.namespace}/', log)
+    assert len(bound) == 2 * total + USER_A
 
 
 def test_an_accident_moves_nobody(world: PlaneWorld) -> None:

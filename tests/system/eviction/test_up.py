@@ -42,7 +42,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    with started(ControlPlane) as running_plane:
+    with started(lambda folder: ControlPlane(folder, "", "-v", "4")) as running_plane:
         yield running_plane
 
 
@@ -148,6 +148,28 @@ def test_the_pod_says_why_it_goes(world: PlaneWorld) -> None:
         )
 
     world.until(reason, "the pod has the condition")
+
+
+def test_a_pod_that_stops_at_once_says_why_it_goes(world: PlaneWorld) -> None:
+    """The reason is the last that is known of it, and the event comes from the controller."""
+    world.nodes(hollow("old", team="b"))
+    pod = world.add_pod(native(tenant("web", team="b")))
+    running(world, "web")
+    since = version(world)
+    unlabel(world, "old", "team")
+    event = evicted(world, pod)
+    assert event["source"]["component"] == "node-affinity-eviction"
+    with world.client.watching(world.path("pods"), resourceVersion=since, timeoutSeconds=1) as watch:
+        changes = watch.rest()
+    reasons = [
+        condition["reason"]
+        for change in changes
+        if change["object"]["metadata"].get("uid") == uid_of(pod)
+        for condition in change["object"]["status"].get("conditions", ())
+        if condition["type"] == "DisruptionTarget"
+    ]
+    assert changes[-1]["type"] == "DELETED"
+    assert set(reasons) == {"RequiredNodeAffinityViolation"}
 
 
 def test_decisions_are_logged_and_counted(world: PlaneWorld) -> None:

@@ -18,6 +18,7 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
+from berth.cli.output.attempt_log import log_failed_attempt
 from berth.engine.state.profiles import options_of
 from berth.kube.api_resources import (
     LABELLED_POD_GROUPS,
@@ -104,7 +105,8 @@ async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None
     """Schedule until cancelled; see `berth.live.component.lifecycle.run_component`."""
 
     def make(client: Client, registry: CollectorRegistry) -> Work:
-        machine = Scheduler(scheduler, metrics=SchedulerMetrics(time.perf_counter, registry))
+        metrics = SchedulerMetrics(time.perf_counter, registry)
+        machine = Scheduler(scheduler, metrics=metrics, tell=log_failed_attempt)
         runner = Runner(client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 

@@ -12,10 +12,17 @@ _log = logging.getLogger(__name__)
 
 
 def log_decision(decision: EvictionDecision) -> None:
-    """Log what was decided with the rule, the node, the label and the value."""
+    """Log what became of pods, by name; from `-v 4` on every step with the rule, the node and the label.
+
+    What is decided about a domain is few and has no pods in it: it is always told in full.
+    """
     level = logging.WARNING if decision.warns else v(1)
-    subject = "pod" if "/" in decision.subject else "domain"
-    say(_log, level, decision.what, **{subject: decision.subject}, **decision.details)
+    if "/" not in decision.subject:
+        say(_log, level, decision.what, domain=decision.subject, **decision.details)
+    elif _log.isEnabledFor(v(4)):
+        say(_log, level, decision.what, pod=decision.subject, **decision.details)
+    elif decision.is_result:
+        say(_log, level, decision.what, pod=decision.subject)
 
 
 class PlacingLog:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
+from berth.cli.output.attempt_log import log_failed_attempt
 from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.cli.up.control_plane import ControlPlane, assemble, view_of
 from berth.cli.up.gates import ComponentGates
@@ -103,7 +104,8 @@ class Plane:
 def _make_scheduler(gates: FeatureGates, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
     profiles = dict.fromkeys(SCHEDULER_NAMES, Options(gates=gates))
     settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS)
-    machine = Scheduler(settings, metrics=SchedulerMetrics(time.perf_counter, registry))
+    metrics = SchedulerMetrics(time.perf_counter, registry)
+    machine = Scheduler(settings, metrics=metrics, tell=log_failed_attempt)
     return machine, scheduler_runs(settings, writers=WRITERS)
 
 

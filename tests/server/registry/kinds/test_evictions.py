@@ -51,6 +51,22 @@ def test_without_budget(client: Client, space: str) -> None:
     assert left["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
+@pytest.mark.parametrize(
+    ("status", "kept"), [("True", "RequiredNodeAffinityViolation"), ("False", "EvictionByEvictionAPI")]
+)
+def test_a_reason_that_was_given_before_is_kept(client: Client, space: str, status: str, kept: str) -> None:
+    """Whoever marked the pod said why; a mark that was taken back says nothing."""
+    _running(client, space, "a")
+    marked = {"type": "DisruptionTarget", "status": status, "reason": "RequiredNodeAffinityViolation"}
+    path = f"{space}/pods/a"
+    conditions = [*client.get(path).json["status"].get("conditions", []), marked]
+    assert client.patch(f"{path}/status", {"status": {"conditions": conditions}}).status == 200
+    assert _evict(client, space, "a")[0] == 201
+    left = client.get(path).json
+    (condition,) = [c for c in left["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+    assert (condition["status"], condition["reason"]) == ("True", kept)
+
+
 def test_budget_is_taken_from(client: Client, space: str) -> None:
     """An eviction takes from the budget; the next is a 429 that names it."""
     budget = _budget(client, space, 1)

@@ -162,12 +162,25 @@ def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObjec
     return [*others, condition]
 
 
+def _says_why(pod: RawObject) -> bool:
+    """Whether it was said before why the pod goes: that is kept, unlike upstream, which writes over it.
+
+    A pod that stops at once would be gone before whoever evicts it could say it again.
+    """
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(
+        item.get("type") == _CONDITION["type"] and item.get("status") == "True" and item.get("reason")
+        for item in conditions
+    )
+
+
 def _delete(
     registry: Registry, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
 ) -> Write | None:
     if options.get("dryRun"):
         return None
-    upsert_condition(pod, dict(_CONDITION), registry.timestamp())
+    if not _says_why(pod):
+        upsert_condition(pod, dict(_CONDITION), registry.timestamp())
     marked = writes.put_as_is(registry, endpoint, record.key, pod).record
     unconditional = {name: value for name, value in options.items() if name != "preconditions"}
     return deletion.delete(registry, endpoint, marked, unconditional)
