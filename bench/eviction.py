@@ -119,7 +119,7 @@ async def live() -> list[Figure]:
             with controllers(server) as running:  # with its lease
                 await asyncio.sleep(_SETTLE)
                 idle = await asyncio.to_thread(running.share, _IDLE_SECONDS)
-            with controllers(server, "--dry-run", "-v=4") as running:
+            with controllers(server, "--dry-run", "--v=4") as running:
                 await asyncio.sleep(_SETTLE)
                 start = time.perf_counter()
                 await label(session, names[:: COUNT // RELABELLED], None)
