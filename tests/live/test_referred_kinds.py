@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
-from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind
+from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind, unlisted_kind
 from berth.live import referred_kinds as module
 from berth.live.fleet_listing import list_fleet
 from berth.live.referred_kinds import ReferredKinds
@@ -84,7 +84,7 @@ async def prepared() -> Discovering:
 async def scheduling(api: FakeApi) -> AsyncIterator[Runner]:
     async with serving(api) as client:
         machine = FleetScheduler(FleetSettings(scheduler_names=NAMES))
-        watching = ReferredKinds(client, machine, referred_kind, machine.cache.watched)
+        watching = ReferredKinds(client, machine, referred_kind, machine.cache.watched, unlisted_kind)
         runner = Runner(client, [machine], VIEWS, first=(watching,))
 
         async def act() -> None:
@@ -173,6 +173,41 @@ def test_a_kind_that_cannot_be_listed_is_told_once(code: int, caplog: pytest.Log
                     await api.bind(make_binding(name, kind="Thing", api_version="x.io/v1"))
                 await until(lambda: len(api.scheduled()) == 2, timeout=1.9)
         assert [record.__dict__["keys"]["kind"] for record in caplog.records] == ["Thing"]
+
+    asyncio.run(story())
+
+
+def test_rules_about_labels_that_may_not_be_seen_are_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The condition and an event name the missing right; once it is granted, placing goes on by itself."""
+    monkeypatch.setattr(module, "_AGAIN", 0.05)
+    right = "(cannot list things.x.io: Forbidden)"
+
+    async def story() -> None:
+        api = await prepared()
+        allowed: list[bool] = []
+
+        def refuse(_: str, path: str) -> None:
+            if path.endswith("/things") and not allowed:
+                raise Fault(403, "Forbidden")
+
+        api.before = refuse
+        for name in ("s", "t"):
+            labels = {"app": "flink"}
+            await api.put("things", {"metadata": {"name": name, "namespace": "default", "labels": labels}})
+        async with scheduling(api):
+            for name in ("s", "t"):
+                await api.bind(flink(name, kind="Thing", api_version="x.io/v1"))
+            await until(lambda: len(api.scheduled()) == 2)
+            assert api.places("s-thing") == api.places("t-thing") == []
+            for binding in api.scheduled():
+                (condition,) = binding["status"]["conditions"]
+                assert (condition["status"], condition["reason"]) == ("False", "SchedulerError")
+                assert "Thing of x.io/v1" in condition["message"]
+                assert right in condition["message"]
+            await until(lambda: any(right in item.get("message", "") for item in api.objects.values()))
+            allowed.append(True)
+            await until(lambda: bool(api.places("s-thing") and api.places("t-thing")), timeout=20)
+        assert sorted(api.places("s-thing") + api.places("t-thing")) == ["m1", "m2"]
 
     asyncio.run(story())
 

@@ -133,6 +133,12 @@ class Runner:
         listeners += new
         return informer
 
+    def tell(self, event: Event, machines: Sequence[Machine]) -> None:
+        """Let machines hear of something that no informer brings."""
+        for loop in self._loops:
+            if loop.machine in machines:
+                loop.deliver(event)
+
     def unwatch(self, resource: Resource, machines: Sequence[Machine]) -> None:
         """Let machines hear no more of a resource; if nobody else does it is not watched any more."""
         self._listeners[resource] = [

@@ -24,7 +24,7 @@ from berth.cli.input.components import (
 from berth.cli.lazy_group import LazyGroup
 from berth.cli.output.decision_log import PlacingLog
 from berth.fleet.scheduler import SCHEDULER_NAME, FleetMetrics, FleetScheduler, FleetSettings
-from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind
+from berth.fleet.scheduler.fleet_cache import VIEWS, referred_kind, unlisted_kind
 from berth.kube.api_resources import CLUSTERS, POLICIES, RESOURCE_BINDINGS
 from berth.live import logs
 from berth.live.client import Client
@@ -128,7 +128,7 @@ def settings_of(flags: Mapping[str, Any]) -> FleetSettings:
 
 
 def _work(client: Client, machine: FleetScheduler, *, watch_workloads: bool) -> Work:
-    workloads = ReferredKinds(client, machine, referred_kind, machine.cache.watched)
+    workloads = ReferredKinds(client, machine, referred_kind, machine.cache.watched, unlisted_kind)
     runner = Runner(client, [machine], VIEWS, first=(workloads,) if watch_workloads else ())
 
     async def follow() -> None:

@@ -116,17 +116,25 @@ class Fleet:
         """
         return self._bindings[key]
 
-    def decide(self, key: Key, incomparable: frozenset[str] = frozenset()) -> PlacementDecision:
+    def decide(
+        self, key: Key, incomparable: frozenset[str] = frozenset(), *, unknown: str | None = None
+    ) -> PlacementDecision:
         """Where the binding should go now.
+
+        Args:
+            key: Its namespace and name.
+            incomparable: Groups of which it is not known which copy of a member is newer.
+            unknown: What it would take to follow its rules and is not known, in words.
 
         Raises:
             KeyError: there is no such binding.
         """
         known = self._bindings[key]
         query = self._query(known, incomparable)
-        if known.problem is not None:
+        problem = known.problem or unknown
+        if problem is not None:
             nowhere = np.zeros(self.clusters.size, dtype=np.bool_)
-            error = PlacementError(SCHEDULER_ERROR, known.problem)
+            error = PlacementError(SCHEDULER_ERROR, problem)
             failed = PlacementAttempt("", nowhere, [], error=error)
             return PlacementDecision([failed], failed)
         return decide(query)

@@ -8,6 +8,9 @@ import msgspec
 
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.freshness import is_newer
+from berth.fleet.state.index import PRESENT
+from berth.fleet.state.strategy import is_workload
+from berth.fleet.state.terms import groups_of
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
@@ -19,8 +22,8 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.kube.karmada import CLUSTER_POLICY_NAME, POLICY_NAME, POLICY_NAMESPACE, Binding, Cluster
-from berth.kube.objects import Key, Namespace, PartialObjectMetadata
-from berth.kube.well_known import DELETED
+from berth.kube.objects import Key, Namespace, ObjectMeta, PartialObjectMetadata
+from berth.kube.well_known import ADDED, DELETED
 from berth.machines.contract import Event
 from berth.machines.indexes import take
 
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
 
     from berth.fleet.state.index import IndexedWorkload
     from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import TargetCluster
+    from berth.fleet.state.terms import WorkloadRule
+    from berth.kube.karmada import Placement, TargetCluster
 
 BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
 # What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
@@ -41,6 +45,10 @@ VIEWS: dict[Resource, type[Any]] = {
     CLUSTER_POLICIES: PartialObjectMetadata,
     NAMESPACES: Namespace,
 }
+
+# No resource of the server: by it the scheduler hears of kinds that it may not list.
+UNLISTED_KINDS = Resource("berth.dev", "v1", "unlistedkinds", "UnlistedKind")
+_WHY = "why"
 
 WorkloadKind = tuple[str, str]  # apiVersion and kind
 _WorkloadKey = tuple[str, str, str, str]  # apiVersion, kind, namespace, name
@@ -55,6 +63,7 @@ class FleetCache:
 
     Attributes:
         watched: The kinds, by apiVersion and kind, whose workloads are watched for their labels.
+        unlisted: The kinds whose workloads may not be listed, and what the server says to that.
     """
 
     def __init__(self, options: FleetOptions, moved: Callable[[IndexedWorkload], None]) -> None:
@@ -66,7 +75,9 @@ class FleetCache:
         self._by_policy: dict[Key, dict[Key, None]] = {}
         self._by_workload: dict[_WorkloadKey, dict[Key, None]] = {}
         self._moved = moved
+        self._by_kind: dict[WorkloadKind, dict[Key, None]] = {}
         self.watched: set[WorkloadKind] = set()
+        self.unlisted: dict[WorkloadKind, str] = {}
 
     # --- events -------------------------------------------------------------------
 
@@ -82,6 +93,9 @@ class FleetCache:
         if resource == NAMESPACES:
             labels = None if gone else event.object.metadata.labels or {}
             self.fleet.set_namespace(event.key[1], labels)
+            return set()
+        if resource == UNLISTED_KINDS:
+            self._kind_changed(event, gone=gone)
             return set()
         if resource in (POLICIES, CLUSTER_POLICIES):
             return self._policy_changed(event.key, None if gone else event.object.metadata.annotations)
@@ -140,6 +154,32 @@ class FleetCache:
         named = _workload_of(self.bindings[key])
         return named[:2] in self.watched and named not in self._workloads
 
+    def unseen_labels(self, key: Key) -> str | None:
+        """Why a binding's required rules cannot be followed: labels that we may not see; None if they can.
+
+        They may be its own, which tell whom it belongs with, or those of a workload that is placed already.
+        """
+        if not self.unlisted:
+            return None
+        known = self.fleet.known(key)
+        rules = known.entry.rules.affinity + known.entry.rules.anti_affinity
+        if groups_of(known.binding):
+            rules = tuple(rule for rule in rules if rule.group is None)  # Karmada looked at the labels itself
+        own = _workload_of(known.binding)[:2]
+        if own in self.unlisted and (rules or _has_label_rules(known.placement, known.binding)):
+            return _unseen(own, self.unlisted[own])
+        for kind, why in self.unlisted.items() if rules else ():
+            for other in self._by_kind.get(kind, ()):
+                if other != key and self._may_be_peer(other, rules):
+                    return _unseen(kind, why)
+        return None
+
+    def _may_be_peer(self, key: Key, rules: Iterable[WorkloadRule]) -> bool:
+        known = self.fleet.known(key)
+        if not known.entry.places[PRESENT] or not is_workload(known.binding.spec):
+            return False
+        return any(key[0] in rule.namespaces or rule.namespace_selector is not None for rule in rules)
+
     # --- inside -------------------------------------------------------------------
 
     def _index(self, key: Key) -> None:
@@ -165,12 +205,14 @@ class FleetCache:
         if policy is not None:
             self._by_policy.setdefault(policy, {})[key] = None
         self._by_workload.setdefault(_workload_of(binding), {})[key] = None
+        self._by_kind.setdefault(_workload_of(binding)[:2], {})[key] = None
 
     def _unlink(self, key: Key) -> None:
         binding = self.bindings.get(key)
         if binding is not None:
             take(self._by_policy, policy_of(binding) or ("", ""), key)
             take(self._by_workload, _workload_of(binding), key)
+            take(self._by_kind, _workload_of(binding)[:2], key)
 
     def _policy_changed(self, key: Key, annotations: Mapping[str, str] | None) -> set[Key]:
         said = (annotations or {}).get(WORKLOAD_AFFINITY_ANNOTATION)
@@ -181,6 +223,12 @@ class FleetCache:
         elif self._policies.pop(key, None) is None:
             return set()
         return self._reindex(self._by_policy.get(key, ()))
+
+    def _kind_changed(self, event: Event, *, gone: bool) -> None:
+        if gone:
+            self.unlisted.pop(event.key, None)
+        else:
+            self.unlisted[event.key] = (event.object.metadata.annotations or {}).get(_WHY, "")
 
     def _workload_changed(self, event: Event, *, gone: bool) -> set[Key]:
         resource = event.resource
@@ -211,6 +259,27 @@ def referred_kind(event: Event) -> WorkloadKind | None:
     if event.resource not in BINDINGS or event.change == DELETED:
         return None
     return _workload_of(event.object)[:2]
+
+
+def unlisted_kind(kind: WorkloadKind, why: str | None) -> Event:
+    """Workloads of a kind may not be listed, which the server says why; or, with None, they may."""
+    metadata = ObjectMeta(namespace=kind[0], name=kind[1], annotations={_WHY: why} if why else None)
+    return Event(UNLISTED_KINDS, ADDED if why else DELETED, PartialObjectMetadata(metadata=metadata))
+
+
+def _unseen(kind: WorkloadKind, why: str) -> str:
+    return (
+        f"its rules about other workloads cannot be followed, because the labels of {kind[1]} of {kind[0]} "
+        f"may not be seen: let the scheduler list and watch them ({why})"
+    )
+
+
+def _has_label_rules(placement: Placement, binding: Binding) -> bool:
+    """Whether Karmada's groups would be made of labels; terms of the proposal are rules in any case."""
+    rules = placement.workload_affinity
+    if rules is None or groups_of(binding):
+        return False
+    return any(term is not None and term.group_by_label_key for term in (rules.affinity, rules.anti_affinity))
 
 
 def policy_of(binding: Binding) -> Key | None:

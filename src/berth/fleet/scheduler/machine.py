@@ -22,7 +22,7 @@ from berth.fleet.scheduler.binding_state import (
     PlacementWrite,
 )
 from berth.fleet.scheduler.changed_clusters import ChangedClusters
-from berth.fleet.scheduler.fleet_cache import BINDINGS, VIEWS
+from berth.fleet.scheduler.fleet_cache import BINDINGS, UNLISTED_KINDS, VIEWS
 from berth.fleet.scheduler.metrics import FleetMetrics
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
@@ -83,6 +83,10 @@ class FleetScheduler:
             self._cluster_changed(event)
         elif event.resource == NAMESPACES:
             self._namespace_changed(event)
+        elif event.resource == UNLISTED_KINDS:
+            self.cache.handle(event)
+            for key in self._state.unschedulable:
+                self._state.reconsider(key)
         else:
             for key in self.cache.handle(event):
                 self._learned(key)
@@ -237,7 +241,7 @@ class FleetScheduler:
             record.follow(reason)
             return self._state.report(record, binding, patches.waiting(binding), now)
         started = self._state.timer()
-        decision = self.fleet.decide(key)
+        decision = self.fleet.decide(key, unknown=self.cache.unseen_labels(key))
         self._state.metrics.seconds.observe(self._state.timer() - started)
         # Who stays where it is founds nothing, and would only hold up those who have to leave.
         founds = self.settings.claim_groups and not patches.stays(binding, decision.targets)
