@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.cli.command import berth
 from tests.support.cli.example_placements import EXAMPLES
+from tests.system.fleet.definitions import stock
 
 CLUSTERS = EXAMPLES / "fleet" / "clusters.yaml"
 EU, US = {"eu-1", "eu-2"}, {"us-1", "us-2"}
@@ -42,9 +46,10 @@ def test_training_shards() -> None:
     assert len(found["vision-0"]) == len(found["speech-0"]) == 1
 
 
-def test_co_located_applications() -> None:
+@pytest.mark.parametrize("file", ["co-located.yaml", "co-located-annotation.yaml"])
+def test_co_located_applications(file: str) -> None:
     """Story 3: readers follow their pipeline to its region; one without a pipeline fits nowhere."""
-    found = clusters_of("co-located.yaml")
+    found = clusters_of(file)
     assert found["orders"] < US
     assert found["consumer"] == found["cache"] == found["orders"]
     assert found["report"] == set()
@@ -91,6 +96,43 @@ def test_rules_in_an_annotation() -> None:
     """One gateway a region."""
     found = clusters_of("annotation.yaml")
     assert {clusters < EU for clusters in found.values()} == {True, False}
+
+
+def _unknown(item: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Fields that strict decoding by a schema would refuse."""
+    if schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema:
+        return
+    if isinstance(item, list):
+        for each in item:
+            yield from _unknown(each, schema.get("items", {}), path)
+    elif isinstance(item, dict):
+        known = schema.get("properties", {})
+        for name, value in item.items():
+            if name in known:
+                yield from _unknown(value, known[name], f"{path}.{name}")
+            else:
+                yield f"{path}.{name}"
+
+
+def _refused(file: str) -> set[str]:
+    """What a stock Karmada refuses in the policies of an example."""
+    (schema,) = [
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        for definition in stock()
+        if definition["spec"]["names"]["kind"] == "PropagationPolicy"
+    ]
+    text = (EXAMPLES / "fleet" / file).read_text(encoding="utf-8")
+    policies = [each for each in yaml.safe_load_all(text) if each["kind"] == "PropagationPolicy"]
+    assert policies
+    return {place for each in policies for place in _unknown(each["spec"], schema, "spec")}
+
+
+def test_a_stock_karmada_takes_the_annotation_form() -> None:
+    """Strict decoding refuses the proposal's terms, and nothing in the form beside them."""
+    where = "spec.placement.workloadAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    assert _refused("co-located.yaml") == {where}
+    for file in ("co-located-annotation.yaml", "annotation.yaml", "duplicate-pipelines.yaml"):
+        assert _refused(file) == set()
 
 
 def test_nothing_to_place() -> None:
