@@ -221,7 +221,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
         "kubeconfig": str(kubeconfig),
         "context": None,
         "hard_pod_affinity_weight": 1,
-        "daemon_namespaces": "",
+        "daemon_namespaces": frozenset(),
         "feature_gates": "",
     }
     manifests.read_input(settings)

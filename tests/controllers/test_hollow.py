@@ -10,6 +10,7 @@ from berth.controllers.hollow.leases import Leases
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
+from berth.engine.state.options import Options
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Delete, Update
@@ -208,9 +209,9 @@ def test_what_a_node_cannot_know_is_not_asked_of_it() -> None:
 
 def test_with_the_gate_off_neighbours_do_not_matter() -> None:
     """With PodAffinityEviction off a hollow kubelet runs a pod beside one it should avoid."""
-    gates = FeatureGates(pod_affinity_eviction=False)
+    options = Options(gates=FeatureGates(pod_affinity_eviction=False))
     wanted = make_nodes(Shape(nodes=1))
-    world = Script(lambda cache: Registration(cache, wanted), lambda cache: Kubelets(cache, gates=gates))
+    world = Script(lambda cache: Registration(cache, wanted), lambda cache: Kubelets(cache, options=options))
     world.settle()
     run(world, "noise", labels={"app": "noise"})
     assert run(world, "shy", **beside("podAntiAffinity", "noise"))["status"]["phase"] == "Running"

@@ -17,6 +17,15 @@ def test_inter_pod_affinity_args() -> None:
     assert expected == refused_args("InterPodAffinity", "{hardPodAffinityWeight: 101}")
 
 
+def test_daemon_namespaces_are_an_argument_of_inter_pod_affinity() -> None:
+    """Berth's own: a list of namespaces, which may be empty; what is no name of one is refused."""
+    assert args("InterPodAffinity", "{}").daemon_namespaces is None
+    assert args("InterPodAffinity", "{daemonNamespaces: []}").daemon_namespaces == ()
+    assert args("InterPodAffinity", "{daemonNamespaces: [a, b]}").daemon_namespaces == ("a", "b")
+    told = refused_args("InterPodAffinity", "{daemonNamespaces: [a, No_Name]}")
+    assert told.startswith('daemonNamespaces[1]: Invalid value: "No_Name": a lowercase RFC 1123 label')
+
+
 def test_node_affinity_args() -> None:
     """The selectors are those of pods, parsed like theirs."""
     required = (

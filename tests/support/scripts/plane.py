@@ -10,7 +10,8 @@ from pathlib import Path
 
 from berth.cli.up.control_plane import assemble
 from berth.cli.up.gates import ComponentGates
-from berth.engine.state.options import Options
+from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES, Options
+from berth.eviction import EvictionSettings
 from berth.kube import api_resources
 from berth.kube.api_resources import NAMESPACES, PODS, Resource
 from berth.kube.gates import FeatureGates
@@ -30,11 +31,17 @@ class PlaneScript(Script):
     scheduler: The only one.
     """
 
-    def __init__(self, gates: ComponentGates | None = None) -> None:
+    def __init__(
+        self,
+        gates: ComponentGates | None = None,
+        daemon_namespaces: frozenset[str] = DEFAULT_DAEMON_NAMESPACES,
+    ) -> None:
         super().__init__()
         self._gates = gates or ComponentGates()
-        plane = assemble(RESOURCES.values(), gates=self._gates)
-        options = Options(gates=self._gates.scheduler)
+        options = Options(gates=self._gates.controllers, daemon_namespaces=daemon_namespaces)
+        eviction = EvictionSettings(options=options)
+        plane = assemble(RESOURCES.values(), gates=self._gates, eviction=eviction)
+        options = Options(gates=self._gates.scheduler, daemon_namespaces=daemon_namespaces)
         settings = SchedulerSettings(profiles={DEFAULT_SCHEDULER_NAME: options})
         self.scheduler = Scheduler(settings, clock=lambda: self.now, timer=lambda: 0.0)
         self.cache: Cache = plane.cache

@@ -15,6 +15,7 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
+from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.output.decision_log import log_decision
 from berth.engine.state.options import Options
@@ -33,6 +34,7 @@ LEASE, PORT = "berth-controllers", 10260
 @click.command("controllers")
 @connection_options
 @click.option("--dry-run", is_flag=True, help="Only tell what would be evicted; write nothing at all.")
+@daemon_namespaces_option
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @eviction_options
 @operating_options(LEASE, PORT)
@@ -51,7 +53,8 @@ def command(
     """
     logs.set_up(logging_format, verbosity)
     try:
-        options = Options(gates=FeatureGates.parse(flags["feature_gates"]))
+        gates = FeatureGates.parse(flags["feature_gates"])
+        options = Options(gates=gates, daemon_namespaces=flags["daemon_namespaces"])
         eviction = eviction_of(flags, options, dry_run=flags["dry_run"])
         settings = ComponentSettings(
             kubeconfig=kubeconfig,
@@ -75,5 +78,4 @@ def command(
         runner = Runner(client, [machine], VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
-    gates = str(eviction.options.gates)
-    run_to_the_end(run_component(settings, make, gates=gates, dryRun=eviction.dry_run))
+    run_to_the_end(run_component(settings, make, gates=str(gates), dryRun=eviction.dry_run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from berth.cli.input.components import (
     run_to_the_end,
     serving_of,
 )
+from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_option
 from berth.cli.output.attempt_log import log_failed_attempt
 from berth.engine.state.profiles import options_of
 from berth.kube.api_resources import (
@@ -70,6 +72,7 @@ WRITERS = 12
     metavar="NAME",
     help=f"Place pods with this spec.schedulerName (by default {DEFAULT_NAME}, or as --config says).",
 )
+@configured_daemon_namespaces_option
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @operating_options("berth-scheduler", 10259)
 def command(
@@ -155,11 +158,15 @@ def _settings(
         election=_election(configuration, scheduler_name, flags),
         serving=serving_of(flags),
     )
-    return _scheduler(configuration, scheduler_name, gates), settings, configuration.notes
+    made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
+    return made, settings, configuration.notes
 
 
 def _scheduler(
-    configuration: SchedulerConfiguration, name: str | None, gates: FeatureGates
+    configuration: SchedulerConfiguration,
+    name: str | None,
+    gates: FeatureGates,
+    daemons: frozenset[str] | None,
 ) -> SchedulerSettings:
     profiles = configuration.by_scheduler_name
     if name and name not in profiles:
@@ -169,8 +176,11 @@ def _scheduler(
                 "set schedulerName there instead"
             )
         profiles = {name: configuration.profiles[0]}
+    options = {name: options_of(profile, gates) for name, profile in profiles.items()}
+    if daemons is not None:
+        options = {name: replace(found, daemon_namespaces=daemons) for name, found in options.items()}
     return SchedulerSettings(
-        profiles={name: options_of(profile, gates) for name, profile in profiles.items()},
+        profiles=options,
         component=next(iter(profiles)),
         backoff=Backoff(
             float(configuration.pod_initial_backoff_seconds), float(configuration.pod_max_backoff_seconds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 import click
 import numpy as np
 
+from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
@@ -73,13 +74,7 @@ _SCHEDULING = (
         metavar="N",
         help="What a running pod's required affinity counts as a preference of its peers.",
     ),
-    click.option(
-        "--daemon-namespaces",
-        default="kube-system",
-        show_default=True,
-        metavar="NS,NS",
-        help="Pods in these namespaces are left out of required anti-affinity ('': none are).",
-    ),
+    daemon_namespaces_option,
     click.option(
         "--feature-gates",
         default="",
@@ -96,7 +91,7 @@ class InputSettings(TypedDict):
     kubeconfig: str | None
     context: str | None
     hard_pod_affinity_weight: int
-    daemon_namespaces: str
+    daemon_namespaces: frozenset[str]
     feature_gates: str
 
 
@@ -154,9 +149,7 @@ def _options(settings: InputSettings) -> Options:
         raise click.ClickException(f"--feature-gates: {error}") from None
     return Options(
         hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
-        daemon_namespaces=frozenset(
-            filter(None, (name.strip() for name in settings["daemon_namespaces"].split(",")))
-        ),
+        daemon_namespaces=settings["daemon_namespaces"],
         gates=gates,
     )
 

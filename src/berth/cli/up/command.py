@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from berth.cli.input.components import log_options
+from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.gates import ComponentGates, gate_options, read_gates
@@ -86,6 +87,7 @@ class UpSettings:
     help="Where to write the kubeconfig (by default in the data directory).",
 )
 @gate_options
+@daemon_namespaces_option
 @click.option(
     "--scheduler/--no-scheduler",
     default=True,
@@ -139,8 +141,9 @@ def command(  # noqa: PLR0913 - one parameter an option
     """
     logs.set_up(logging_format, verbosity)
     gates = read_gates(flags)
+    options = Options(gates=gates.controllers, daemon_namespaces=flags["daemon_namespaces"])
     try:
-        eviction = eviction_of(flags, Options(gates=gates.controllers), dry_run=eviction_dry_run)
+        eviction = eviction_of(flags, options, dry_run=eviction_dry_run)
         manifests = _read_nodes(node_file) if node_file else []
     except (ManifestError, ValueError) as error:
         raise click.ClickException(str(error)) from None

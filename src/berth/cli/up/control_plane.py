@@ -78,7 +78,8 @@ def assemble(
         gates: Which features the components have.
         registry: Where evictions are counted.
         tell: Who hears what is decided about them.
-        eviction: How pods are evicted for affinity; by default with these gates and no other wish.
+        eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
+            of daemons; by default with these gates and no other wish.
     """
     gates = gates or ComponentGates()
     cache = Cache()
@@ -88,10 +89,11 @@ def assemble(
     namespaces = NamespaceController(cache, known)
     registration = Registration(cache, nodes)
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
+    daemons = eviction.options.daemon_namespaces
     controllers: list[Machine] = [
         registration,
         Leases(cache),
-        Kubelets(cache, pace, gates.kubelet),
+        Kubelets(cache, pace, Options(gates=gates.kubelet, daemon_namespaces=daemons)),
         DeploymentController(cache),
         ReplicaSetController(cache),
         StatefulSetController(cache),

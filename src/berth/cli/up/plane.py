@@ -17,7 +17,6 @@ from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
-from berth.kube.gates import FeatureGates
 from berth.kube.karmada import as_scheduled
 from berth.kube.objects import RawObject
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
@@ -75,7 +74,9 @@ class Plane:
             settings=CONTROLLERS,
         )
         if scheduler:
-            self.runner.add(*_make_scheduler(gates.scheduler, self.registry))
+            daemons = (eviction or EvictionSettings()).options.daemon_namespaces
+            options = Options(gates=gates.scheduler, daemon_namespaces=daemons)
+            self.runner.add(*_make_scheduler(options, self.registry))
         if fleet and set(FleetScheduler.watches) <= set(known):
             self.runner.add(*_make_fleet(self.registry))
 
@@ -101,8 +102,8 @@ class Plane:
         progress(total, total)
 
 
-def _make_scheduler(gates: FeatureGates, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
-    profiles = dict.fromkeys(SCHEDULER_NAMES, Options(gates=gates))
+def _make_scheduler(options: Options, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
+    profiles = dict.fromkeys(SCHEDULER_NAMES, options)
     settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS)
     metrics = SchedulerMetrics(time.perf_counter, registry)
     machine = Scheduler(settings, metrics=metrics, tell=log_failed_attempt)

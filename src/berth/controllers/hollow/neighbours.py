@@ -16,7 +16,6 @@ from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.options import Options
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError
-from berth.kube.gates import FeatureGates
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.well_known import HOSTNAME
 
@@ -28,7 +27,7 @@ def rejection(
     running: Sequence[LivePod],
     bound: Sequence[LivePod],
     namespaces: Iterable[Namespace],
-    gates: FeatureGates,
+    options: Options,
 ) -> Rejected | None:
     """Why a pod cannot be with the others of a node, None if it can.
 
@@ -38,12 +37,12 @@ def rejection(
         running: The pods that were admitted there: those it must not be with.
         bound: All pods that are to run there: those it may rely on.
         namespaces: With their labels.
-        gates: Which rules there are.
+        options: Which rules there are, and whom they leave out.
     """
     if not any(map(_may_object, (pod, *running))):
         return None
     namespaces, name = list(namespaces), pod_name(pod)
-    here = _cluster(pod, node, running, namespaces, gates)
+    here = _cluster(pod, node, running, namespaces, options)
     found = violations_among(here, [name, *map(pod_name, running)])
     near = [
         violation
@@ -55,7 +54,7 @@ def rejection(
     if any(is_in_the_way(here, violation, name) for violation in near):
         return failed(KEPT_AWAY)
     if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
-        there = violations_among(_cluster(pod, node, bound, namespaces, gates), [name])
+        there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
         if any(
             violation.kind == AFFINITY and (violation.topology or ("",))[0] == HOSTNAME for violation in there
         ):
@@ -75,9 +74,9 @@ def _may_object(pod: LivePod) -> bool:
 
 
 def _cluster(
-    pod: LivePod, node: Node, others: Sequence[LivePod], namespaces: Iterable[Namespace], gates: FeatureGates
+    pod: LivePod, node: Node, others: Sequence[LivePod], namespaces: Iterable[Namespace], options: Options
 ) -> Cluster:
-    cluster = Cluster(Options(gates=gates))
+    cluster = Cluster(options)
     for namespace in namespaces:
         cluster.set_namespace(namespace)
     cluster.add_node(node)

@@ -15,8 +15,8 @@ from berth.controllers.actions import delete, status_report
 from berth.controllers.hollow import is_hollow, neighbours, statuses
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.controllers.workloads.pods import restarts
+from berth.engine.state.options import Options
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
-from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds
@@ -54,10 +54,10 @@ class Kubelets(Controller):
     name = "kubelet"
     watches = (PODS, NODES, NAMESPACES)
 
-    def __init__(self, cache: Cache, pace: Pace | None = None, gates: FeatureGates = DEFAULT_GATES) -> None:
+    def __init__(self, cache: Cache, pace: Pace | None = None, options: Options | None = None) -> None:
         super().__init__(cache)
         self._pace = pace or Pace()
-        self._gates = gates
+        self._options = options or Options()
         self._admitted: set[str] = set()
         self._addresses: dict[str, dict[str, str]] = {}
 
@@ -121,14 +121,14 @@ class Kubelets(Controller):
 
     def _admit(self, pod: LivePod, node: Node) -> Rejected | None:
         running = list(self._running_on(node, pod))
-        rejection = admit(pod, node, running, self._gates)
+        rejection = admit(pod, node, running, self._options.gates)
         if rejection is not None:
             return rejection
         others = self.cache.pods_on(node.metadata.name or "")
         bound = [other for other in others if other is not pod and not is_finished(other)]
         namespaces = self.cache.all(NAMESPACES, Namespace)
         return neighbours.rejection(
-            pod, node, running=running, bound=bound, namespaces=namespaces, gates=self._gates
+            pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options
         )
 
     def _running_on(self, node: Node, pod: LivePod) -> Iterator[LivePod]:

@@ -20,6 +20,8 @@ ScoringStrategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacit
 DEFAULT_FIT_RESOURCES: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
 DEFAULT_BALANCED_RESOURCES = ("cpu", "memory")
 
+DEFAULT_DAEMON_NAMESPACES = frozenset({"kube-system"})
+
 SYSTEM_DEFAULT_CONSTRAINTS = (
     TopologySpreadConstraint(
         topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3, label_selector=LabelSelector()
@@ -57,7 +59,7 @@ class Options:
     added_affinity: NodeAffinity | None = None
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
-    daemon_namespaces: frozenset[str] = frozenset({"kube-system"})
+    daemon_namespaces: frozenset[str] = DEFAULT_DAEMON_NAMESPACES
     exact_namespace_selectors: bool = False
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     disabled: frozenset[str] = frozenset()

@@ -16,15 +16,18 @@ _RULES = POINTS["filter"].union(DEFAULT_WEIGHTS)
 
 
 def options_of(profile: Profile, gates: FeatureGates, *, base: Options | None = None) -> Options:
-    """What a profile makes of the rules; `base` has the options that no profile can set.
+    """What a profile makes of the rules; `base` has what it does not say.
 
     A plugin's preFilter goes with its filter, and its preScore with its score.
     """
     args = profile.args
     filtering = profile.plugins["filter"]
     weights = {name: profile.weights[name] for name in DEFAULT_WEIGHTS if name in profile.weights}
+    base = base or Options()
+    daemons = base.daemon_namespaces if args.daemon_namespaces is None else frozenset(args.daemon_namespaces)
     return replace(
-        base or Options(),
+        base,
+        daemon_namespaces=daemons,
         hard_pod_affinity_weight=args.hard_pod_affinity_weight,
         ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
         added_affinity=args.added_affinity,

@@ -108,6 +108,11 @@ def _inter_pod_affinity(args: wire.InterPodAffinityArgs, reading: Reading, path:
     reading.found["ignore_preferred_terms_of_existing_pods"] = bool(
         args.ignore_preferred_terms_of_existing_pods
     )
+    if args.daemon_namespaces is not None:
+        for i, name in enumerate(args.daemon_namespaces):
+            for detail in names.dns_label_errors(name):
+                reading.errors.invalid((*path, "daemonNamespaces", i), name, detail)
+        reading.found["daemon_namespaces"] = tuple(args.daemon_namespaces)
 
 
 def _node_affinity(args: wire.NodeAffinityArgs, reading: Reading, path: Path) -> None:

@@ -17,6 +17,7 @@ class PluginArguments:
     """The arguments of all plugins of a profile.
 
     Attributes:
+        daemon_namespaces: Whose pods required anti-affinity leaves out, None if it is not said.
         scoring_resources: The resources NodeResourcesFit scores, with their weights.
         balanced_resources: Those of NodeResourcesBalancedAllocation.
         min_candidate_nodes_percentage, min_candidate_nodes_absolute: How many nodes preemption
@@ -26,6 +27,7 @@ class PluginArguments:
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
+    daemon_namespaces: tuple[str, ...] | None = None
     added_affinity: NodeAffinity | None = None
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"

@@ -96,6 +96,7 @@ class Arguments(Struct, frozen=True):
 class InterPodAffinityArgs(Arguments, frozen=True):
     hard_pod_affinity_weight: Int32 | None = None
     ignore_preferred_terms_of_existing_pods: bool | None = None
+    daemon_namespaces: list[str] | None = None  # Berth's own; kube-scheduler refuses it as unknown
 
 
 class NodeAffinityArgs(Arguments, frozen=True):
