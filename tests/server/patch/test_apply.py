@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 
 from berth.kube.schema import Schema, SchemaRegistry
+from berth.server.errors import StatusError
 from berth.server.patch import (
-    PatchError,
     apply,
     fieldset,
     json_patch,
@@ -92,17 +92,17 @@ def test_atomic_places_are_owned_as_a_whole() -> None:
 def test_conflict_is_told_as_upstream_tells_it() -> None:
     """A conflict names the field and its manager in kube-apiserver's words."""
     obj = applied(None, deployment())
-    with pytest.raises(PatchError) as caught:
+    with pytest.raises(StatusError) as caught:
         applied(obj, deployment(replicas=5), "two")
     error = caught.value
     assert (error.code, error.reason) == (409, "Conflict")
     assert error.message == 'Apply failed with 1 conflict: conflict with "one": .spec.replicas'
-    (cause,) = error.causes
-    assert (
-        cause.reason,
-        cause.message,
-        cause.field,
-    ) == ("FieldManagerConflict", 'conflict with "one"', ".spec.replicas")
+    cause = {
+        "reason": "FieldManagerConflict",
+        "message": 'conflict with "one"',
+        "field": ".spec.replicas",
+    }
+    assert error.details == {"causes": [cause]}
 
 
 def test_several_conflicts_are_listed_by_manager() -> None:
@@ -112,7 +112,7 @@ def test_several_conflicts_are_listed_by_manager() -> None:
     obj = updated(obj, {**changed, "metadata": obj["metadata"]}, subresource="scale")
     config = deployment(replicas=5)
     config["metadata"]["labels"]["app"] = "other"
-    with pytest.raises(PatchError) as caught:
+    with pytest.raises(StatusError) as caught:
         applied(obj, config, "two")
     expected = (
         'Apply failed with 2 conflicts: conflicts with "editor" with subresource "scale" using apps/v1:\n'
@@ -187,7 +187,7 @@ def test_sets_merge_by_value() -> None:
 def test_object_from_before_managed_fields() -> None:
     """What was there without an owner belongs to before-first-apply."""
     with pytest.raises(
-        PatchError, match=r'conflict with "before-first-apply" using apps/v1: \.spec\.replicas'
+        StatusError, match=r'conflict with "before-first-apply" using apps/v1: \.spec\.replicas'
     ):
         applied(deployment(), deployment(replicas=4))
 
@@ -208,7 +208,7 @@ def test_object_from_before_managed_fields() -> None:
 )
 def test_configurations_that_make_no_sense(change: Object, message: str) -> None:
     """Applying unknown fields, missing keys or duplicates is a 400 that says where."""
-    with pytest.raises(PatchError) as caught:
+    with pytest.raises(StatusError) as caught:
         applied(None, deployment(**change))
     assert caught.value.code == 400
     assert caught.value.message.endswith(message)
@@ -216,7 +216,7 @@ def test_configurations_that_make_no_sense(change: Object, message: str) -> None
 
 def test_configuration_must_not_bring_managed_fields() -> None:
     """An applied configuration with managedFields is refused."""
-    with pytest.raises(PatchError, match="managedFields must be nil"):
+    with pytest.raises(StatusError, match="managedFields must be nil"):
         applied(None, applied(None, deployment()))
 
 
@@ -338,7 +338,7 @@ def test_giving_up_everything_restores(first: Object, second: Object) -> None:
     before = applied(None, first)
     try:
         between = applied(before, second, "two")
-    except PatchError:
+    except StatusError:
         return
     after = applied(
         between, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}, "two"
@@ -379,11 +379,11 @@ def test_deep_objects_are_tracked_to_a_depth_or_refused() -> None:
     obj = {"apiVersion": "g/v1", "kind": "W", "metadata": {"name": "w"}, "spec": deep}
     tracked = track_update(None, obj, schema, manager="m", now="t")
     assert tracked["metadata"]["managedFields"]
-    with pytest.raises(PatchError, match="nested too deeply"):
+    with pytest.raises(StatusError, match="nested too deeply"):
         merge_patch({}, obj)
-    with pytest.raises(PatchError, match="nested too deeply"):
+    with pytest.raises(StatusError, match="nested too deeply"):
         strategic_merge_patch({}, obj, schema)
-    with pytest.raises(PatchError, match="nested too deeply"):
+    with pytest.raises(StatusError, match="nested too deeply"):
         json_patch({}, [{"op": "add", "path": "/a", "value": deep}])
 
 

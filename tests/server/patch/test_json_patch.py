@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.server.patch import PatchError, json_patch
+from berth.server.errors import StatusError
+from berth.server.patch import json_patch
 from berth.server.patch.json_patch import MAX_OPERATIONS
 from tests.server.objects import PROPERTY, json_objects
 
@@ -76,7 +77,7 @@ def test_operations(before: dict[str, Any], operations: list[Any], after: dict[s
 )
 def test_refusals(operations: object, code: int, cause: str | None) -> None:
     """What cannot be read is 400, what cannot be done 422 with the reason in the message."""
-    with pytest.raises(PatchError) as caught:
+    with pytest.raises(StatusError) as caught:
         json_patch({"n": 1, "l": [1], "o": {}}, operations)
     assert code == caught.value.code
     if cause is not None:
@@ -86,7 +87,7 @@ def test_refusals(operations: object, code: int, cause: str | None) -> None:
 def test_copies_are_bounded() -> None:
     """Doubling a value again and again ends in an error, not in the memory's end."""
     operations = [{"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(60)]
-    with pytest.raises(PatchError, match="rejected"):
+    with pytest.raises(StatusError, match="rejected"):
         json_patch({"a": ["x" * 1000]}, operations)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from berth.server.patch import PatchError, merge_patch
+from berth.server.errors import StatusError
+from berth.server.patch import merge_patch
 from tests.server.objects import PROPERTY, json_objects
 
 
@@ -37,7 +38,7 @@ def test_rfc_table(target: dict[str, Any], patch: dict[str, Any], result: dict[s
 @pytest.mark.parametrize("patch", [[], "x", None, 1])
 def test_only_objects_are_patches(patch: object) -> None:
     """A merge patch that is no object is a 400."""
-    with pytest.raises(PatchError) as caught:
+    with pytest.raises(StatusError) as caught:
         merge_patch({}, patch)
     assert caught.value.code == 400
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from berth.kube.schema import Schema, SchemaRegistry
-from berth.server.patch import PatchError, strategic_merge_patch
+from berth.server.errors import StatusError
+from berth.server.patch import strategic_merge_patch
 from tests.server.objects import PROPERTY, configurations, deployment
 
 _SCHEMAS = SchemaRegistry()
@@ -167,7 +168,7 @@ def test_strategy_switched_with_retain_keys() -> None:
 )
 def test_refusals(patch: object, code: int) -> None:
     """A strategic merge patch that makes no sense is refused with the right status."""
-    with pytest.raises(PatchError) as caught:
+    with pytest.raises(StatusError) as caught:
         strategic_merge_patch({"spec": {"containers": [dict(A)]}}, patch, POD)
     assert code == caught.value.code
 

@@ -206,9 +206,7 @@ async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint
 async def _patch_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     kind = patching.check_type(request, endpoint)
     body = await read_body(request)
-    return await _scaled(
-        state, request, endpoint, lambda obj: patching.patched(patching.change_of(kind, body, endpoint), obj)
-    )
+    return await _scaled(state, request, endpoint, patching.change_of(kind, body, endpoint))
 
 
 async def _scaled(

@@ -8,7 +8,6 @@ from berth.kube.objects import Key, RawObject
 from berth.kube.schema import Schema
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, patch
-from berth.server.errors import StatusError
 from berth.server.http import field_validation
 from berth.server.http.requests import (
     PATCH_TYPES,
@@ -52,33 +51,12 @@ def _plain_change(kind: str, value: object, schema: Schema | None) -> Change:
     raise errors.unsupported_media_type(PATCH_TYPES)
 
 
-def patched(change: Change, obj: RawObject) -> RawObject:
-    try:
-        return change(obj)
-    except patch.PatchError as error:
-        raise as_api_error(error) from None
-
-
-def as_api_error(error: patch.PatchError) -> StatusError:
-    causes = [_cause(cause) for cause in error.causes]
-    details = {"causes": causes} if causes else None
-    return StatusError(error.code, error.reason, error.message, details=details)
-
-
-def _cause(cause: patch.Cause) -> RawObject:
-    written = {"reason": cause.reason, "message": cause.message}
-    if cause.field:
-        written["field"] = cause.field
-    return written
-
-
 def apply_change(
     state: ServerState, request: ApiRequest, endpoint: Endpoint, key: Key, change: Change
 ) -> Write:
     """Patch the newest state of an object through its main endpoint or a subresource."""
     record = writes.current(endpoint, key)
-    live = endpoint.object(record)
-    obj = patched(change, live)
+    obj = change(endpoint.object(record))
     _check_identity(endpoint, obj, key)
     meta = metadata.own_metadata(obj)
     if not meta.get("resourceVersion"):
@@ -149,18 +127,13 @@ def _applied(
     schema, address = endpoint.schema, request.address
     if schema is None:
         return patch.merge_patch(live or {}, config)
-    try:
-        return patch.apply(
-            live,
-            config,
-            schema,
-            manager=request.query["fieldManager"],
-            now=state.registry.timestamp(),
-            subresource=address.subresource,
-            force=request.flag("force"),
-            reset=patch.reset_fields(
-                address.subresource, ("status",) if endpoint.strategy.status_apart else ()
-            ),
-        )
-    except patch.PatchError as error:
-        raise as_api_error(error) from None
+    return patch.apply(
+        live,
+        config,
+        schema,
+        manager=request.query["fieldManager"],
+        now=state.registry.timestamp(),
+        subresource=address.subresource,
+        force=request.flag("force"),
+        reset=patch.reset_fields(address.subresource, ("status",) if endpoint.strategy.status_apart else ()),
+    )

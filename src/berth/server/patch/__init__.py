@@ -2,14 +2,11 @@
 
 from berth.server.patch.apply import apply, reset_fields, track_update
 from berth.server.patch.created_fields import creator_entry
-from berth.server.patch.errors import Cause, PatchError
 from berth.server.patch.json_patch import json_patch
 from berth.server.patch.merge_patch import merge_patch
 from berth.server.patch.strategic import strategic_merge_patch
 
 __all__ = [
-    "Cause",
-    "PatchError",
     "apply",
     "creator_entry",
     "json_patch",

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from berth.server.errors import StatusError, bad_request
 from berth.server.patch import fieldset, managers
-from berth.server.patch.errors import CONFLICT, Cause, PatchError, bad_request, refuse_depth
+from berth.server.patch.errors import refuse_depth
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
 
@@ -53,7 +54,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
 ) -> dict[str, Any]:
     """The live object (None if there is none yet) with a configuration applied to it.
 
-    Raises :class:`PatchError`: 409 if others own what the configuration wants to change and it may
+    Raises :class:`StatusError`: 409 if others own what the configuration wants to change and it may
     not use force, 400 if the configuration makes no sense for the schema.
     """
     if (config.get("metadata") or {}).get("managedFields"):
@@ -166,22 +167,26 @@ def _settle(
             owners[manager] = replace(entry, fields=left)
 
 
-def _conflict(conflicts: dict[Manager, FieldSet]) -> PatchError:
+def _conflict(conflicts: dict[Manager, FieldSet]) -> StatusError:
     ordered = [(manager, sorted(conflicts[manager])) for manager in sorted(conflicts)]
-    causes = tuple(
-        Cause("FieldManagerConflict", f"conflict with {manager}", fieldset.show(path))
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {manager}",
+            "field": fieldset.show(path),
+        }
         for manager, paths in ordered
         for path in paths
-    )
+    ]
     if len(causes) == 1:
-        text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+        text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         listed = "\n".join(
             f"conflicts with {manager}:\n" + "\n".join(f"- {fieldset.show(path)}" for path in paths)
             for manager, paths in ordered
         )
         text = f"Apply failed with {len(causes)} conflicts: {listed}"
-    return PatchError(409, CONFLICT, text, causes)
+    return StatusError(409, "Conflict", text, details={"causes": causes})
 
 
 def _without_managed_fields(obj: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""How a patch fails: with the code, reason and causes of a Kubernetes ``Status``."""
+"""How a patch is refused that makes sense, but not for this object, or that is too deep."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from berth.server.errors import StatusError, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,42 +13,12 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-BAD_REQUEST = "BadRequest"
-INVALID = "Invalid"
-CONFLICT = "Conflict"
-TOO_LARGE = "RequestEntityTooLarge"
-
 REJECTED = "the server rejected our request due to an error in our request"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One entry of ``details.causes``."""
-
-    reason: str
-    message: str
-    field: str = ""
-
-
-class PatchError(Exception):
-    """A patch that cannot be applied."""
-
-    def __init__(self, code: int, reason: str, message: str, causes: tuple[Cause, ...] = ()) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.causes = causes
-
-
-def bad_request(message: str) -> PatchError:
-    """The patch itself makes no sense."""
-    return PatchError(400, BAD_REQUEST, message)
-
-
-def unprocessable(message: str) -> PatchError:
+def unprocessable(message: str) -> StatusError:
     """The patch makes sense, but not for this object. Upstream leaves out why."""
-    return PatchError(422, INVALID, f"{REJECTED}: {message}")
+    return StatusError(422, "Invalid", f"{REJECTED}: {message}")
 
 
 def refuse_depth(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from berth.server.patch.errors import (
-    TOO_LARGE,
-    PatchError,
-    bad_request,
-    refuse_depth,
-    unprocessable,
-)
+from berth.server.errors import StatusError, bad_request
+from berth.server.patch.errors import refuse_depth, unprocessable
 
 MAX_OPERATIONS = 10_000
 # Deep copies multiply; the body limit does not bound the size of the outcome.
@@ -22,13 +17,13 @@ _MISSING = object()
 
 @refuse_depth
 def json_patch(obj: dict[str, Any], operations: object) -> dict[str, Any]:
-    """The object after all operations, or a :class:`PatchError` and no change at all."""
+    """The object after all operations, or a :class:`StatusError` and no change at all."""
     if not isinstance(operations, list):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     if len(operations) > MAX_OPERATIONS:
-        raise PatchError(
+        raise StatusError(
             413,
-            TOO_LARGE,
+            "RequestEntityTooLarge",
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
         )
     document = _Document(copy.deepcopy(obj))
@@ -127,7 +122,7 @@ class _Document:
             raise unprocessable(f"testing value {_text(path)} failed: test failed")
 
 
-def _missing(operation: str, path: list[str]) -> PatchError:
+def _missing(operation: str, path: list[str]) -> StatusError:
     reason = f'doc is missing path: "{_text(path)}": missing value'
     return unprocessable(f"{operation} operation does not apply: {reason}")
 

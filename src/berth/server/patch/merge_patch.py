@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from berth.server.patch.errors import bad_request, refuse_depth
+from berth.server.errors import bad_request
+from berth.server.patch.errors import refuse_depth
 
 
 @refuse_depth

@@ -11,7 +11,8 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from berth.server.patch.errors import PatchError, bad_request, refuse_depth, unprocessable
+from berth.server.errors import StatusError, bad_request
+from berth.server.patch.errors import refuse_depth, unprocessable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,7 +130,7 @@ def _key_of(item: object, key: str) -> Any:  # noqa: ANN401
     return item[key]
 
 
-def _no_merge_key(item: object, key: str) -> PatchError:
+def _no_merge_key(item: object, key: str) -> StatusError:
     return unprocessable(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
 
 

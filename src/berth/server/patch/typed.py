@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from berth.kube.schema import NO_DEFAULT, SchemaNode
+from berth.server.errors import bad_request
 from berth.server.patch import fieldset
-from berth.server.patch.errors import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from berth.kube.objects import Key
@@ -16,32 +17,26 @@ _SHARED = 256  # changes whose encoded frames are kept for watchers that are a l
 NO_LABELS: Mapping[str, str] = {}
 
 
+@dataclass(slots=True, eq=False)
 class Record:
     """One version of one object."""
 
-    __slots__ = ("data", "fields", "key", "labels", "rv", "uid")
-
-    def __init__(
-        self, key: Key, rv: int, data: bytes, uid: str, labels: Mapping[str, str], fields: Mapping[str, str]
-    ) -> None:
-        self.key = key
-        self.rv = rv
-        self.data = data
-        self.uid = uid
-        self.labels = labels
-        self.fields = fields
+    key: Key
+    rv: int
+    data: bytes
+    uid: str
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
 
 
+@dataclass(slots=True, eq=False)
 class WatchEvent:
     """One change. `prev` is the version before it; `frames` what watchers were sent, encoded once."""
 
-    __slots__ = ("frames", "prev", "record", "type")
-
-    def __init__(self, type_: str, record: Record, prev: Record | None) -> None:
-        self.type = type_
-        self.record = record
-        self.prev = prev
-        self.frames: dict[object, bytes] = {}
+    type: str
+    record: Record
+    prev: Record | None
+    frames: dict[object, bytes] = field(default_factory=dict)
 
 
 class WatchListener(Protocol):
@@ -77,13 +72,7 @@ class WatchHistory:
 
     def after(self, rv: int) -> list[WatchEvent]:
         """The changes after `rv`, oldest first."""
-        found = []
-        for event in reversed(self.events):
-            if event.record.rv <= rv:
-                break
-            found.append(event)
-        found.reverse()
-        return found
+        return list(self.newest_first(rv))[::-1]
 
     def newest_first(self, rv: int) -> Iterator[WatchEvent]:
         for event in reversed(self.events):

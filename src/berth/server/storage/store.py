@@ -69,15 +69,20 @@ class Bucket:
 
     def newest_in(self, namespace: str) -> list[Record]:
         """All objects of a namespace (all there are, if it is empty) with queued writes applied."""
+        queued = {key: queued.record for key, queued in self.queued.items()}
+        return list(self._with(queued, namespace).values())
+
+    def _with(self, changed: Mapping[Key, Record | None], namespace: str) -> dict[Key, Record]:
+        """The committed objects of a namespace where others are in the place of some, or nothing is."""
         found = {record.key: record for record in self.in_namespace(namespace)}
-        for key, queued in self.queued.items():
+        for key, record in changed.items():
             if namespace and key[0] != namespace:
                 continue
-            if queued.record is None:
+            if record is None:
                 found.pop(key, None)
             else:
-                found[key] = queued.record
-        return list(found.values())
+                found[key] = record
+        return found
 
     def in_namespace(self, namespace: str) -> list[Record]:
         """Committed objects in key order."""
@@ -102,14 +107,7 @@ class Bucket:
             then[event.record.key] = event.prev
         if not then:
             return self.in_namespace(namespace)
-        records = {record.key: record for record in self.in_namespace(namespace)}
-        for key, record in then.items():
-            if namespace and key[0] != namespace:
-                continue
-            if record is None:
-                records.pop(key, None)
-            else:
-                records[key] = record
+        records = self._with(then, namespace)
         return [records[key] for key in sorted(records)]
 
     def restore(self, row: Row) -> list[int]:
