@@ -57,15 +57,8 @@ def qualified(name: str, group: str) -> str:
 
 
 def _details(name: str, group: str, kind: str, **more: Any) -> RawObject:  # noqa: ANN401 - JSON values
-    details: RawObject = {}
-    if name:
-        details["name"] = name
-    if group:
-        details["group"] = group
-    if kind:
-        details["kind"] = kind
-    details.update(more)
-    return details
+    details = {"name": name, "group": group, "kind": kind}
+    return {field: value for field, value in details.items() if value} | more
 
 
 def not_found(plural: str, group: str, name: str) -> StatusError:

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from berth.kube.objects import RawObject
+from berth.kube.schema.scalars import json_type
 from berth.kube.text.decoding import without_nulls
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, protobuf
@@ -200,7 +201,7 @@ def decode_body(body: bytes, content_type: str) -> RawObject:
     if not isinstance(value, dict):
         raise errors.bad_request(
             "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{_go_name(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
+            f"{json_type(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
         )
     return value
 
@@ -232,13 +233,3 @@ def decode_value(body: bytes, *, yaml_allowed: bool = False) -> Any:  # noqa: AN
         return msgspec.json.decode(msgspec.json.encode(value))
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError, ValueError) as error:
         raise errors.bad_request(f"error decoding YAML: {error}") from None
-
-
-def _go_name(value: object) -> str:
-    if isinstance(value, list):
-        return "array"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "bool"
-    return "null" if value is None else "number"

@@ -48,6 +48,14 @@ def spec_of(obj: RawObject) -> RawObject:
     return spec
 
 
+def copy_field(name: str, source: RawObject, target: RawObject) -> None:
+    """Give one object the field of another; without one there, it has none either."""
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
+
+
 def spell_amounts(amounts: RawObject | None) -> None:
     """Spell amounts as the API server does: "0.5" is "500m"."""
     if not amounts:

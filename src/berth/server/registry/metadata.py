@@ -15,7 +15,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import FORBIDDEN, INVALID
 from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
-from berth.server.registry.fields import IMMUTABLE
+from berth.server.registry.fields import IMMUTABLE, copy_field
 from berth.server.registry.strategy import Endpoint
 
 _GENERATED_BASE = 58  # of 63 characters, five are random
@@ -128,10 +128,7 @@ def carry_over(metadata: RawObject, old: RawObject) -> None:
         if not metadata.get(name) and name in old:
             metadata[name] = old[name]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"):
-        if name in old:
-            metadata[name] = old[name]
-        else:
-            metadata.pop(name, None)
+        copy_field(name, old, metadata)
     if "generateName" in old and "generateName" not in metadata:
         metadata["generateName"] = old["generateName"]
 

@@ -13,6 +13,7 @@ from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors, patch
 from berth.server.registry import metadata
+from berth.server.registry.fields import copy_field
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
@@ -125,7 +126,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
         obj = _status_only(endpoint, obj, old)
         meta = obj["metadata"]
     elif intent.subresource != "finalize" and _keeps_status(endpoint, obj):
-        _keep(obj, old, "status")
+        copy_field("status", old, obj)
     managed = meta.get("managedFields")
     metadata.carry_over(meta, old["metadata"])
     found = metadata.check_update(meta, old["metadata"])
@@ -167,10 +168,10 @@ def _status_only(endpoint: Endpoint, obj: RawObject, old: RawObject) -> RawObjec
     """A write to the status subresource: the status, and for some kinds the labels beside it."""
     given = obj["metadata"]
     merged = {**old, "metadata": dict(old["metadata"])}
-    _keep(merged, obj, "status")
+    copy_field("status", obj, merged)
     if endpoint.strategy.status_takes_labels:
         for name in ("labels", "annotations"):
-            _keep(merged["metadata"], given, name)
+            copy_field(name, given, merged["metadata"])
     if "managedFields" in given:
         merged["metadata"]["managedFields"] = given["managedFields"]
     return merged
@@ -180,13 +181,6 @@ def _keeps_status(endpoint: Endpoint, obj: RawObject) -> bool:
     if endpoint.strategy.status_apart:
         return True
     return "status" in endpoint.resource.subresources and "status" not in obj
-
-
-def _keep(obj: RawObject, source: RawObject, name: str) -> None:
-    if name in source:
-        obj[name] = source[name]
-    else:
-        obj.pop(name, None)
 
 
 def _spec_changed(obj: RawObject, old: RawObject) -> bool:

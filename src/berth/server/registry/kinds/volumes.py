@@ -16,7 +16,7 @@ from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
 from berth.kube.well_known import BETA_STORAGE_CLASS
-from berth.server.registry.fields import spec_of, spell_amounts, unchanged
+from berth.server.registry.fields import copy_field, spec_of, spell_amounts, unchanged
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.store import decode
@@ -248,12 +248,12 @@ def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
     new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
     found: list[FieldError] = []
     if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
-        _take_over("volumeName", new_spec, old_spec)
+        copy_field("volumeName", new_spec, old_spec)
     if old_spec.get("storageClassName") is None:
-        _take_over("storageClassName", new_spec, old_spec)
+        copy_field("storageClassName", new_spec, old_spec)
     new_size, old_size = _requested(new_spec), _requested(old_spec)
     if (obj.get("status") or {}).get("phase") == "Bound":
-        _take_over("volumeAttributesClassName", new_spec, old_spec)
+        copy_field("volumeAttributesClassName", new_spec, old_spec)
         new_spec["resources"] = _with_storage(new_spec.get("resources"), old_size)
         old_spec["resources"] = _with_storage(old_spec.get("resources"), old_size)
     if new_spec != old_spec:
@@ -263,13 +263,6 @@ def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
         path = "spec.resources.requests.storage"
         found.append(FieldError(path, "FieldValueForbidden", "field can not be less than status.capacity"))
     return found + unchanged(obj["spec"], old["spec"], "volumeMode")
-
-
-def _take_over(name: str, new_spec: RawObject, old_spec: RawObject) -> None:
-    if name in new_spec:
-        old_spec[name] = new_spec[name]
-    else:
-        old_spec.pop(name, None)
 
 
 def _with_storage(resources: RawObject | None, size: Any) -> RawObject:  # noqa: ANN401 - as it came
