@@ -358,3 +358,24 @@ def test_many_are_asked_about_in_turn() -> None:
     world.relabel("old", user=None)
     world.advance(120)
     assert world.going() == {"small-0"}
+
+
+def test_a_pod_that_was_said_to_go_and_did_not_holds_nobody_up_for_ever() -> None:
+    """The server took its eviction, it stays all the same, and its rules hold again by then."""
+    world = Tenants()
+    world.labelled("new", "b", user="b")
+    kept: list[str] = []
+
+    def keep(action: Action) -> Outcome | None:
+        if isinstance(action, Evict) and not kept:
+            kept.append(action.name)
+            return Outcome(at=world.now, code=201)
+        return None
+
+    world.refuse = keep
+    world.wipe()
+    world.change(PODS, kept[0], {"spec": {"affinity": None}})
+    world.advance(590)
+    assert world.going() == set()
+    world.advance(20)
+    assert len(world.going()) == 1

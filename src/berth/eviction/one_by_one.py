@@ -123,6 +123,8 @@ class Moves:
             return True
         if move.deadline <= now and not uid:
             return are_placed  # it may never have been whole
+        if move.deadline <= now and any(pod.metadata.uid == uid for pod in self._owners.pods(owner)):
+            return True  # the server said that it goes, and it did not
         if replicas is not None:
             return False
         return self._has_come(move) or (move.deadline <= now and not self._waits(move))

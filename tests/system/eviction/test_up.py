@@ -160,11 +160,12 @@ def test_a_pod_that_stops_at_once_says_why_it_goes(world: PlaneWorld) -> None:
     event = evicted(world, pod)
     assert event["source"]["component"] == "node-affinity-eviction"
     with world.client.watching(world.path("pods"), resourceVersion=since, timeoutSeconds=1) as watch:
-        changes = watch.rest()
+        changes = [
+            change for change in watch.rest() if change["object"]["metadata"].get("uid") == uid_of(pod)
+        ]
     reasons = [
         condition["reason"]
         for change in changes
-        if change["object"]["metadata"].get("uid") == uid_of(pod)
         for condition in change["object"]["status"].get("conditions", ())
         if condition["type"] == "DisruptionTarget"
     ]
