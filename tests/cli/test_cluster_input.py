@@ -220,6 +220,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
         "files": (),
         "kubeconfig": str(kubeconfig),
         "context": None,
+        "validate": "warn",
         "hard_pod_affinity_weight": 1,
         "daemon_namespaces": frozenset(),
         "feature_gates": "",

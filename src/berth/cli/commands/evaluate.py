@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import click
 
+from berth.cli.input.case_fields import CaseFields
 from berth.cli.input.case_lines import judge_lines
+from berth.cli.input.validating import VALIDATE_OPTION
 from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
+from berth.kube.schema import builtin
+
+# What a case holds, as the schemas write types.
+_OBJECTS = {
+    "nodes": "[Node]",
+    "namespaces": "[Namespace]",
+    "pods": "[Pod]",
+    "pod": "Pod",
+    "sequence": "[Pod]",
+    "services": "[Service]",
+    "replicaSets": "[apps.v1.ReplicaSet]",
+    "statefulSets": "[apps.v1.StatefulSet]",
+    "replicationControllers": "[ReplicationController]",
+}
 
 
 @click.command("evaluate")
@@ -15,15 +31,22 @@ from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
     is_flag=True,
     help="Read a namespaceSelector of only NotIn and DoesNotExist as documented, not as kube-scheduler does.",
 )
+@VALIDATE_OPTION
 @click.pass_context
-def command(ctx: click.Context, *, file: str, exact_namespace_selectors: bool) -> None:
+def command(ctx: click.Context, *, file: str, exact_namespace_selectors: bool, validate: str) -> None:
     """Judge cases: a small cluster and a pod a line in, the whole verdict a line out.
 
     FILE holds JSON lines; without it, or with -, they are read from standard input. A line that cannot be
     judged gives a line with "error", the others still run, and the exit code is 1.
     """
+    objects = {name: builtin.parse(written, "core.v1") for name, written in _OBJECTS.items()}
+    fields = CaseFields(validate, objects, CaseError)
 
-    def judge(line: bytes) -> object:
-        return evaluate_case(decode_case(line), exact_namespace_selectors=exact_namespace_selectors)
+    def judge(line: bytes, number: int) -> object:
+        case = decode_case(line)
+        fields.check(line, number)
+        return evaluate_case(case, exact_namespace_selectors=exact_namespace_selectors)
 
-    ctx.exit(0 if judge_lines(file, judge, CaseError) else 1)
+    good = judge_lines(file, judge, CaseError)
+    fields.sum_up()
+    ctx.exit(0 if good else 1)

@@ -34,9 +34,10 @@ def command(
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
     explanation = explain(simulation, entry)
+    snapshot = simulation.snapshot
     present(
         form,
-        lambda: explanation_document(explanation, simulation.snapshot.notes),
+        lambda: explanation_document(explanation, snapshot.notes, snapshot.warnings),
         lambda term, wide: report(explanation, term, wide=wide),
     )
     ctx.exit(0 if explanation.state in (FITS, RUNS) else 1)

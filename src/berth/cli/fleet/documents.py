@@ -30,6 +30,7 @@ def simulation_document(simulation: FleetSimulation, shown: Iterable[FleetWorklo
         },
         "workloads": [_workload(workload) for workload in shown],
         "notes": list(simulation.notes),
+        "warnings": list(simulation.warnings),
     }
 
 
@@ -56,7 +57,9 @@ def _targets(targets: Iterable[TargetCluster]) -> list[Document]:
     return [{"name": target.name, "replicas": target.replicas} for target in targets]
 
 
-def explanation_document(explanation: FleetExplanation, notes: Iterable[str]) -> Document:
+def explanation_document(
+    explanation: FleetExplanation, notes: Iterable[str], warnings: Iterable[str] = ()
+) -> Document:
     workload = explanation.workload
     decision = workload.decision
     return {
@@ -73,6 +76,7 @@ def explanation_document(explanation: FleetExplanation, notes: Iterable[str]) ->
         "clusters": [_cluster(cluster) for cluster in explanation.clusters],
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
         "notes": list(notes),
+        "warnings": list(warnings),
     }
 
 

@@ -7,15 +7,27 @@ from typing import Any
 import click
 
 from berth.cli.fleet.options import options_of, placing_options
+from berth.cli.fleet.schemas import CLUSTER, RESOURCE_BINDING, karmada_schemas
+from berth.cli.input.case_fields import CaseFields
 from berth.cli.input.case_lines import judge_lines
+from berth.cli.input.validating import VALIDATE_OPTION
 from berth.fleet.offline.cases import FleetCaseError, decode_case, evaluate_case
+from berth.kube.schema import SchemaNode
 
 
 @click.command("evaluate")
 @click.argument("file", default="-", metavar="[FILE]")
 @placing_options(compat=True)
+@VALIDATE_OPTION
 @click.pass_context
-def command(ctx: click.Context, /, *, file: str, **flags: Any) -> None:  # noqa: ANN401 - read by options_of
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    file: str,
+    validate: str,
+    **flags: Any,  # noqa: ANN401 - read by options_of
+) -> None:
     """Judge cases: a fleet and a binding a line in, the whole verdict a line out.
 
     FILE holds JSON lines, which may be compressed with gzip; without it, or with -, they are read from
@@ -23,8 +35,26 @@ def command(ctx: click.Context, /, *, file: str, **flags: Any) -> None:  # noqa:
     judged gives a line with "error", the others still run, and the exit code is 1.
     """
     options = options_of(flags)
+    fields = CaseFields(validate, _objects(), FleetCaseError)
 
-    def judge(line: bytes) -> object:
-        return evaluate_case(decode_case(line), options)
+    def judge(line: bytes, number: int) -> object:
+        case = decode_case(line)
+        fields.check(line, number)
+        return evaluate_case(case, options)
 
-    ctx.exit(0 if judge_lines(file, judge, FleetCaseError) else 1)
+    good = judge_lines(file, judge, FleetCaseError)
+    fields.sum_up()
+    ctx.exit(0 if good else 1)
+
+
+def _objects() -> dict[str, SchemaNode]:
+    """What a case holds."""
+    schemas = karmada_schemas()
+    cluster, binding = schemas[CLUSTER].root, schemas[RESOURCE_BINDING].root
+    bindings = SchemaNode(type="array", items=binding)
+    return {
+        "clusters": SchemaNode(type="array", items=cluster),
+        "bindings": bindings,
+        "binding": binding,
+        "assigning": bindings,
+    }

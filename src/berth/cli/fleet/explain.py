@@ -57,7 +57,7 @@ def command(
     explanation = explain(simulation, workload)
     present(
         form,
-        lambda: explanation_document(explanation, given.notes),
+        lambda: explanation_document(explanation, given.notes, given.warnings),
         lambda term, wide: explanation_report(explanation, term, wide=wide),
     )
     ctx.exit(0 if explanation.reason is None and not explanation.broken else 1)

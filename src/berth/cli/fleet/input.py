@@ -11,7 +11,9 @@ import click
 from berth.cli.fleet.bindings import remarks, workloads_of
 from berth.cli.fleet.objects import sort
 from berth.cli.fleet.options import options_of, placing_options
+from berth.cli.fleet.schemas import karmada_schemas
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
+from berth.cli.input.validating import check_fields
 from berth.fleet.placement.fleet import Fleet
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
 
@@ -36,12 +38,14 @@ class FleetInput:
     Attributes:
         retry: Whether what fits nowhere is tried again after others were placed.
         notes: Remarks about the input.
+        warnings: What in the input was not understood.
     """
 
     fleet: Fleet
     workloads: list[FleetWorkload]
     retry: bool
     notes: list[str]
+    warnings: list[str]
 
 
 def taken_in(flags: Mapping[str, Any]) -> FleetInput:
@@ -49,6 +53,7 @@ def taken_in(flags: Mapping[str, Any]) -> FleetInput:
     options = options_of(flags)
     try:
         manifests, notes = _manifests(flags)
+        warnings = check_fields(manifests, flags["validate"], karmada_schemas()) if flags["files"] else []
         inventory = sort(manifests)
         workloads, odd = workloads_of(inventory, make=bool(flags["files"]))
     except ManifestError as error:
@@ -61,7 +66,7 @@ def taken_in(flags: Mapping[str, Any]) -> FleetInput:
     notes += [*odd, *remarks(inventory, workloads, options)]
     for note in notes:
         click.echo(f"note: {note}", err=True)
-    return FleetInput(fleet, workloads, not options.compat, notes)
+    return FleetInput(fleet, workloads, not options.compat, notes, warnings)
 
 
 def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:

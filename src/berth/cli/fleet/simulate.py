@@ -38,7 +38,7 @@ def command(
     given = taken_in(flags)
     with progress_bar("placing workloads") as progress:
         simulation = simulate(given.fleet, given.workloads, retry=given.retry, progress=progress)
-    simulation.notes = given.notes
+    simulation.notes, simulation.warnings = given.notes, given.warnings
     shown = [w for w in simulation.workloads if namespace in (None, w.key[0])]
     present(
         form,

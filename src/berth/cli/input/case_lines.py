@@ -16,12 +16,12 @@ import msgspec
 GZIP = b"\x1f\x8b"
 
 
-def judge_lines(file: str, judge: Callable[[bytes], object], *bad: type[Exception]) -> bool:
+def judge_lines(file: str, judge: Callable[[bytes, int], object], *bad: type[Exception]) -> bool:
     """Write the answer to every line of a file, ``-`` for standard input; whether all could be judged.
 
     Args:
         file: JSON lines, which may be compressed with gzip.
-        judge: Line -> answer.
+        judge: Line and its number -> answer.
         bad: What `judge` raises for a line that is no case, with a sentence that says why.
     """
     out = sys.stdout.buffer
@@ -61,10 +61,10 @@ def _numbered(file: str, lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _answer(
-    line: bytes, number: int, judge: Callable[[bytes], object], bad: tuple[type[Exception], ...]
+    line: bytes, number: int, judge: Callable[[bytes, int], object], bad: tuple[type[Exception], ...]
 ) -> tuple[bytes, bool]:
     try:
-        return msgspec.json.encode(judge(line)), True
+        return msgspec.json.encode(judge(line, number)), True
     except bad as error:
         message = str(error)
     except RecursionError:

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
+from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
@@ -42,6 +43,7 @@ INPUT_OPTIONS = (
         help="Read a live cluster instead, and change nothing there (without -f: by default the user's).",
     ),
     click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+    VALIDATE_OPTION,
     click.option(
         "-o",
         "--output",
@@ -90,6 +92,7 @@ class InputSettings(TypedDict):
     files: tuple[str, ...]
     kubeconfig: str | None
     context: str | None
+    validate: str
     hard_pod_affinity_weight: int
     daemon_namespaces: frozenset[str]
     feature_gates: str
@@ -139,7 +142,7 @@ def read_input(settings: InputSettings, *kinds: str) -> Snapshot:
         return _read_cluster(settings["kubeconfig"], settings["context"], kinds, options)
     if settings["kubeconfig"] or settings["context"]:
         raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
-    return read_files(settings["files"], options)
+    return read_files(settings["files"], options, settings["validate"])
 
 
 def _options(settings: InputSettings) -> Options:
@@ -154,15 +157,17 @@ def _options(settings: InputSettings) -> Options:
     )
 
 
-def read_files(files: tuple[str, ...], options: Options) -> Snapshot:
+def read_files(files: tuple[str, ...], options: Options, validate: str = WARN) -> Snapshot:
     """The snapshot in the files; whatever is wrong with them ends the command."""
     try:
         with progress_bar("reading") as progress:
             manifests = load(files, progress=progress)
+        warnings = check_fields(manifests, validate)
         with progress_bar("taking in") as progress:
             snapshot = read(manifests, options, progress)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
+    snapshot.warnings += warnings
     return _noted(snapshot)
 
 

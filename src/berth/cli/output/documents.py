@@ -93,6 +93,7 @@ def simulation_document(
         "domains": [_zone(zone) for zone in zones],
         "spread": [_spread(spread) for spread in spreads],
         "notes": list(snapshot.notes),
+        "warnings": list(snapshot.warnings),
     }
 
 
@@ -126,7 +127,9 @@ def _spread(spread: Spread) -> Document:
     }
 
 
-def explanation_document(explanation: Explanation, notes: Iterable[str] = ()) -> Document:
+def explanation_document(
+    explanation: Explanation, notes: Iterable[str] = (), warnings: Iterable[str] = ()
+) -> Document:
     return {
         "apiVersion": API_VERSION,
         "kind": "Explanation",
@@ -144,6 +147,7 @@ def explanation_document(explanation: Explanation, notes: Iterable[str] = ()) ->
         "preemption": _preemption(explanation.preemption),
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
         "notes": list(notes),
+        "warnings": list(warnings),
     }
 
 
@@ -220,6 +224,7 @@ def audit_document(audit: Audit) -> Document:
             for entry in audit.faulty
         ],
         "notes": list(snapshot.notes),
+        "warnings": list(snapshot.warnings),
     }
 
 

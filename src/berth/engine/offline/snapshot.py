@@ -143,6 +143,7 @@ class Snapshot:
         pending: Pods to be placed, in queue order.
         group_minimums: For every PodGroup, how many of its pods are placed at once or not at all.
         notes: What the user should know about the input although it can be used.
+        warnings: What in the input was not understood, and so does not count.
     """
 
     cluster: Cluster
@@ -153,6 +154,7 @@ class Snapshot:
     pending: list[Entry] = field(default_factory=list)
     group_minimums: dict[GroupKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def pods(self) -> Iterator[Entry]:

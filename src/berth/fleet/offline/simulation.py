@@ -77,11 +77,13 @@ class FleetSimulation:
     Attributes:
         workloads: In the order in which they were given.
         notes: Remarks about the input.
+        warnings: What in the input was not understood.
     """
 
     fleet: Fleet
     workloads: list[FleetWorkload]
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def unplaced(self) -> list[FleetWorkload]:

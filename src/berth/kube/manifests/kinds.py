@@ -72,6 +72,13 @@ def view_of(api_version: str, kind: str) -> type[KubeObject] | None:
     return _VIEWS.get((group_of(api_version), kind))
 
 
+def home_of(api_version: str, kind: str) -> str | None:
+    """The API group whose v1 has a kind with a typed view; None for any other kind."""
+    if view_of(api_version, kind) is None:
+        return None
+    return next(group for group, name in _VIEWS if name == kind)
+
+
 def expected_api_version(api_version: str, kind: str) -> str | None:
     """What to write instead, if a kind of ours has an apiVersion that never existed; else None."""
     group, _, version = api_version.rpartition("/")

@@ -81,6 +81,10 @@ class SchemaRegistry:
             self._builtin[key] = _builtin_schema(group, version, kind)
         return self._builtin[key]
 
+    def custom(self) -> dict[tuple[str, str], Schema]:
+        """The schemas of custom resources by apiVersion and kind."""
+        return {(f"{group}/{version}", kind): held for (group, version, kind), held in self._custom.items()}
+
     def add_crd(self, crd: Mapping[str, Any]) -> None:
         """Take in a CustomResourceDefinition, replacing an earlier state of it."""
         self.remove_crd(crd)

@@ -1,0 +1,153 @@
+"""Fields in files that no schema knows: a decoder drops them, and the answer is to another question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from berth.kube.manifests import kinds
+from berth.kube.manifests.near_fields import Place, hint
+from berth.kube.manifests.strict_types import knows_all_fields
+from berth.kube.schema import Schema, SchemaRegistry
+from berth.kube.schema.newer import newer_fields
+from berth.kube.text import json_reader
+from berth.kube.validation.errors import Path, render
+
+if TYPE_CHECKING:
+    from berth.kube.manifests.manifest import Manifest
+    from berth.kube.objects import RawObject
+    from berth.kube.schema import SchemaNode, SchemaStruct
+
+CustomSchemas = Mapping[tuple[str, str], Schema]  # by apiVersion and kind
+
+_STABLE = "v1"
+# What an earlier version of a kind had and its v1 has not.
+_EARLIER = {("Deployment", "spec.rollbackTo"), ("DaemonSet", "spec.templateGeneration")}
+
+
+@dataclass(slots=True)
+class UnknownField:
+    """A field that a kind does not have.
+
+    Attributes:
+        manifest: The first object that has it.
+        objects: How many have it.
+        hint: What may be meant.
+    """
+
+    manifest: Manifest
+    path: Path
+    hint: str
+    objects: int = 1
+
+    def __str__(self) -> str:
+        others = f" and {self.objects - 1} more" if self.objects > 1 else ""
+        return f"{self.manifest}{others}: {sentence(self.path, self.hint)}"
+
+
+def sentence(path: Path, hint: str) -> str:
+    return f"{render(path)}: unknown field{f'; {hint}' if hint else ''}"
+
+
+def unknown_fields(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[UnknownField]:
+    """The unknown fields of kinds that Berth reads, each once, in order of appearance.
+
+    Args:
+        manifests: As they were loaded.
+        custom: The schemas of kinds that are read besides those with a typed view.
+    """
+    schemas = _Schemas(custom or {})
+    found: dict[tuple[str, str, Path], UnknownField] = {}
+    for manifest in manifests:
+        schema = schemas.of(manifest.api_version, manifest.kind)
+        if schema is None:
+            continue
+        seen: set[Path] = set()
+        for place, name, value in fields_beyond(schema.root, manifest.raw):
+            path = (*place.path, name)
+            anywhere = without_indexes(path)
+            if anywhere in seen or _is_earlier(manifest, path):
+                continue
+            seen.add(anywhere)
+            known = found.get(key := (manifest.api_version, manifest.kind, anywhere))
+            if known is None:
+                found[key] = UnknownField(manifest, path, hint(place, name, value))
+            else:
+                known.objects += 1
+    return list(found.values())
+
+
+def without_indexes(path: Path) -> Path:
+    """The same for the field in every item of a list."""
+    return tuple("[]" if isinstance(part, int) else part for part in path)
+
+
+class _Schemas:
+    """The schemas of the kinds that are read."""
+
+    def __init__(self, custom: CustomSchemas) -> None:
+        self._known: dict[tuple[str, str], Schema | None] = dict(custom)
+        self._built_in = SchemaRegistry()
+
+    def of(self, api_version: str, kind: str) -> Schema | None:
+        key = (api_version, kind)
+        if key not in self._known:
+            self._known[key] = self._of_built_in(api_version, kind)
+        return self._known[key]
+
+    def _of_built_in(self, api_version: str, kind: str) -> Schema | None:
+        home = kinds.home_of(api_version, kind)
+        if home is None:
+            return None
+        group, _, version = api_version.rpartition("/")
+        # An earlier version has next to no field that v1 has not.
+        return self._built_in.for_kind(group, version, kind) or self._built_in.for_kind(home, _STABLE, kind)
+
+
+def _is_earlier(manifest: Manifest, path: Path) -> bool:
+    return (manifest.kind, render(path)) in _EARLIER and not manifest.api_version.endswith(f"/{_STABLE}")
+
+
+def fields_beyond(root: SchemaNode, raw: RawObject | msgspec.Raw) -> Iterator[tuple[Place, str, object]]:
+    """The fields of an object that its schema does not know: where they are, their name and their value."""
+    value: object = raw
+    if isinstance(raw, msgspec.Raw):
+        if knows_all_fields(raw, root):
+            return
+        try:
+            value = json_reader.to_builtins(raw)
+        except json_reader.JsonError:  # too deep, or no JSON: there is more to say about it than this
+            return
+    yield from _walk(value, Place((), root))
+
+
+_CONTAINERS = (dict, list)  # what can have fields; scalars are most of an object
+
+
+def _walk(value: object, place: Place) -> Iterator[tuple[Place, str, object]]:
+    node = place.node
+    if isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            if isinstance(item, _CONTAINERS):
+                yield from _walk(item, Place((*place.path, index), node.items, place.above))
+    elif isinstance(value, dict) and node.values is not None:
+        for key, item in value.items():
+            if isinstance(item, _CONTAINERS):
+                yield from _walk(item, Place((*place.path, f"[{key}]"), node.values, place.above))
+    elif isinstance(value, dict) and node.struct is not None:
+        yield from _walk_fields(value, node.struct, place)
+
+
+def _walk_fields(
+    value: dict[str, object], struct: SchemaStruct, place: Place
+) -> Iterator[tuple[Place, str, object]]:
+    for name, item in value.items():
+        inner = struct.fields.get(name)
+        if inner is not None:
+            if isinstance(item, _CONTAINERS):
+                yield from _walk(item, Place((*place.path, name), inner, place))
+        elif not place.node.preserve_unknown and name not in newer_fields(struct):
+            yield place, str(name), item
