@@ -110,8 +110,7 @@ def test_what_is_no_namespace_is_refused(command: str) -> None:
 def lonely_pod_and_daemon(daemon_namespaces: frozenset[str], **daemon: Any) -> PlaneScript:
     """A node, a pod that wants it for itself, also while it runs, and then a daemon in `infra`."""
     world = PlaneScript(daemon_namespaces=daemon_namespaces)
-    for name in ("infra", "kube-system"):
-        world.create(NAMESPACES, {"metadata": {"name": name}})
+    world.create(NAMESPACES, {"metadata": {"name": "infra"}})
     world.create(NODES, {"metadata": {"name": "n"}, "spec": {}, "status": {}})
     world.settle()
     term = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": HOSTNAME}

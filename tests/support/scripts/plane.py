@@ -46,7 +46,8 @@ class PlaneScript(Script):
         self.scheduler = Scheduler(settings, clock=lambda: self.now, timer=lambda: 0.0)
         self.cache: Cache = plane.cache
         self.machines = [*plane.controllers, self.scheduler]
-        self.create(NAMESPACES, {"metadata": {"name": "default"}})
+        for name in ("default", "kube-system"):
+            self.create(NAMESPACES, {"metadata": {"name": name}})
 
     def create(self, resource: Resource, body: Raw) -> Raw:
         if resource is PODS:
@@ -64,8 +65,8 @@ class PlaneScript(Script):
 
     def _apply(self, manifest: Manifest) -> None:
         resource = RESOURCES[manifest.kind]
-        if resource.namespaced and (NAMESPACES, "", manifest.namespace) not in self.objects:
-            self.create(NAMESPACES, {"metadata": {"name": manifest.namespace}})
+        # Without its namespace the server would refuse it.
+        assert not resource.namespaced or (NAMESPACES, "", manifest.namespace) in self.objects
         body = manifest.to_dict()
         if resource is api_resources.NODES:
             status = body.setdefault("status", {})
