@@ -54,9 +54,7 @@ def read_arguments(given: Sequence[wire.PluginConfig], reading: Reading, path: P
     seen: set[str] = set()
     for i, config in enumerate(given):
         name, place = config.name or "", (*path, i)
-        if name in seen:
-            reading.errors.duplicate(place, name)
-        seen.add(name)
+        reading.errors.once(seen, place, name)
         if not name:
             reading.errors.required((*place, "name"), "write the name of a plugin")
         elif name in plugins.REMOVED:
@@ -178,8 +176,8 @@ def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path
         errors.invalid_for_each((*path, "topologyKey"), key, names.label_key_errors(key))
     if not action:
         errors.required((*path, "whenUnsatisfiable"), "can not be empty")
-    elif action not in _ACTIONS:
-        errors.not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS)
+    else:
+        errors.one_of((*path, "whenUnsatisfiable"), action, _ACTIONS)
     if constraint.label_selector is not None:
         detail = "constraint must not define a selector, as they deduced for each pod"
         errors.forbidden((*path, "labelSelector"), detail)
@@ -201,8 +199,7 @@ def _node_resources_fit(args: wire.NodeResourcesFitArgs, reading: Reading, path:
 
 def _scoring_strategy(strategy: wire.ScoringStrategy, reading: Reading, path: Path) -> None:
     kind, errors = strategy.type or "", reading.errors
-    if kind not in _STRATEGIES:
-        errors.not_supported((*path, "type"), kind, _STRATEGIES)
+    errors.one_of((*path, "type"), kind, _STRATEGIES)
     # The same resource may be there twice, and then counts as often as both weights say.
     resources: dict[str, int] = {}
     for i, resource in enumerate(strategy.resources or ()):

@@ -28,10 +28,7 @@ def check_containers(containers: list[Container], errors: Errors, path: Path) ->
     seen: set[str] = set()
     for i, container in enumerate(containers):
         _check_container(container, errors, (*path, i))
-        name = container.name or ""
-        if name in seen:
-            errors.duplicate((*path, i, "name"), name)
-        seen.add(name)
+        errors.once(seen, (*path, i, "name"), container.name or "")
     _check_host_port_conflicts(containers, errors, path)
 
 
@@ -69,9 +66,7 @@ def _check_container(container: Container, errors: Errors, path: Path) -> None:
         _check_ports(container.ports, errors, (*path, "ports"))
     if container.resources is not None:
         check_container_resources(container.resources, errors, (*path, "resources"))
-    policy = container.restart_policy
-    if policy is not None and policy not in RESTART_POLICIES:
-        errors.not_supported((*path, "restartPolicy"), policy, RESTART_POLICIES)
+    errors.one_of((*path, "restartPolicy"), container.restart_policy, RESTART_POLICIES)
 
 
 # --- ports --------------------------------------------------------------------------------
@@ -95,8 +90,8 @@ def _check_ports(ports: list[ContainerPort], errors: Errors, path: Path) -> None
             errors.invalid((*path, i, "hostPort"), port.host_port, _PORT_RANGE)
         if not port.protocol:
             errors.required((*path, i, "protocol"))
-        elif port.protocol not in PROTOCOLS:
-            errors.not_supported((*path, i, "protocol"), port.protocol, PROTOCOLS)
+        else:
+            errors.one_of((*path, i, "protocol"), port.protocol, PROTOCOLS)
 
 
 def port_name_errors(name: str) -> list[str]:
@@ -118,12 +113,9 @@ def _check_host_port_conflicts(containers: list[Container], errors: Errors, path
     seen: set[str] = set()
     for i, container in enumerate(containers):
         for j, port in enumerate(container.ports or ()):
-            if not port.host_port:
-                continue
-            binding = f"{port.protocol or ''}/{port.host_ip or ''}/{port.host_port}"
-            if binding in seen:
-                errors.duplicate((*path, i, "ports", j, "hostPort"), binding)
-            seen.add(binding)
+            if port.host_port:
+                binding = f"{port.protocol or ''}/{port.host_ip or ''}/{port.host_port}"
+                errors.once(seen, (*path, i, "ports", j, "hostPort"), binding)
 
 
 def check_host_network_ports(containers: list[Container], errors: Errors, path: Path) -> None:

@@ -88,8 +88,19 @@ class Errors(list[FieldError]):
     def duplicate(self, path: Path, value: object, detail: str = "") -> None:
         self.append(FieldError(render(path), DUPLICATE, detail, value))
 
+    def once(self, seen: set[str], path: Path, value: str) -> None:
+        """A duplicate if the value was seen before; from now on it was."""
+        if value in seen:
+            self.duplicate(path, value)
+        seen.add(value)
+
     def too_long(self, path: Path, limit: int) -> None:
         self.append(FieldError(render(path), TOO_LONG, f"may not be more than {limit} bytes"))
+
+    def one_of(self, path: Path, value: str | None, supported: Sequence[str]) -> None:
+        """An error if there is a value, and it is none of those supported."""
+        if value is not None and value not in supported:
+            self.not_supported(path, value, supported)
 
     def not_supported(self, path: Path, value: object, supported: Sequence[str]) -> None:
         detail = "supported values: " + ", ".join(f'"{name}"' for name in supported)

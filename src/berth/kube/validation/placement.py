@@ -221,9 +221,7 @@ def _check_term(term: WorkloadTerm, errors: Errors, path: Path) -> None:
     seen: set[str] = set()
     for i, key in enumerate(term.match_label_keys or ()):
         check_label_key(key, errors, (*path, "matchLabelKeys", i))
-        if key in seen:
-            errors.duplicate((*path, "matchLabelKeys", i), key)
-        seen.add(key)
+        errors.once(seen, (*path, "matchLabelKeys", i), key)
     if term.topology_key == "":
         errors.required((*path, "topologyKey"), "can not be empty")
     elif term.topology_key is not None:

@@ -93,10 +93,8 @@ def _check_names_and_policies(spec: PodSpec, errors: Errors, path: Path) -> None
     if spec.priority_class_name:
         messages = names.dns_subdomain_errors(spec.priority_class_name)
         errors.invalid_for_each((*path, "priorityClassName"), spec.priority_class_name, messages)
-    if spec.restart_policy and spec.restart_policy not in RESTART_POLICIES:
-        errors.not_supported((*path, "restartPolicy"), spec.restart_policy, RESTART_POLICIES)
-    policy = spec.preemption_policy
-    if policy == "":
+    errors.one_of((*path, "restartPolicy"), spec.restart_policy or None, RESTART_POLICIES)
+    if spec.preemption_policy == "":
         errors.required((*path, "preemptionPolicy"))
-    elif policy is not None and policy not in PREEMPTION_POLICIES:
-        errors.not_supported((*path, "preemptionPolicy"), policy, PREEMPTION_POLICIES)
+    else:
+        errors.one_of((*path, "preemptionPolicy"), spec.preemption_policy, PREEMPTION_POLICIES)

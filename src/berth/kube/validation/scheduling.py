@@ -33,8 +33,7 @@ def _check_toleration(toleration: Toleration, errors: Errors, path: Path) -> Non
     if toleration.toleration_seconds is not None and effect != "NoExecute":
         errors.invalid((*path, "effect"), effect, _SECONDS)
     _check_toleration_value(operator, toleration.value or "", errors, (*path, "operator"))
-    if effect and effect not in EFFECTS:
-        errors.not_supported((*path, "effect"), effect, EFFECTS)
+    errors.one_of((*path, "effect"), effect or None, EFFECTS)
 
 
 def _check_toleration_value(operator: str, value: str, errors: Errors, path: Path) -> None:
@@ -57,9 +56,7 @@ def check_scheduling_gates(gates: list[PodSchedulingGate], errors: Errors, path:
     for i, gate in enumerate(gates):
         name = gate.name or ""
         check_label_key(name, errors, (*path, i))
-        if name in seen:
-            errors.duplicate((*path, i), name)
-        seen.add(name)
+        errors.once(seen, (*path, i), name)
 
 
 def check_scheduling_group(group: PodSchedulingGroup, errors: Errors, path: Path) -> None:

@@ -32,15 +32,10 @@ def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path
     if not constraint.topology_key:
         errors.required((*path, "topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable or ""
-    if action not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
-        errors.not_supported((*path, "whenUnsatisfiable"), action, (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY))
+    errors.one_of((*path, "whenUnsatisfiable"), action, (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY))
     _check_min_domains(constraint.min_domains, action, errors, (*path, "minDomains"))
-    for field, policy in (
-        ("nodeAffinityPolicy", constraint.node_affinity_policy),
-        ("nodeTaintsPolicy", constraint.node_taints_policy),
-    ):
-        if policy is not None and policy not in POLICIES:
-            errors.not_supported((*path, field), policy, POLICIES)
+    errors.one_of((*path, "nodeAffinityPolicy"), constraint.node_affinity_policy, POLICIES)
+    errors.one_of((*path, "nodeTaintsPolicy"), constraint.node_taints_policy, POLICIES)
     if constraint.match_label_keys:
         check_label_keys(constraint.match_label_keys, [], constraint.label_selector, errors, path)
     check_label_selector(constraint.label_selector, errors, (*path, "labelSelector"))

@@ -7,7 +7,6 @@ DefaultStorageClass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from berth.kube import names
@@ -123,8 +122,8 @@ class StorageClassStrategy(Strategy):
         found = Errors()
         if not obj.get("provisioner"):
             found.required(("provisioner",))
-        _check_supported(obj, "reclaimPolicy", ("Delete", "Retain"), found)
-        _check_supported(obj, "volumeBindingMode", _BINDING_MODES, found)
+        found.one_of(("reclaimPolicy",), obj.get("reclaimPolicy"), ("Delete", "Retain"))
+        found.one_of(("volumeBindingMode",), obj.get("volumeBindingMode"), _BINDING_MODES)
         return found
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
@@ -203,7 +202,7 @@ def _check_claim(spec: RawObject, found: Errors) -> None:
     if spec.get("storageClassName"):
         name = spec["storageClassName"]
         found.invalid_for_each(("spec", "storageClassName"), name, names.dns_subdomain_errors(name))
-    _check_supported(spec, "volumeMode", _VOLUME_MODES, found, "spec")
+    found.one_of(("spec", "volumeMode"), spec.get("volumeMode"), _VOLUME_MODES)
 
 
 def _check_volume(spec: RawObject, found: Errors) -> None:
@@ -216,8 +215,12 @@ def _check_volume(spec: RawObject, found: Errors) -> None:
     for name, amount in capacity.items():
         if not _amount(amount) > 0:
             found.invalid(("spec", "capacity", f"[{name}]"), amount, "must be greater than zero")
-    _check_supported(spec, "persistentVolumeReclaimPolicy", _RECLAIM_POLICIES, found, "spec")
-    _check_supported(spec, "volumeMode", _VOLUME_MODES, found, "spec")
+    found.one_of(
+        ("spec", "persistentVolumeReclaimPolicy"),
+        spec.get("persistentVolumeReclaimPolicy"),
+        _RECLAIM_POLICIES,
+    )
+    found.one_of(("spec", "volumeMode"), spec.get("volumeMode"), _VOLUME_MODES)
     sources = [name for name in spec if name not in _NOT_A_SOURCE and spec[name] is not None]
     if not sources:
         found.required(("spec",), "must specify a volume type")
@@ -235,13 +238,6 @@ def _check_access_modes(spec: RawObject, found: Errors, missing: str) -> None:
     known = [mode for mode in given if mode in _MODES]
     if "ReadWriteOncePod" in known and set(known) != {"ReadWriteOncePod"}:
         found.forbidden(("spec", "accessModes"), "may not use ReadWriteOncePod with other access modes")
-
-
-def _check_supported(
-    holder: RawObject, field: str, supported: Sequence[str], found: Errors, *path: str
-) -> None:
-    if holder.get(field) not in (None, *supported):
-        found.not_supported((*path, field), holder[field], supported)
 
 
 def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
