@@ -379,3 +379,36 @@ def test_a_pod_that_was_said_to_go_and_did_not_holds_nobody_up_for_ever() -> Non
     assert world.going() == set()
     world.advance(20)
     assert len(world.going()) == 1
+
+
+def test_pods_that_have_just_come_are_not_taken_for_replacements() -> None:
+    """A tenant that has just started moves at once: nobody of it was sent away before it came."""
+    world = EvictionScript(EASY)
+    world.labelled("old", "a", user="b")
+    world.labelled("new", "b", user="b")
+    world.settle()
+    owner = world.replica_set("web", 8)
+    for number in range(8):
+        world.pod(f"p{number}", "old", RULE, owner=owner)
+    world.settle()
+    world.advance(0.5)
+    world.relabel("old", user=None)
+    world.settle()
+    (first,) = world.going()
+    world.replace(first, "n0", "new", affinity=RULE, owner=owner)
+    world.settle()
+    assert len(world.going()) == 1
+    assert world.events("EvictionBackOff") == []
+
+
+def test_a_replacement_whose_node_loses_the_label_a_moment_later_did_not_come_back() -> None:
+    """Labels are taken from one node after the other: it was right where it was when it came."""
+    world = Tenants()
+    world.labelled("next", "a", user="b")
+    world.labelled("new", "b", user="b")
+    world.wipe()
+    world.move("next")
+    world.advance(0.3)
+    world.relabel("next", user=None)
+    world.settle()
+    assert world.events("EvictionBackOff") == []

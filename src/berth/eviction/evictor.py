@@ -127,10 +127,12 @@ class Evictor:
 
     def _notice_return(self, record: PodRecord, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         """A pod that has to go as soon as it is there, in the place of one that we evicted."""
-        if record.arrived is None or planned.since > record.arrived + _AT_ONCE:
+        # A node's labels are known when a pod comes; its peers may be seen a moment later.
+        patience = 0.0 if planned.kind == NODE_KIND else _AT_ONCE
+        if record.arrived is None or planned.since > record.arrived + patience:
             return
         owner, returns = owner_id(pod), self._gates.returns
-        until = returns.came_back(owner, now)
+        until = returns.came_back(owner, record.arrived, now)
         if until is not None:
             self._reports.came_back(planned, pod, owner, times=returns.times(owner), until=until, now=now)
 

@@ -143,10 +143,13 @@ class OwnerReturns:
         if len(self._owners) > _MOST_OWNERS:
             self._owners.popitem(last=False)
 
-    def came_back(self, owner: str, now: float) -> float | None:
-        """A pod of an owner breaks a rule as soon as it is there; until when to wait, if we sent it there."""
+    def came_back(self, owner: str, arrived: float, now: float) -> float | None:
+        """A pod of an owner breaks a rule as soon as it is there; until when to wait, if we sent it there.
+
+        One that came before the last eviction is not the replacement of the pod that went.
+        """
         memory = self._owners.get(owner)
-        if memory is None or memory.is_over(now):
+        if memory is None or memory.is_over(now) or arrived < memory.evicted:
             return None
         memory.returns += 1
         memory.until = now + _RETURNS.after(memory.returns)
