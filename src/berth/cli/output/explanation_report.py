@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from berth.cli.output.merging import merged
 from berth.cli.output.tables import Terminal, count, first_of, indented, table
 from berth.engine.offline.explanation import FITS, RUNS, Explanation, NodeVerdict
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 _NODES_LISTED = 40
 _NAMES_LISTED = 3
 _SCORED_LISTED = 10
+_ROOMY = 120  # columns from which on several names and a zone fit beside the reason
 
 
 def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
@@ -62,21 +66,31 @@ def _first_looks(explanation: Explanation, term: Terminal) -> Iterator[str]:
 
 
 def _refusals(nodes: list[NodeVerdict], term: Terminal, *, wide: bool) -> str:
-    headers = ("NODE", "ZONE", "RULE", "WHY")
+    headers: tuple[str, ...] = ("NODE", "ZONE", "RULE", "WHY")
     if wide or len(nodes) <= _NODES_LISTED:
         rows = [row for node in nodes for row in _rows(node.name, node.zone, node.verdicts, wide=wide)]
         return table(headers, rows, term)
     groups: dict[tuple[tuple[str, ...], ...], list[NodeVerdict]] = {}
     for node in nodes:
         groups.setdefault(tuple((r.rule, *r.reasons) for r in node.verdicts), []).append(node)
+    roomy = term.width is None or term.width >= _ROOMY
     rows = []
     for members in sorted(groups.values(), key=len, reverse=True):
         zones = {node.zone for node in members}
         zone = members[0].zone if len(zones) == 1 else f"{len(zones)} zones"
-        rows += _rows(
-            first_of([node.name for node in members], _NAMES_LISTED), zone, members[0].verdicts, wide=False
-        )
+        names = first_of([node.name for node in members], _NAMES_LISTED if roomy else 1)
+        rows += _rows(names, zone, _shared_verdicts(members), wide=False)
+    if not roomy:
+        headers, rows = ("NODE", "RULE", "WHY"), [(name, *rest) for name, _, *rest in rows]
     return table(headers, rows, term) + f"\n({count(len(nodes), 'node')}; -o wide lists every one)"
+
+
+def _shared_verdicts(nodes: list[NodeVerdict]) -> Iterator[RuleVerdict]:
+    """What the rules say of nodes that they refuse for the same reasons, with ranges for what differs."""
+    for verdicts in zip(*(node.verdicts for node in nodes), strict=True):
+        causes, _ = Counter(len(verdict.causes) for verdict in verdicts).most_common(1)[0]
+        alike = [verdict.causes for verdict in verdicts if len(verdict.causes) == causes]
+        yield replace(verdicts[0], causes=tuple(merged(found) for found in zip(*alike, strict=True)))
 
 
 def _rows(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from berth.engine.offline.budgets import budgets_of
 from berth.engine.offline.groups import GroupFailure, GroupSite
 from berth.engine.offline.relaxations import Relaxation, question_of, relaxations
-from berth.engine.offline.simulation import Simulation, group_failure, members_of
+from berth.engine.offline.rollouts import rollout_clue
+from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
@@ -202,7 +203,8 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
     if held_back is not None:
         state, message = held_back
-        return Explanation(entry, state, None, message, nodes, _decision(nodes))
+        decision = _decision(nodes) if state != OTHER_SCHEDULER else None  # that one decides by itself
+        return Explanation(entry, state, None, message, nodes, decision)
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
 
@@ -249,6 +251,8 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
     clues = dict.fromkeys(
         clue for rule in plan.rules if rule.name in refusing for clue in rule.clues(question)
     )
+    if (rollout := rollout_clue(snapshot, entry)) is not None:
+        clues = {rollout: None, **clues}
     found = relaxations(what_if, question, pinned=entry.daemon_of is not None)
     return replace(explanation, relaxations=found, clues=list(clues))
 

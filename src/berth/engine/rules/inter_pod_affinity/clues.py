@@ -8,7 +8,7 @@ from berth.engine.rules.near_misses import nearest
 from berth.engine.rules.relaxing import Question, missing_label, short
 from berth.engine.state.pod_class import OwnedTerm, Term
 from berth.kube.objects import Pod
-from berth.kube.well_known import HOSTNAME
+from berth.kube.well_known import HOSTNAME, TEMPLATE_HASH
 
 _NAMESPACES_SHOWN = 3
 
@@ -71,7 +71,7 @@ def _unknown(question: Question, term: Term) -> str:
 def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     """Pods that keep apart from their own kind, and are more than there are domains."""
     term, key = owned.term, owned.topology_key
-    if question.pod_class.label_set not in term.selected:
+    if question.pod_class.label_set not in term.selected or _replaces_others(question, term):
         return
     cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
     classes = [found for labels in term.selected for found in labels.classes]
@@ -87,6 +87,16 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     yield (
         f"{wanted} pods matching {term.selector}, {len(domains)} {word}s: "
         f"{more} more {word}{'s' if more > 1 else ''}, {len(domains)} replicas, or preferred anti-affinity"
+    )
+
+
+def _replaces_others(question: Question, term: Term) -> bool:
+    """Whether some of them are of another revision: then they are many only until the old ones go."""
+    own = (question.pod.metadata.labels or {}).get(TEMPLATE_HASH)
+    return own is not None and any(
+        (pod.metadata.labels or {}).get(TEMPLATE_HASH, own) != own
+        for key, pod in question.running.items()
+        if _selects(question, term, key, pod)
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
+from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,
@@ -21,6 +22,7 @@ from berth.engine.rules.verdicts import (
     SharedVerdict,
     StepStatus,
 )
+from berth.engine.rules.volume_binding import clues
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
@@ -57,6 +59,9 @@ class VolumeBinding(NodeRule):
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
         return cluster.volumes.concerns(pod_class)
+
+    def clues(self, question: Question) -> Iterable[str]:
+        return clues.clues(question, self._needs)
 
     # --- many nodes ------------------------------------------------------------------------
 
