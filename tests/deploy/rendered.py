@@ -25,7 +25,14 @@ needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PA
 
 Object = dict[str, Any]
 _CLUSTER_SCOPED = frozenset(
-    {"Namespace", "ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration"}
+    {
+        "Namespace",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    }
 )
 
 

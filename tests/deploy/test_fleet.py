@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import berth
 from berth.cli.fleet.command import LEASE, PORT, command
 from berth.fleet.scheduler import FleetScheduler
+from berth.fleet.scheduler.claim_requests import claim_name
+from berth.fleet.state.options import FleetOptions
+from berth.fleet.state.terms import derived_groups
+from berth.fleet.state.terms import rules_of as rules_of_group
 from berth.kube.api_resources import CLUSTER_BINDINGS, LEASES, RESOURCE_BINDINGS
+from berth.kube.karmada import Placement
+from berth.kube.text.decoding import convert
 from berth.server.registry.kinds import BUILTIN
 from tests.deploy.rendered import (
     BASE,
@@ -68,7 +76,7 @@ def test_an_api_server_accepts_every_object(
     client: Client, host: list[Object], karmada: list[Object]
 ) -> None:
     """An API server accepts every object with strict field validation."""
-    assert_accepted(client, [*host, *karmada])
+    assert_accepted(client, [*host, *(each for each in karmada if "AdmissionPolicy" not in each["kind"])])
 
 
 def test_the_roles_cover_exactly_what_it_does(karmada: list[Object]) -> None:
@@ -81,6 +89,32 @@ def test_the_roles_cover_exactly_what_it_does(karmada: list[Object]) -> None:
     assert granted(rules_of(karmada, "ClusterRole", "berth-fleet")) == watched | ACTIONS
     assert granted(rules_of(karmada, "ClusterRole", "berth-fleet-claims")) == CLAIMS
     assert granted(rules_of(karmada, "Role", "berth-fleet")) == ELECTION
+
+
+def test_only_leases_of_its_own_may_be_written(karmada: list[Object]) -> None:
+    """The policy is about the account, lets claims and the election pass by their names, and denies."""
+    policy, binding = (
+        one(karmada, "ValidatingAdmissionPolicy"),
+        one(karmada, "ValidatingAdmissionPolicyBinding"),
+    )
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    spec = policy["spec"]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["apiGroups"], rule["resources"]) == ([LEASES.group], [LEASES.plural])
+    assert rule["operations"] == ["CREATE", "UPDATE"]
+    (condition,) = spec["matchConditions"]
+    account = f"system:serviceaccount:{NAMESPACE}:{one(karmada, 'ServiceAccount')['metadata']['name']}"
+    assert condition["expression"] == f"request.userInfo.username == '{account}'"
+    (validation,) = spec["validations"]
+    expression = validation["expression"]
+    assert f"(request.namespace == '{NAMESPACE}' && object.metadata.name == '{LEASE}')" in expression
+    pattern = expression.partition("matches('")[2].partition("')")[0]
+    group = derived_groups(
+        convert({"workloadAffinity": {"affinity": {"groupByLabelKey": "a"}}}, Placement), {"a": "b"}
+    )
+    (claimed,) = rules_of_group(Placement(), "shop", {}, group, FleetOptions()).affinity
+    assert re.fullmatch(pattern, claim_name(claimed))
+    assert not re.fullmatch(pattern, LEASE)
 
 
 def test_workloads_are_only_read(karmada: list[Object]) -> None:

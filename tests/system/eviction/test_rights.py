@@ -80,10 +80,20 @@ def world(guarded: Guarded) -> Iterator[ClusterWorld]:
     made.clear()
 
 
+ADMISSION = "admissionregistration.k8s.io/v1"
+POLICIES = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
+
 def deploy(world: ClusterWorld, objects: list[Object]) -> None:
     paths = {(entry.api_version, entry.kind): entry for entry in BUILTIN}
     for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
-        path = paths[each["apiVersion"], each["kind"]].path(each["metadata"].get("namespace", ""))
+        if each["apiVersion"] == ADMISSION:
+            path = f"/apis/{ADMISSION}/{POLICIES[each['kind']]}"
+        else:
+            path = paths[each["apiVersion"], each["kind"]].path(each["metadata"].get("namespace", ""))
         answer = world.client.post(path, each)
         assert answer.status in (201, 409), answer.body
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.deploy.rendered import KUSTOMIZE, kustomized
 from tests.fleet.builders import BindingBuilder, make_binding
@@ -83,4 +85,27 @@ def test_nothing_is_forbidden_that_it_does(guarded: Guarded, tmp_path: Path) -> 
         "create tokenreviews",
         "create subjectaccessreviews",
     } <= {f"{verb} {resource}" for code, verb, resource in answers if code < 300}
+    world.clear()
+
+
+def test_leases_of_others_are_out_of_reach(guarded: Guarded, tmp_path: Path) -> None:
+    """The account may neither make nor change a Lease that is not its own, wherever it is."""
+    world = FleetWorld(guarded, "leases", NAME)
+    deploy(world, kustomized(KUSTOMIZE / "fleet-karmada"))
+    config = yaml.safe_load(credentials(world, ACCOUNT, tmp_path).read_text())
+    bearer = {"Authorization": f"Bearer {config['users'][0]['user']['token']}"}
+    place = "/apis/coordination.k8s.io/v1/namespaces/leases/leases"
+
+    numbers = itertools.count()
+
+    def create(name: str) -> int:
+        body = {"metadata": {"name": name}, "spec": {"holderIdentity": "x"}}
+        return world.client.send("POST", place, body, headers=bearer).status
+
+    world.until(lambda: create(f"probe-{next(numbers)}") == 403, "the policy is in force")
+    foreign = world.make(place, {"metadata": {"name": "foreign"}, "spec": {"holderIdentity": "somebody"}})
+    stolen = {**foreign, "spec": {"holderIdentity": "berth"}}
+    answer = world.client.send("PUT", f"{place}/foreign", stolen, headers=bearer)
+    assert (answer.status, "may only write Leases of its own" in answer.message) == (403, True)
+    assert create(f"berth-fleet-{'0' * 20}") == 201
     world.clear()
