@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from berth.cli.input import manifests
+from berth.kube.versions import NEWEST
 from tests.cli.test_simulate import Terminal
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import deployment, pod
@@ -221,6 +222,7 @@ def test_progress_of_listing(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) 
         "kubeconfig": str(kubeconfig),
         "context": None,
         "validate": "warn",
+        "kubernetes_version": NEWEST.name,
         "hard_pod_affinity_weight": 1,
         "daemon_namespaces": frozenset(),
         "feature_gates": "",

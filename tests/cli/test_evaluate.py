@@ -35,7 +35,8 @@ def test_recorded_answers_come_back() -> None:
     """Recorded cases give the recorded answers, in order."""
     with gzip.open(DATA / "mixed.jsonl.gz", "rt") as recorded:
         pairs = [json.loads(line) for line in list(recorded)[:40]]
-    outcome = berth("evaluate", stdin=lines(*(pair["case"] for pair in pairs)))
+    older = ("--kubernetes-version", "1.36")
+    outcome = berth("evaluate", *older, stdin=lines(*(pair["case"] for pair in pairs)))
     assert outcome.code == 0
     assert [pair["expect"] for pair in pairs] == answers(outcome.out)
 
@@ -198,7 +199,7 @@ def test_a_missing_file() -> None:
 
 
 def test_exact_namespace_selectors() -> None:
-    """The option changes what a selector of only negative requirements covers."""
+    """The option changes what a selector of only negative requirements covers in 1.36; 1.37 is exact."""
     term = {
         "labelSelector": {},
         "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]},
@@ -213,6 +214,32 @@ def test_exact_namespace_selectors() -> None:
         "pods": [red],
         "pod": {**POD, "spec": {**POD["spec"], "affinity": affinity}},
     }
-    assert answers(berth("evaluate", stdin=lines(case)).out)[0]["feasible"] == []
-    exact = berth("evaluate", "--exact-namespace-selectors", stdin=lines(case))
+    older = ("evaluate", "--kubernetes-version", "1.36")
+    assert answers(berth(*older, stdin=lines(case)).out)[0]["feasible"] == []
+    exact = berth(*older, "--exact-namespace-selectors", stdin=lines(case))
     assert answers(exact.out)[0]["feasible"] == ["n1"]
+    assert answers(berth("evaluate", stdin=lines(case)).out)[0]["feasible"] == ["n1"]
+
+
+def test_rules_that_are_not_always_asked() -> None:
+    """Extra plugins take part in the cases that name them, and one that does not exist is refused."""
+    case = {"id": "x", "nodes": [NODE], "pod": POD, "extraPlugins": ["ImageLocality"]}
+    found: Any = answers(berth("evaluate", stdin=lines(case)).out)[0]
+    assert "ImageLocality" in found["scores"]
+    wrong = berth("evaluate", stdin=lines({**case, "extraPlugins": ["Nonsense"]}))
+    assert wrong.code == 1
+    refusal = str(answers(wrong.out)[0]["error"])
+    assert "extraPlugins: Nonsense is none of ImageLocality" in refusal
+
+
+def test_a_mount_without_its_volume() -> None:
+    """A container cannot mount a volume that the pod does not have."""
+    (container,) = POD["spec"]["containers"]
+    mounting = {**container, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    case = {"id": "x", "nodes": [NODE], "pod": {**POD, "spec": {"containers": [mounting]}}}
+    found: Any = answers(berth("evaluate", stdin=lines(case)).out)[0]
+    (error,) = found["validation"]
+    assert (error["field"], error["type"]) == (
+        "spec.containers[0].volumeMounts[0].name",
+        "FieldValueNotFound",
+    )

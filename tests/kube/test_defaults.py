@@ -12,7 +12,8 @@ from berth.kube.defaults import (
     merge_label_keys,
     taken_in,
 )
-from berth.kube.objects import Namespace, Node, PodAffinityTerm, ResourceList
+from berth.kube.objects import Namespace, Node, Pod, PodAffinityTerm, ResourceList
+from berth.kube.versions import NEWEST, VERSIONS, KubernetesVersion
 from tests.kube import written
 
 
@@ -52,9 +53,11 @@ def test_host_ports_are_only_defaulted_on_the_host_network() -> None:
     assert (port.protocol, port.host_port) == ("TCP", None)
 
 
-def pod_level(resources: str, *containers: str) -> tuple[ResourceList | None, ResourceList | None]:
+def pod_level(
+    resources: str, *containers: str, version: KubernetesVersion = NEWEST
+) -> tuple[ResourceList | None, ResourceList | None]:
     listed = ", ".join(f"{{resources: {text}}}" for text in containers)
-    spec = default_pod(written.pod(f"{{resources: {resources}, containers: [{listed}]}}")).spec
+    spec = created(written.pod(f"{{resources: {resources}, containers: [{listed}]}}"), version).spec
     assert spec.resources
     return spec.resources.requests, spec.resources.limits
 
@@ -65,16 +68,24 @@ def test_pod_requests_are_those_of_the_containers_together() -> None:
     assert found == {"cpu": "1500m", "memory": "2Gi"}
 
 
-def test_pod_requests_need_a_pod_limit() -> None:
-    """Without any pod-level limit nothing is filled in."""
-    found, _ = pod_level("{requests: {cpu: 4}}", "{requests: {memory: 1Gi}}")
-    assert found == {"cpu": 4}
+@pytest.mark.parametrize(("version", "memory"), [("1.36", {}), ("1.37", {"memory": "1Gi"})])
+def test_pod_requests_needed_a_pod_limit(version: str, memory: ResourceList) -> None:
+    """Without any pod-level limit nothing was filled in before 1.37."""
+    found, _ = pod_level("{requests: {cpu: 4}}", "{requests: {memory: 1Gi}}", version=VERSIONS[version])
+    assert found == {"cpu": 4, **memory}
+
+
+def test_pod_requests_are_completed_once() -> None:
+    """Since 1.37 it is done on creation: a pod that a server has stored is left as it is."""
+    text = "{metadata: {uid: u}, spec: {resources: {requests: {cpu: 4}}, containers: [{resources: %s}]}}"
+    pod = written.view(Pod, text % "{requests: {memory: 1Gi}}")
+    assert taken_in(pod) is pod
 
 
 def test_huge_page_limits_of_containers_become_the_pods() -> None:
     """Huge pages cannot be overcommitted, so the pod's limit, and thereby its request, is their sum."""
     pages = "{limits: {hugepages-2Mi: 4Mi, cpu: 1}}"
-    found = pod_level("{requests: {cpu: 4}}", pages, pages)
+    found = pod_level("{requests: {cpu: 4}}", pages, pages, version=VERSIONS["1.36"])
     assert found == ({"cpu": 4, "hugepages-2Mi": "8Mi"}, {"hugepages-2Mi": "8Mi"})
 
 

@@ -34,7 +34,7 @@ def added(numbers: list[float]) -> float:
 
 
 def score(world: World, pod: Pod, feasible: list[Node]) -> Scores | Status:
-    requests = held_by(pod)
+    requests = held_by(world, pod)
     listed = world.args.balanced_resources
     wanted = {r: rounded(r, requests.get(r, NOTHING)) for r in listed}
     if not any(wanted.values()):
@@ -42,7 +42,7 @@ def score(world: World, pod: Pod, feasible: list[Node]) -> Scores | Status:
     raw = {}
     for node in feasible:
         capacity = {r: allocatable(node, r) for r in listed if rated(r, wanted[r])}
-        taken = taken_by(held_by(other) for other in world.pods_on(node))
+        taken = taken_by(held_by(world, other) for other in world.pods_on(node))
         before = {r: taken.get(r, 0) for r in listed}
         after = {r: before[r] + wanted[r] for r in listed}
         change = balance(after, capacity) - balance(before, capacity)

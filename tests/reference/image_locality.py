@@ -28,8 +28,10 @@ def images_of(pod: Pod) -> list[str]:
 
 
 def score(world: World, pod: Pod, feasible: list[Node]) -> Scores:
-    containers = len(pod.spec.init_containers or []) + len(pod.spec.containers or [])
-    most = MOST_PER_CONTAINER * containers
+    counted = len(pod.spec.init_containers or []) + len(pod.spec.containers or [])
+    if world.args.version.image_volumes_counted:
+        counted += len([volume for volume in pod.spec.volumes or [] if volume.image is not None])
+    most = MOST_PER_CONTAINER * counted
     raw = {}
     for node in feasible:
         total = 0

@@ -82,7 +82,10 @@ def soft(pod: Pod, affinity: PodAffinity) -> list[Term]:
 def incoming_wants(world: World, term: Term, other: Pod) -> bool:
     """Whether a term of the pod being scheduled means that other pod."""
     namespace = namespace_of(other)
-    if world.args.exact_namespace_selectors:
+    if world.args.version.exact_namespace_selectors:
+        selected = [name_of(n) for n in world.namespaces if term.namespace_selector.matches(labels_of(n))]
+        covered = namespace in selected or term.namespace_selector.everything
+    elif world.args.exact_namespace_selectors:
         covered = term.namespace_selector.matches(world.namespace_labels(namespace))
     else:
         # Upstream adds the selected namespaces to the listed ones and then tries the selector again, on

@@ -67,7 +67,7 @@ def reject(world: World, pod: Pod) -> Rejections:
     }
     rejections = {}
     for node in world.nodes:
-        taken = taken_by(held_by(other) for other in world.pods_on(node))
+        taken = taken_by(held_by(world, other) for other in world.pods_on(node))
         reasons = []
         code = UNSCHEDULABLE
         if len(world.pods_on(node)) + 1 > allocatable(node, "pods"):
@@ -87,7 +87,7 @@ def score(world: World, pod: Pod, feasible: list[Node]) -> Scores:
     wanted = pod_requests(pod, whole_pod=False, assumed=ASSUMED)
     raw = {}
     for node in feasible:
-        taken = taken_by([wanted, *(rated_at(other) for other in world.pods_on(node))])
+        taken = taken_by([wanted, *(rated_at(world, other) for other in world.pods_on(node))])
         shares = []
         for resource, weight in world.args.fit_resources:
             capacity = allocatable(node, resource)

@@ -9,7 +9,7 @@ from berth.kube.objects import Node, Pod, PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
 from tests.reference.scheduler import find_feasible
 from tests.reference.verdicts import SKIP, SUCCESS, UNSCHEDULABLE, Result, Status
-from tests.reference.world import World, admitted, labels_of, name_of, namespace_of
+from tests.reference.world import World, labels_of, name_of, namespace_of
 
 NO_VICTIMS = Status("UnschedulableAndUnresolvable", ("No preemption victims found for incoming pod",))
 NOT_HELPFUL = Status("UnschedulableAndUnresolvable", ("Preemption is not helpful for scheduling",))
@@ -71,7 +71,7 @@ def preempt(world: World, preemptor: Preemptor) -> Decision:
 def status_on(world: World, pod: Pod, node: Node) -> Status | None:
     """The first rule's objection to the node."""
     result = Result()
-    find_feasible(world, admitted(pod), result)
+    find_feasible(world, world.admitted(pod), result)
     for status in result.prefilter.values():
         if status.code not in (SUCCESS, SKIP):
             return status

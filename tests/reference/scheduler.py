@@ -1,24 +1,35 @@
 """One scheduling attempt: every rule is asked about every node, then the feasible nodes are rated."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from berth.kube.objects import Node, Pod
+from berth.kube.objects import MountingPod, Node, Pod
 from berth.kube.validation import validate_pod
+from berth.kube.validation.mounts import validate_mounts
 from tests.reference import (
     balanced_allocation,
     image_locality,
     inter_pod_affinity,
     node_affinity,
+    node_declared_features,
     node_name,
     node_ports,
     node_resources_fit,
     node_unschedulable,
+    node_volume_limits,
     pod_topology_spread,
     taint_toleration,
 )
-from tests.reference.verdicts import ERROR, SKIP, UNRESOLVABLE, Rejections, Result, Scores, Status
-from tests.reference.world import World, admitted, name_of
+from tests.reference.verdicts import ERROR, SKIP, SUCCESS, UNRESOLVABLE, Rejections, Result, Scores, Status
+from tests.reference.world import World, name_of
+
+# Rules that have a PreFilter step since it has them.
+EARLY = ("NodeName", "NodeUnschedulable", "TaintToleration")
+
+
+def always(world: World, pod: Pod) -> Status:
+    del world, pod
+    return Status(SUCCESS)
 
 
 @dataclass(frozen=True)
@@ -31,9 +42,9 @@ class Rule:
 
 
 RULES = (
-    Rule("NodeUnschedulable", reject=node_unschedulable.reject),
-    Rule("NodeName", reject=node_name.reject),
-    Rule("TaintToleration", reject=taint_toleration.reject, score=taint_toleration.score, weight=3),
+    Rule("NodeName", node_name.prefilter, node_name.reject),
+    Rule("NodeUnschedulable", always, node_unschedulable.reject),
+    Rule("TaintToleration", always, taint_toleration.reject, taint_toleration.score, 3),
     Rule("NodeAffinity", node_affinity.prefilter, node_affinity.reject, node_affinity.score, 2),
     Rule("NodePorts", node_ports.prefilter, node_ports.reject),
     Rule(
@@ -59,18 +70,27 @@ RULES = (
     ),
     Rule("NodeResourcesBalancedAllocation", score=balanced_allocation.score, weight=1),
 )
-IMAGE_LOCALITY = Rule("ImageLocality", score=image_locality.score, weight=1)
+# Asked only if they are wanted.
+EXTRA = (
+    Rule("NodeVolumeLimits", node_volume_limits.prefilter, node_volume_limits.reject),
+    Rule("ImageLocality", score=image_locality.score, weight=1),
+    Rule("NodeDeclaredFeatures", node_declared_features.prefilter, node_declared_features.reject),
+)
 
 
-def rules_of(world: World) -> tuple[Rule, ...]:
-    return (*RULES, IMAGE_LOCALITY) if world.args.image_locality else RULES
+def rules_of(world: World) -> list[Rule]:
+    rules = [*RULES, *(rule for rule in EXTRA if rule.name in world.args.extra_plugins)]
+    if world.args.version.early_prefilters:
+        return rules
+    return [replace(rule, prefilter=None) if rule.name in EARLY else rule for rule in rules]
 
 
-def evaluate_pod(world: World, pod: Pod) -> Result:
+def evaluate_pod(world: World, pod: Pod, mounting: MountingPod | None = None) -> Result:
     """What becomes of the pod, given as its owner would submit it."""
-    pod = admitted(pod)
+    pod = world.admitted(pod)
     result = Result()
-    result.validation = [{"field": e.field, "type": e.type, "detail": e.detail} for e in validate_pod(pod)]
+    errors = [*validate_pod(pod), *validate_mounts(pod, mounting or MountingPod())]
+    result.validation = [{"field": e.field, "type": e.type, "detail": e.detail} for e in errors]
     if not result.validation:
         find_feasible(world, pod, result)
         if result.feasible:

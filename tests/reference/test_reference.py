@@ -1,40 +1,33 @@
-"""The reference against what kube-scheduler v1.36.4 answered, field by field."""
+"""The reference against what kube-scheduler answered, field by field and version by version."""
 
-import gzip
-import json
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from tests.reference import evaluate
-from tests.support import paths
+from tests.reference.recordings import FILES, name_of, recorded
 
-DATA = paths.DATA / "conformance"
-SINGLE = sorted(path.name for path in DATA.glob("*.jsonl.gz") if not path.name.startswith("sequence"))
+SINGLE = [path for path in FILES if not path.name.startswith("sequence")]
+(SEQUENCE,) = [path for path in FILES if path not in SINGLE]
 SEQUENCES = 25
 
 
-def recorded(name: str) -> list[dict[str, Any]]:
-    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-@pytest.mark.parametrize("name", SINGLE)
-def test_single(name: str) -> None:
+@pytest.mark.parametrize("path", SINGLE, ids=name_of)
+def test_single(path: Path) -> None:
     """Every answer is the recorded one: reasons, codes, raw scores, skipped steps and all."""
-    for record in recorded(name):
-        assert record["expect"] == evaluate(record["case"]), record["case"]["id"]
+    for version, case, expected in recorded(path):
+        assert expected == evaluate(case, version), (version.name, case["id"])
 
 
 @pytest.mark.parametrize("index", range(SEQUENCES))
 def test_sequence(index: int) -> None:
     """Every step of a sequence of placements is the recorded one."""
-    record = recorded("sequence.jsonl.gz")[index]
+    version, case, expected = list(recorded(SEQUENCE))[index]
 
-    assert record["expect"] == evaluate(record["case"])
+    assert expected == evaluate(case, version)
 
 
 def test_data() -> None:
-    """All recorded cases are there."""
-    assert sum(len(recorded(name)) for name in SINGLE) == 3300
-    assert len(recorded("sequence.jsonl.gz")) == SEQUENCES
+    """All recorded cases are there, some of them with the answers of two versions."""
+    assert sum(1 for path in SINGLE for _ in recorded(path)) == 3300 + 750 + 360
+    assert sum(1 for _ in recorded(SEQUENCE)) == SEQUENCES

@@ -90,7 +90,7 @@ def test_image_locality() -> None:
     nodes = [make_node("a").image("img:latest", 1000 * MEBIBYTE).build(), make_node("b").build()]
     pod = make_pod("p").image("img").build()
 
-    scores = evaluate_pod(World(nodes, args=Args(image_locality=True)), pod).scores
+    scores = evaluate_pod(World(nodes, args=Args(extra_plugins=("ImageLocality",))), pod).scores
     # 500 MiB between 23 and 1000.
     assert {node: score.raw for node, score in scores["ImageLocality"].items()} == {"a": 48, "b": 0}
     assert "ImageLocality" not in evaluate_pod(World(nodes), pod).scores

@@ -5,19 +5,26 @@ from dataclasses import dataclass
 
 import msgspec
 
-from berth.kube.defaults import default_namespace, default_node, default_pod, merge_label_keys
+from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.objects import (
+    CSIDriver,
+    CSINode,
     Labels,
     Namespace,
     Node,
     NodeAffinity,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     ReplicationController,
     Service,
+    StorageClass,
     TopologySpreadConstraint,
     Workload,
 )
+from berth.kube.versions import NEWEST, KubernetesVersion
 
+StorageObject = CSIDriver | CSINode | StorageClass | PersistentVolume | PersistentVolumeClaim
 KubeObject = Node | Pod | Namespace | Service | Workload | ReplicationController
 
 
@@ -30,9 +37,10 @@ class Args:
     added_affinity: NodeAffinity | None = None
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
+    version: KubernetesVersion = NEWEST
     exact_namespace_selectors: bool = False  # True: without upstream's mistake with negative selectors
     daemon_namespaces: tuple[str, ...] = ()  # their pods are never matched by required anti-affinity
-    image_locality: bool = False
+    extra_plugins: tuple[str, ...] = ()  # those of the rules that are not always asked
     not_filtering: tuple[str, ...] = ()
     fit_strategy: str = "LeastAllocated"
     fit_shape: tuple[tuple[int, int], ...] = ()  # utilization in percent, score from 0 to 10
@@ -53,6 +61,7 @@ class World:
         replica_sets: Iterable[Workload] = (),
         stateful_sets: Iterable[Workload] = (),
         replication_controllers: Iterable[ReplicationController] = (),
+        storage: Iterable[StorageObject] = (),
         args: Args | None = None,
     ) -> None:
         self.nodes = [default_node(node) for node in nodes]
@@ -61,6 +70,7 @@ class World:
         self.replica_sets = list(replica_sets)
         self.stateful_sets = list(stateful_sets)
         self.replication_controllers = list(replication_controllers)
+        self.storage = list(storage)
         self.args = args or Args()
         self.pods: dict[str, list[Pod]] = {name_of(node): [] for node in self.nodes}  # by node name
         for pod in pods:
@@ -71,7 +81,11 @@ class World:
         """Let the pod run on the node; on a node that is not there it is not seen."""
         if node_name in self.pods:
             spec = msgspec.structs.replace(pod.spec, node_name=node_name)
-            self.pods[node_name].append(admitted(msgspec.structs.replace(pod, spec=spec)))
+            self.pods[node_name].append(self.admitted(msgspec.structs.replace(pod, spec=spec)))
+
+    def admitted(self, pod: Pod) -> Pod:
+        """The pod as the API server stores it."""
+        return created(pod, self.args.version)
 
     def pods_on(self, node: Node) -> list[Pod]:
         return self.pods[name_of(node)]
@@ -85,11 +99,6 @@ class World:
             if name_of(namespace) == name:
                 return labels_of(namespace)
         return {}
-
-
-def admitted(pod: Pod) -> Pod:
-    """The pod as the API server stores it."""
-    return merge_label_keys(default_pod(pod))
 
 
 def name_of(thing: KubeObject) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from berth.engine.offline.cases import describe
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
+from berth.engine.rules import RULES
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options, ScoringStrategy
 from berth.kube.defaults import created, default_namespace, default_node
@@ -17,9 +18,12 @@ from tests.support import changes
 from tests.support.changes import Change
 from tests.support.cluster import Cluster, key_of
 
+EXTRA = frozenset(rule.name for rule in RULES if not rule.recorded)
+
 
 def options_of(args: Args) -> Options:
-    weights = {k: v for k, v in DEFAULT_WEIGHTS.items() if args.image_locality or k != "ImageLocality"}
+    absent = EXTRA.difference(args.extra_plugins)
+    weights = {name: weight for name, weight in DEFAULT_WEIGHTS.items() if name not in absent}
     return Options(
         hard_pod_affinity_weight=args.hard_pod_affinity_weight,
         ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
@@ -27,8 +31,10 @@ def options_of(args: Args) -> Options:
         default_constraints=args.default_constraints,
         defaulting_type="System" if args.defaulting_type == "System" else "List",
         daemon_namespaces=frozenset(args.daemon_namespaces),
+        version=args.version,
         exact_namespace_selectors=args.exact_namespace_selectors,
         weights=weights,
+        disabled=absent,
         not_filtering=frozenset(args.not_filtering),
         fit_strategy=cast("ScoringStrategy", args.fit_strategy),
         fit_shape=args.fit_shape,
@@ -55,7 +61,7 @@ def engine_of(cluster: Cluster) -> EngineCluster:
         engine.add_node(default_node(node))
     for pod in cluster.pods:
         if not is_finished(pod):
-            engine.add_pod(created(pod))
+            engine.add_pod(created(pod, cluster.args.version))
     return engine
 
 
@@ -89,11 +95,11 @@ def _update_pods(engine: EngineCluster, before: Cluster, after: Cluster) -> None
         engine.remove_pod(key)
     for key, pod in new.items():
         if old.get(key) != pod:
-            engine.add_pod(created(pod))
+            engine.add_pod(created(pod, after.args.version))
 
 
 def plan_of(engine: EngineCluster, pod: Pod) -> Plan:
-    return plan_for(engine, engine.class_of(created(pod), pinned=True))
+    return plan_for(engine, engine.class_of(created(pod, engine.options.version), pinned=True))
 
 
 def verdict_of(engine: EngineCluster, pod: Pod) -> dict[str, Any]:

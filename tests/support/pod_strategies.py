@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from berth.kube.objects import (
     Affinity,
+    Condition,
     Container,
     ContainerPort,
+    ContainerRestartRule,
+    ContainerStatus,
     Labels,
     LabelSelector,
     LabelSelectorRequirement,
@@ -257,18 +260,30 @@ def tolerations() -> st.SearchStrategy[Toleration]:
 
 
 @cache
-def resources() -> st.SearchStrategy[ResourceRequirements]:
-    requests: st.SearchStrategy[ResourceList] = st.fixed_dictionaries(
+def amounts() -> st.SearchStrategy[ResourceList]:
+    return st.fixed_dictionaries(
         {},
         optional={
             "cpu": st.sampled_from(("100m", "0.25", 1, "1500m", "100500u")),
             "memory": st.sampled_from(("64Mi", "500M", "1Gi", "1.5Gi", 0)),
         },
     )
+
+
+@cache
+def resources() -> st.SearchStrategy[ResourceRequirements]:
     gpus: st.SearchStrategy[ResourceList] = st.sampled_from(
         ({"example.com/gpu": 1}, {"example.com/gpu": "2"})
     )
-    return st.builds(ResourceRequirements, requests=requests, limits=rarely(gpus))
+    return st.builds(ResourceRequirements, requests=amounts(), limits=rarely(gpus))
+
+
+@cache
+def whole_pod_resources() -> st.SearchStrategy[ResourceRequirements]:
+    """More than any pod of these asks for in its containers."""
+    return st.sampled_from(
+        [ResourceRequirements(requests={"cpu": "8"}), ResourceRequirements(requests={"memory": "16Gi"})]
+    )
 
 
 @cache
@@ -291,6 +306,7 @@ def containers(name: str) -> st.SearchStrategy[Container]:
         image=st.sampled_from(sorted(IMAGES)),
         resources=st.none() | resources(),
         ports=rarely(st.lists(host_ports(), min_size=1, max_size=1), one_in=3) if name == "c" else st.none(),
+        restart_policy_rules=rarely(st.just([ContainerRestartRule(action="RestartAllContainers")])),
     )
 
 
@@ -317,6 +333,7 @@ def pod_specs() -> st.SearchStrategy[PodSpec]:
         affinity=st.one_of(affinities(), affinities(), st.none()),
         tolerations=some(tolerations()),
         topology_spread_constraints=st.one_of(spread_constraints(), spread_constraints(), st.none()),
+        resources=rarely(whole_pod_resources(), one_in=10),
     )
 
 
@@ -342,4 +359,34 @@ def running_pods(draw: st.DrawFn, name: str, node_names: tuple[str, ...]) -> Pod
     deleted = draw(rarely(st.just("2026-01-01T00:00:00Z")))
     metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=deleted)
     phase = draw(st.sampled_from(("Running", "Running", "Running", "Pending", "Succeeded")))
-    return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus(phase=phase))
+    status = msgspec.structs.replace(draw(resized()), phase=phase)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=status)
+
+
+@st.composite
+def container_statuses(draw: st.DrawFn, *names: str) -> list[ContainerStatus] | None:
+    found = [
+        ContainerStatus(
+            name=name,
+            resources=draw(st.none() | resources()),
+            allocated_resources=draw(st.none() | amounts()),
+        )
+        for name in names
+        if draw(st.booleans())
+    ]
+    return found or None
+
+
+@st.composite
+def resized(draw: st.DrawFn) -> PodStatus:
+    """Mostly nothing; else a pod whose resize is under way, as far as it is known."""
+    if draw(st.integers(0, 3)):
+        return PodStatus()
+    pending = Condition(type="PodResizePending", reason=draw(st.sampled_from(("Infeasible", "Deferred"))))
+    return PodStatus(
+        conditions=draw(st.sampled_from((None, [pending]))),
+        container_statuses=draw(container_statuses("c", "d")),
+        init_container_statuses=draw(container_statuses("init")),
+        resources=draw(rarely(resources(), one_in=3)),
+        allocated_resources=draw(rarely(amounts(), one_in=3)),
+    )

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.kube.objects import Node, Pod
+from berth.kube.versions import VERSIONS
 from tests.reference import Args
 from tests.support.builders import (
     PodBuilder,
@@ -232,10 +233,16 @@ RESTRICTED_NEIGHBOUR = Cluster(
 )
 
 NAMESPACE_SELECTORS = (
-    Scenario("a selector that only excludes covers all", RESTRICTED_NEIGHBOUR, OPEN_ONLY.build(), ("b",)),
+    Scenario("a selector that only excludes", RESTRICTED_NEIGHBOUR, OPEN_ONLY.build(), ("a", "b")),
+    Scenario(
+        "it covered all namespaces in 1.36",
+        with_args(RESTRICTED_NEIGHBOUR, Args(version=VERSIONS["1.36"])),
+        OPEN_ONLY.build(),
+        ("b",),
+    ),
     Scenario(
         "unless selectors are to be exact",
-        with_args(RESTRICTED_NEIGHBOUR, Args(exact_namespace_selectors=True)),
+        with_args(RESTRICTED_NEIGHBOUR, Args(version=VERSIONS["1.36"], exact_namespace_selectors=True)),
         OPEN_ONLY.build(),
         ("a", "b"),
     ),

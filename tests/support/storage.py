@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
@@ -12,6 +14,12 @@ from berth.engine.state.volumes.objects import BIND_COMPLETED
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import (
     ClaimResources,
+    CSIDriver,
+    CSIDriverSpec,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    CSIPersistentVolumeSource,
     LabelSelector,
     NodeSelector,
     NodeSelectorTerm,
@@ -28,6 +36,7 @@ from berth.kube.objects import (
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
     VolumeNodeAffinity,
+    VolumeNodeResources,
 )
 from berth.kube.well_known import SELECTED_NODE
 from tests.support.builders import NodeBuilder, PodBuilder, where
@@ -123,7 +132,29 @@ def make_class(
     )
 
 
-Stored = PersistentVolumeClaim | PersistentVolume | StorageClass
+def make_csi_node(name: str, **limits: int | None) -> CSINode:
+    """What drivers, by their name and without ``.csi``, say of a node."""
+    drivers = [
+        CSINodeDriver(
+            name=f"{driver}.csi", allocatable=None if most is None else VolumeNodeResources(count=most)
+        )
+        for driver, most in limits.items()
+    ]
+    return CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=drivers))
+
+
+def make_csi_driver(name: str, *, needed: bool) -> CSIDriver:
+    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=needed)
+    return CSIDriver(metadata=ObjectMeta(name=f"{name}.csi"), spec=spec)
+
+
+def make_csi_volume(name: str, driver: str = "disk", *, claim: str | None = None) -> PersistentVolume:
+    volume = make_volume(name, "disk", claim=claim)
+    source = CSIPersistentVolumeSource(driver=f"{driver}.csi", volume_handle=f"handle-{name}")
+    return replace(volume, spec=replace(volume.spec, csi=source))
+
+
+Stored = PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode | CSIDriver
 
 
 def cluster_with(
@@ -144,6 +175,10 @@ def store(cluster: Cluster, thing: Stored) -> bool:
         return cluster.volumes.set_claim(thing)
     if isinstance(thing, PersistentVolume):
         return cluster.volumes.set_volume(thing)
+    if isinstance(thing, CSINode):
+        return cluster.volumes.csi.set_node(thing)
+    if isinstance(thing, CSIDriver):
+        return cluster.volumes.csi.set_driver(thing)
     return cluster.volumes.set_class(thing)
 
 

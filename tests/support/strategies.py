@@ -19,6 +19,7 @@ from berth.kube.objects import (
     ServiceSpec,
     Taint,
 )
+from berth.kube.versions import VERSIONS
 from tests.reference import Args
 from tests.support.builders import (
     HOSTNAME,
@@ -63,6 +64,10 @@ from tests.support.pod_strategies import (
 __all__ = ["changes", "clusters", "histories", "nodes", "pending_pods", "running_pods", "scheduler_args"]
 
 # --- nodes and the rest ----------------------------------------------------------------
+
+# Rules that are asked only if they are wanted, and about which these clusters have something to say.
+EXTRA = ("ImageLocality", "NodeDeclaredFeatures")
+RESTART_ALL = "RestartAllContainersOnContainerExits"
 
 
 @cache
@@ -117,7 +122,11 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
             taints=draw(rarely(taint_lists(), one_in=10)),
             unschedulable=draw(rarely(st.just(True), one_in=12)),
         ),
-        status=NodeStatus(capacity=draw(capacities()), images=images or None),
+        status=NodeStatus(
+            capacity=draw(capacities()),
+            images=images or None,
+            declared_features=draw(st.none() | st.just([RESTART_ALL, "Other"])),
+        ),
     )
 
 
@@ -139,7 +148,8 @@ def scheduler_args(draw: st.DrawFn) -> Args:
         defaulting_type=defaulting,
         exact_namespace_selectors=draw(st.booleans()),
         daemon_namespaces=draw(st.sampled_from(((), (), ("team-b",)))),
-        image_locality=draw(st.booleans()),
+        version=draw(st.sampled_from(tuple(VERSIONS.values()))),
+        extra_plugins=tuple(name for name in EXTRA if draw(st.booleans())),
     )
 
 

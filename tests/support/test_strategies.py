@@ -8,10 +8,10 @@ from berth.kube.defaults import created
 from berth.kube.objects import Pod
 from berth.kube.validation import validate_namespace, validate_node, validate_pod
 from tests.reference import evaluate_pod
-from tests.reference.scheduler import IMAGE_LOCALITY, RULES
+from tests.reference.scheduler import RULES
 from tests.support.changes import Change, apply
 from tests.support.cluster import Cluster, key_of
-from tests.support.strategies import clusters, histories, pending_pods
+from tests.support.strategies import EXTRA, clusters, histories, pending_pods
 
 SLOW = settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
@@ -48,7 +48,7 @@ def test_changes(history: tuple[Cluster, tuple[Change, ...]]) -> None:
     assert [name for name, n in Counter(node.metadata.name for node in cluster.nodes).items() if n > 1] == []
 
 
-@pytest.mark.parametrize("rule", [rule.name for rule in (*RULES, IMAGE_LOCALITY) if rule.name != "NodeName"])
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES if rule.name != "NodeName"] + [*EXTRA])
 def test_every_rule_bites(rule: str) -> None:
     """Some generated cluster is one in which the rule rejects a node or prefers one."""
     cluster, pod = find(

@@ -32,6 +32,7 @@ from berth.kube.objects import (
     WeightedPodAffinityTerm,
 )
 from berth.kube.selectors import IN, NOT_IN, label_requirement
+from berth.kube.versions import NEWEST, KubernetesVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,15 +42,16 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _T = TypeVar("_T")
 
 
-def default_pod(pod: Pod) -> Pod:
+def default_pod(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
+    """What is filled in whenever a pod is read."""
     spec = pod.spec
     host_network = bool(spec.host_network)
     containers = _map_list(spec.containers, lambda c: _default_container(c, host_network))
     init_containers = _map_list(spec.init_containers, lambda c: _default_container(c, host_network))
     if containers is not spec.containers or init_containers is not spec.init_containers:
         spec = replace(spec, containers=containers, init_containers=init_containers)
-    if spec.resources is not None:
-        spec = _default_pod_resources(spec, spec.resources)
+    if spec.resources is not None and not version.pod_requests_completed:
+        spec = _default_pod_resources(spec, spec.resources, version)
     return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
@@ -69,17 +71,21 @@ def default_namespace(namespace: Namespace) -> Namespace:
     return replace(namespace, metadata=replace(metadata, labels=labels))
 
 
-def created(pod: Pod) -> Pod:
+def created(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     """The pod as the API server would store it on creation, if it is valid."""
-    return merge_label_keys(default_pod(pod))
+    pod = merge_label_keys(default_pod(pod, version))
+    if pod.spec.resources is None or not version.pod_requests_completed:
+        return pod
+    spec = _default_pod_resources(pod.spec, pod.spec.resources, version)
+    return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
-def taken_in(pod: Pod) -> Pod:
+def taken_in(pod: Pod, version: KubernetesVersion = NEWEST) -> Pod:
     """The pod as a manifest means it: created now, or, if it has a uid, copied from a server that created it.
 
     Label keys of the latter were merged then, and must not be merged twice.
     """
-    return default_pod(pod) if pod.metadata.uid else created(pod)
+    return default_pod(pod, version) if pod.metadata.uid else created(pod, version)
 
 
 def _map_list(items: list[_T] | None, change: Callable[[_T], _T]) -> list[_T] | None:
@@ -124,10 +130,14 @@ def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
 # --- pod-level resources (KEP-2837) ----------------------------------------------------
 
 
-def _default_pod_resources(spec: PodSpec, resources: ResourceRequirements) -> PodSpec:
+def _default_pod_resources(
+    spec: PodSpec, resources: ResourceRequirements, version: KubernetesVersion
+) -> PodSpec:
     try:
         limits = _pod_limits(spec, resources)
-        requests = _pod_requests(spec, resources.requests or {}, limits) if limits else resources.requests
+        requests = resources.requests
+        if limits or (requests and version.pod_requests_completed):
+            requests = _pod_requests(spec, requests or {}, limits or {})
     except quantity.QuantityError:
         return spec  # validation names the field
     if limits == resources.limits and requests == resources.requests:

@@ -180,8 +180,8 @@ def test_the_queue_is_sorted_alike() -> None:
     ("fields", "notes"),
     [
         (
-            "{plugins: {filter: {enabled: [{name: NodeVolumeLimits}]}}}",
-            ["profiles[0]: NodeVolumeLimits has no effect: Berth has no such rule"],
+            "{plugins: {filter: {enabled: [{name: DynamicResources}]}}}",
+            ["profiles[0]: DynamicResources has no effect: Berth has no such rule"],
         ),
         (
             "{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 5s}}]}",

@@ -7,8 +7,10 @@ import click
 from berth.cli.input.case_fields import CaseFields
 from berth.cli.input.case_lines import judge_lines
 from berth.cli.input.validating import VALIDATE_OPTION
+from berth.cli.input.versions import version_option
 from berth.engine.offline.cases import CaseError, decode_case, evaluate_case
 from berth.kube.schema import builtin
+from berth.kube.versions import VERSIONS
 
 # What a case holds, as the schemas write types.
 _OBJECTS = {
@@ -21,6 +23,11 @@ _OBJECTS = {
     "replicaSets": "[apps.v1.ReplicaSet]",
     "statefulSets": "[apps.v1.StatefulSet]",
     "replicationControllers": "[ReplicationController]",
+    "csiDrivers": "[storage.v1.CSIDriver]",
+    "csiNodes": "[storage.v1.CSINode]",
+    "storageClasses": "[storage.v1.StorageClass]",
+    "persistentVolumes": "[PersistentVolume]",
+    "persistentVolumeClaims": "[PersistentVolumeClaim]",
 }
 
 
@@ -29,11 +36,14 @@ _OBJECTS = {
 @click.option(
     "--exact-namespace-selectors",
     is_flag=True,
-    help="Read a namespaceSelector of only NotIn and DoesNotExist as documented, not as kube-scheduler does.",
+    help="Read a namespaceSelector of only NotIn and DoesNotExist as documented in every version.",
 )
 @VALIDATE_OPTION
+@version_option
 @click.pass_context
-def command(ctx: click.Context, *, file: str, exact_namespace_selectors: bool, validate: str) -> None:
+def command(
+    ctx: click.Context, *, file: str, exact_namespace_selectors: bool, validate: str, kubernetes_version: str
+) -> None:
     """Judge cases: a small cluster and a pod a line in, the whole verdict a line out.
 
     FILE holds JSON lines; without it, or with -, they are read from standard input. A line that cannot be
@@ -42,10 +52,12 @@ def command(ctx: click.Context, *, file: str, exact_namespace_selectors: bool, v
     objects = {name: builtin.parse(written, "core.v1") for name, written in _OBJECTS.items()}
     fields = CaseFields(validate, objects, CaseError)
 
+    version = VERSIONS[kubernetes_version]
+
     def judge(line: bytes, number: int) -> object:
         case = decode_case(line)
         fields.check(line, number)
-        return evaluate_case(case, exact_namespace_selectors=exact_namespace_selectors)
+        return evaluate_case(case, version, exact_namespace_selectors=exact_namespace_selectors)
 
     good = judge_lines(file, judge, CaseError)
     fields.sum_up()

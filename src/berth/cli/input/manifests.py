@@ -13,11 +13,13 @@ import numpy as np
 
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
+from berth.cli.input.versions import version_option
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.versions import VERSIONS
 
 if TYPE_CHECKING:
     from berth.engine.offline.snapshot import Progress
@@ -68,6 +70,7 @@ _SCHEDULER_NAMES = click.option(
     help=f"Place pods with this spec.schedulerName (by default {' and '.join(SCHEDULERS)}). May be repeated.",
 )
 _SCHEDULING = (
+    version_option,
     click.option(
         "--hard-pod-affinity-weight",
         type=click.IntRange(0, 100),
@@ -93,6 +96,7 @@ class InputSettings(TypedDict):
     kubeconfig: str | None
     context: str | None
     validate: str
+    kubernetes_version: str
     hard_pod_affinity_weight: int
     daemon_namespaces: frozenset[str]
     feature_gates: str
@@ -151,6 +155,7 @@ def _options(settings: InputSettings) -> Options:
     except FeatureGateError as error:
         raise click.ClickException(f"--feature-gates: {error}") from None
     return Options(
+        version=VERSIONS[settings["kubernetes_version"]],
         hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
         daemon_namespaces=settings["daemon_namespaces"],
         gates=gates,

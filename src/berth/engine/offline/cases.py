@@ -22,12 +22,18 @@ from berth.engine.state.options import DEFAULT_WEIGHTS, Options
 from berth.kube.defaults import created, default_namespace, default_node
 from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import (
+    CSIDriver,
+    CSINode,
+    MountingPod,
     Namespace,
     Node,
     NodeAffinity,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     ReplicationController,
     Service,
+    StorageClass,
     Struct,
     TopologySpreadConstraint,
     Workload,
@@ -36,12 +42,11 @@ from berth.kube.pods import is_finished
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
 from berth.kube.validation import FieldError, validate_pod
+from berth.kube.validation.mounts import validate_mounts
+from berth.kube.versions import NEWEST, KubernetesVersion
 
-_WEIGHTS = {
-    rule.name: DEFAULT_WEIGHTS[rule.name] for rule in RULES if rule.recorded and rule.name in DEFAULT_WEIGHTS
-}
-
-
+# Rules that take part only in the cases that name them.
+_EXTRA = frozenset(rule.name for rule in RULES if not rule.recorded)
 _object_path = re.compile(r"(?P<place>pod|\w+\[\d+\])(?:\.(?P<path>.*))?", re.DOTALL).fullmatch
 
 
@@ -65,6 +70,22 @@ class Case(Struct, frozen=True):
     replica_sets: list[Workload] | None = None
     stateful_sets: list[Workload] | None = None
     replication_controllers: list[ReplicationController] | None = None
+    extra_plugins: list[str] | None = None
+    csi_drivers: list[CSIDriver] | None = None
+    csi_nodes: list[CSINode] | None = None
+    storage_classes: list[StorageClass] | None = None
+    persistent_volumes: list[PersistentVolume] | None = None
+    persistent_volume_claims: list[PersistentVolumeClaim] | None = None
+
+
+class SubmittedCase(Case, frozen=True):
+    """A case whose pod mounts something."""
+
+    mounting: MountingPod = MountingPod()
+
+
+class _Mounting(Struct, frozen=True):
+    pod: MountingPod = MountingPod()
 
 
 class CaseError(ValueError):
@@ -80,12 +101,17 @@ def decode_case(line: bytes | str) -> Case:
     text = line.encode() if isinstance(line, str) else line
     try:
         case = json_reader.decode(text, Case)
+        if b'"volumeMounts"' in text and case.pod is not None:
+            mounting = json_reader.decode(text, _Mounting).pod
+            case = SubmittedCase(**msgspec.structs.asdict(case), mounting=mounting)
     except json_reader.JsonError as error:
         raise CaseError(f"not valid JSON: {error.detail}") from None
     except DecodeError as error:
         raise CaseError(_complaint(error, text)) from None
     if (case.pod is None) == (case.sequence is None):
         raise CaseError("a case has either 'pod' or 'sequence'")
+    if unknown := set(case.extra_plugins or ()) - _EXTRA:
+        raise CaseError(f"extraPlugins: {min(unknown)} is none of {', '.join(sorted(_EXTRA))}")
     _refuse_unreadable(case)
     _refuse_namesakes(case)
     return case
@@ -107,7 +133,9 @@ def _complaint(error: DecodeError, text: bytes) -> str:
     return f"{match['place']}{f' {name}' if name else ''}: {path}{error.detail}"
 
 
-_CLUSTER_SCOPED = frozenset({"nodes", "namespaces"})
+_CLUSTER_SCOPED = frozenset(
+    {"nodes", "namespaces", "csiDrivers", "csiNodes", "storageClasses", "persistentVolumes"}
+)
 
 
 def _title(namespace: object, name: object, *, namespaced: bool) -> str:
@@ -141,21 +169,29 @@ def _refuse_namesakes(case: Case) -> None:
             seen[name] = place
 
 
-def evaluate_case(case: Case, *, exact_namespace_selectors: bool = False) -> dict[str, Any]:
-    """The verdict on a case, in the form of the recorded ones."""
+def evaluate_case(
+    case: Case, version: KubernetesVersion = NEWEST, *, exact_namespace_selectors: bool = False
+) -> dict[str, Any]:
+    """The verdict of a version on a case, in the form of the recorded ones."""
     if case.sequence is not None:
-        return _evaluate_sequence(case, exact_namespace_selectors=exact_namespace_selectors)
-    pod = created(case.pod or Pod())
-    result: dict[str, Any] = {"id": case.id, "validation": [_error(e) for e in validate_pod(pod)]}
+        return _evaluate_sequence(case, version, exact_namespace_selectors=exact_namespace_selectors)
+    pod = created(case.pod or Pod(), version)
+    errors = validate_pod(pod)
+    if isinstance(case, SubmittedCase):
+        errors = [*errors, *validate_mounts(pod, case.mounting)]
+    result: dict[str, Any] = {"id": case.id, "validation": [_error(error) for error in errors]}
     if result["validation"]:
         return result
-    cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
+    cluster = build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
     evaluation = evaluate(plan_for(cluster, cluster.class_of(pod, pinned=True)))
     return result | describe(cluster, evaluation)
 
 
-def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Cluster:
+def build_cluster(
+    case: Case, version: KubernetesVersion = NEWEST, *, exact_namespace_selectors: bool = False
+) -> Cluster:
     args = case.args or Args()
+    absent = _EXTRA.difference(case.extra_plugins or ())
     options = Options(
         hard_pod_affinity_weight=args.hard_pod_affinity_weight,
         ignore_preferred_terms_of_existing_pods=args.ignore_preferred_terms_of_existing_pods,
@@ -163,8 +199,10 @@ def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Clu
         default_constraints=tuple(args.default_constraints or ()),
         defaulting_type=args.defaulting_type,
         daemon_namespaces=frozenset(),
+        version=version,
         exact_namespace_selectors=exact_namespace_selectors,
-        weights=_WEIGHTS,
+        weights={name: weight for name, weight in DEFAULT_WEIGHTS.items() if name not in absent},
+        disabled=absent,
     )
     cluster = Cluster(options, expected_nodes=len(case.nodes or ()))
     for namespace in case.namespaces or ():
@@ -178,17 +216,37 @@ def build_cluster(case: Case, *, exact_namespace_selectors: bool = False) -> Clu
         if not node.metadata.name or node.metadata.name in cluster.nodes.slot_of:
             raise CaseError(f"node {node.metadata.name!r} has no name or is listed twice")
         cluster.add_node(default_node(node))
+    _add_storage(cluster, case)
     for pod in case.pods or ():
         if pod.spec.node_name and not is_finished(pod):
-            cluster.add_pod(created(pod))
+            cluster.add_pod(created(pod, version))
     return cluster
 
 
-def _evaluate_sequence(case: Case, *, exact_namespace_selectors: bool) -> dict[str, Any]:
-    cluster = build_cluster(case, exact_namespace_selectors=exact_namespace_selectors)
+def _add_storage(cluster: Cluster, case: Case) -> None:
+    """Everything about volumes is there, if only as much as one such object."""
+    index = cluster.volumes
+    for driver in case.csi_drivers or ():
+        index.csi.set_driver(driver)
+    for csi_node in case.csi_nodes or ():
+        index.csi.set_node(csi_node)
+    for storage_class in case.storage_classes or ():
+        index.set_class(storage_class)
+    for volume in case.persistent_volumes or ():
+        index.set_volume(volume)
+    for claim in case.persistent_volume_claims or ():
+        index.set_claim(claim)
+    # A case without rules about volumes need not have any.
+    index.known = bool(case.extra_plugins)
+
+
+def _evaluate_sequence(
+    case: Case, version: KubernetesVersion, *, exact_namespace_selectors: bool
+) -> dict[str, Any]:
+    cluster = build_cluster(case, version, exact_namespace_selectors=exact_namespace_selectors)
     steps = []
     for given in case.sequence or ():
-        pod = created(given)
+        pod = created(given, version)
         pod_class = cluster.class_of(pod, pinned=True)
         plan = plan_for(cluster, pod_class)
         evaluation = evaluate(plan)

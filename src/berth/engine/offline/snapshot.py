@@ -242,7 +242,7 @@ class _Reader:
             return
         admitted = bool(view.metadata.uid)
         if isinstance(view, Pod):
-            view = taken_in(view)
+            view = taken_in(view, self._options.version)
             if admitted:
                 # What a server once admitted is not judged again, except for what no rule could read.
                 key = class_key(view, None)
@@ -306,7 +306,7 @@ class _Reader:
     # --- pods ---------------------------------------------------------------------------
 
     def _entry(self, manifest: Manifest, view: Pod) -> Entry:
-        pod = self._stored(taken_in(view))
+        pod = self._stored(taken_in(view, self._options.version))
         # Files are for their author to put right; what a server has stored is taken as it is.
         fault = fault_of(pod) if pod.metadata.uid else None
         if fault is not None:

@@ -1,4 +1,4 @@
-"""The claims, volumes and storage classes of a set of manifests.
+"""The claims, volumes, storage classes and drivers of a set of manifests.
 
 What an API server has stored is taken as it is.  What was only written down has seen no controller yet,
 so it is taken as it soon would be: a volume becomes available, a claim gets the default class, and the
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from berth.kube.objects import (
+    CSIDriver,
+    CSINode,
     ObjectMeta,
     OwnerReference,
     PersistentVolume,
@@ -51,6 +53,10 @@ class SnapshotVolumes:
             elif isinstance(view, PersistentVolumeClaim):
                 self._set_claim(view)
                 self._index.known = True
+            elif isinstance(view, CSIDriver):
+                self._index.csi.set_driver(view)
+            elif isinstance(view, CSINode):
+                self._index.csi.set_node(view)
 
     def add_pod(self, pod: Pod) -> None:
         """Make the claims of a pending pod that are made for every such pod."""

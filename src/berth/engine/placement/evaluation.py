@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.placement.plan import Plan
+from berth.engine.rules import RULES
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule
-from berth.engine.rules.verdicts import ERROR, SKIP, SUCCESS, RuleVerdict, StepStatus
+from berth.engine.rules.verdicts import ERROR, SKIP, SKIPPED, SUCCESS, RuleVerdict, StepStatus
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 
 
@@ -60,13 +61,20 @@ def evaluate(plan: Plan) -> Evaluation:
     order = np.flatnonzero(nodes.alive[: nodes.count])
     if not nodes.in_order:
         order = order[np.argsort(nodes.arrival[order], kind="stable")]
-    prefilter = {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
+    prefilter = _prefilter(plan)
     verdicts = _verdicts(plan, order)
     refused = any(status.code not in (SUCCESS, SKIP) for status in prefilter.values())
     feasible = order[:0] if refused else order[[int(slot) not in verdicts for slot in order]]
     if not len(feasible):
         return Evaluation(order, prefilter, verdicts, feasible, {}, {}, np.zeros(0, dtype=np.int64))
     return _with_scores(plan, order, prefilter, verdicts, feasible)
+
+
+def _prefilter(plan: Plan) -> dict[str, StepStatus]:
+    options = plan.pod_class.options
+    idle = options.disabled | options.not_filtering
+    skipped = {rule.name: SKIPPED for rule in RULES if rule.skips and rule.name not in idle}
+    return skipped | {rule.name: rule.prefilter for rule in plan.rules if rule.prefilter is not None}
 
 
 def _verdicts(plan: Plan, order: IndexArray) -> dict[int, list[RuleVerdict]]:

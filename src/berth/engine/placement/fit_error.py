@@ -13,21 +13,20 @@ import numpy as np
 
 from berth.engine.rules import RULES
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import SKIP, SUCCESS, RuleVerdict, StepStatus
+from berth.engine.rules.verdicts import SKIP, SUCCESS, RuleVerdict
 from berth.engine.state.hypothetical_removal import nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from berth.engine.placement.plan import Plan
-    from berth.engine.state.cluster import Cluster
 
 NO_NODES = "no nodes available to schedule pods"
 
 
 def _unsatisfied(rules: Iterable[str]) -> str:
     """The reason of nodes that a PreFilter step already left out."""
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(rules)}]"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(rules))}]"
 
 
 def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
@@ -43,11 +42,15 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
     slots = np.flatnonzero(nodes.alive[: nodes.count])
     reasons: Counter[str] = Counter()
     rules: set[str] = set()
-    left_out = _left_out_nodes(cluster, prefilter)
-    if left_out is not None:
-        slots = slots[np.isin(slots, list(left_out[1]))]
-        reasons[_unsatisfied(left_out[0])] += count - len(slots)
-        rules.update(left_out[0])
+    naming = {rule: set(status.node_names) for rule, status in prefilter.items() if status.node_names}
+    if naming:
+        kept = set.intersection(*naming.values())
+        if not kept:
+            reason = f"{_unsatisfied(naming)} simultaneously"
+            return f"0/{count} nodes are available: {reason}.", frozenset(naming)
+        slots = slots[np.isin(slots, [nodes.slot_of[name] for name in kept if name in nodes.slot_of])]
+        reasons[_unsatisfied(naming)] += count - len(slots)
+        rules.update(naming)
     for rule in plan.rules:
         if not rule.filters or not len(slots):
             continue
@@ -58,17 +61,6 @@ def fit_error(plan: Plan) -> tuple[str, frozenset[str]]:
             reasons.update(dict.fromkeys(found.reasons, len(found.slots)))
             slots = slots[~np.isin(slots, found.slots)]
     return sentence(count, +reasons), frozenset(rules)
-
-
-def _left_out_nodes(
-    cluster: Cluster, prefilter: Mapping[str, StepStatus]
-) -> tuple[list[str], set[int]] | None:
-    """The rules that name the nodes to look at, and the slots of these nodes; None if none does."""
-    naming = {rule: status.node_names for rule, status in prefilter.items() if status.node_names is not None}
-    if not naming:
-        return None
-    kept = set.intersection(*(set(names) for names in naming.values()))
-    return list(naming), {cluster.nodes.slot_of[name] for name in kept if name in cluster.nodes.slot_of}
 
 
 def fit_error_on(count: int, verdict: RuleVerdict) -> str:

@@ -111,7 +111,7 @@ class Plan:
     @property
     def rules(self) -> list[Rule]:
         """All rules in upstream's order."""
-        return in_order((*self.node_rules, *self.topology_rules))
+        return in_order((*self.node_rules, *self.topology_rules), self.pod_class.options.version)
 
     def _prescore_error(self) -> str | None:
         weights = self.pod_class.options.weights

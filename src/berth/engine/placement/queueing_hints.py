@@ -59,7 +59,9 @@ def can_help(
 def _is_void(change: ClusterEvent) -> bool:
     """Whether no rule that refuses nodes can see the change."""
     if isinstance(change, NodeUpdated):
-        return not (change.labels or change.taints or change.allocatable or change.unschedulable)
+        return not (
+            change.labels or change.taints or change.allocatable or change.unschedulable or change.features
+        )
     # A pod on a node that is not there is counted nowhere.
     return isinstance(change, OF_PODS) and change.slot < 0
 

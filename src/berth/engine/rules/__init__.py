@@ -5,17 +5,20 @@ To add a rule is to add its folder and to name its class here.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule
 from berth.engine.rules.image_locality import ImageLocality
 from berth.engine.rules.inter_pod_affinity import InterPodAffinity
 from berth.engine.rules.node_affinity import NodeAffinity
+from berth.engine.rules.node_declared_features import NodeDeclaredFeatures
 from berth.engine.rules.node_name import NodeName
 from berth.engine.rules.node_ports import NodePorts
 from berth.engine.rules.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from berth.engine.rules.node_resources_fit import NodeResourcesFit
 from berth.engine.rules.node_unschedulable import NodeUnschedulable
+from berth.engine.rules.node_volume_limits import NodeVolumeLimits
 from berth.engine.rules.pod_topology_spread import PodTopologySpread
 from berth.engine.rules.taint_toleration import TaintToleration
 from berth.engine.rules.volume_binding import VolumeBinding
@@ -27,31 +30,44 @@ if TYPE_CHECKING:
 
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.pod_class import PodClass
+    from berth.kube.versions import KubernetesVersion
 
-# In the order in which kube-scheduler runs them. Whatever is about several rules is derived from this list.
+# In the order in which the newest kube-scheduler runs them. What is about several rules is derived from it.
 RULES: tuple[type[Rule], ...] = (
-    NodeUnschedulable,
     NodeName,
+    NodeUnschedulable,
     TaintToleration,
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,
+    NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    NodeDeclaredFeatures,
 )
 NODE_RULES = tuple(rule for rule in RULES if issubclass(rule, NodeRule))
 TOPOLOGY_RULES = tuple(rule for rule in RULES if issubclass(rule, TopologyRule))
 AUDITED_RULES = tuple(rule.name for rule in RULES if rule.audited)
 
 
-def in_order(rules: Iterable[Rule]) -> list[Rule]:
+@cache
+def _ordered(version: KubernetesVersion) -> dict[type[Rule], int]:
+    """Where in its order a version has each rule."""
+    places = {rule: (place, rule.places_back(version)) for place, rule in enumerate(RULES)}
+    # Whoever goes back so many places is behind all that move up for it.
+    ordered = sorted(RULES, key=lambda rule: (sum(places[rule]), places[rule][1]))
+    return {rule: place for place, rule in enumerate(ordered)}
+
+
+def in_order(rules: Iterable[Rule], version: KubernetesVersion) -> list[Rule]:
     """Compiled rules in upstream's order."""
-    return sorted(rules, key=lambda rule: RULES.index(type(rule)))
+    order = _ordered(version)
+    return sorted(rules, key=lambda rule: order[type(rule)])
 
 
 def filtering_rules(cluster: Cluster, pod_class: PodClass) -> list[Rule]:
@@ -61,8 +77,9 @@ def filtering_rules(cluster: Cluster, pod_class: PodClass) -> list[Rule]:
     """
     options = pod_class.options
     idle = options.disabled | options.not_filtering
-    return [
+    rules = (
         rule(cluster, pod_class)
         for rule in RULES
         if rule.name not in idle and rule.concerns(cluster, pod_class) and rule.may_refuse(cluster, pod_class)
-    ]
+    )
+    return in_order(rules, options.version)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from berth.engine.state.cluster import Cluster
     from berth.engine.state.hypothetical_removal import HypotheticalRemoval
     from berth.engine.state.pod_class import PodClass
+    from berth.kube.versions import KubernetesVersion
 
 MAX_SCORE = 100
 
@@ -48,7 +49,8 @@ class Rule:
         for_newcomers: Whether running pods need not mind it, but for violations that say so.
         evicts: Whether running pods that break it are evicted, if it is required during execution.
         names_nodes: Whether it looks only at the nodes that a pod names.
-        recorded: Whether the cases that `berth evaluate` reads have what it judges by.
+        recorded: Whether it takes part in all cases that `berth evaluate` reads; the others are named there.
+        skips: Whether its PreFilter step tells of the pods that it does not concern: it skips them.
         relax_rank: Its relaxations are tried after those of rules with a lower rank: small changes first.
         prefilter: Whether the rule filters this pod at all; None if it has no such step.
         prescore: Whether it scores this pod; None if it has no such step.
@@ -61,6 +63,7 @@ class Rule:
     evicts: ClassVar[bool] = False
     names_nodes: ClassVar[bool] = False
     recorded: ClassVar[bool] = True
+    skips: ClassVar[bool] = False
     relax_rank: ClassVar[int] = 0
     filters: bool = True
     scores: bool = False
@@ -83,6 +86,12 @@ class Rule:
         """False if it can be told without compiling the rule that it refuses such pods no node."""
         del cluster, pod_class
         return cls.filters is not False
+
+    @classmethod
+    def places_back(cls, version: KubernetesVersion) -> int:
+        """How many places after the one it has in the list of rules a version asks it."""
+        del version
+        return 0
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from berth.engine.state.nodes import taints_of
 from berth.engine.state.pod_class import PodClass
-from berth.kube.objects import Node
+from berth.kube.objects import Node, NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class NodeUpdated:
 
     Attributes:
         old: The node as it was.
-        labels, taints, allocatable, unschedulable, images: Whether these differ.
+        labels, taints, allocatable, unschedulable, images, features: Whether these differ.
     """
 
     slot: int
@@ -38,6 +38,7 @@ class NodeUpdated:
     allocatable: bool = False
     unschedulable: bool = False
     images: bool = False
+    features: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +110,7 @@ OF_NODES = (NodeAdded, NodeUpdated, NodeDeleted)
 def node_change(slot: int, old: Node, new: Node) -> NodeUpdated | None:
     """What an update of the node at `slot` changed, None if nothing the engine can see: a heartbeat."""
     labels = (old.metadata.labels or {}) != (new.metadata.labels or {})
-    taints = unschedulable = allocatable = images = False
+    taints = unschedulable = allocatable = images = features = False
     if old.spec != new.spec:
         was, now = old.spec, new.spec
         taints = taints_of(old) != taints_of(new)
@@ -118,6 +119,11 @@ def node_change(slot: int, old: Node, new: Node) -> NodeUpdated | None:
         before, after = old.status, new.status
         allocatable = ((before and before.allocatable) or {}) != ((after and after.allocatable) or {})
         images = ((before and before.images) or []) != ((after and after.images) or [])
-    if not (labels or taints or allocatable or unschedulable or images):
+        features = _features(before) != _features(after)
+    if not (labels or taints or allocatable or unschedulable or images or features):
         return None
-    return NodeUpdated(slot, old, labels, taints, allocatable, unschedulable, images)
+    return NodeUpdated(slot, old, labels, taints, allocatable, unschedulable, images, features)
+
+
+def _features(status: NodeStatus | None) -> list[str]:
+    return (status and status.declared_features) or []

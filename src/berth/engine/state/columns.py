@@ -144,6 +144,9 @@ class InternedColumn(Generic[T]):
             self.values.append(value)
         self.ids[slot] = found
 
+    def at(self, slot: int) -> T:
+        return self.values[self.ids.item(slot)]
+
     def grow_slots(self, capacity: int) -> None:
         self.ids = grown(self.ids, capacity)
 

@@ -7,6 +7,7 @@ out of the cluster; a rule subtracts from a node's count what the pods that are 
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Callable, Hashable
 
 import numpy as np
@@ -16,6 +17,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.counts import Counter
 from berth.engine.state.nodes import HostPort
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.volumes.objects import ClaimKey
 from berth.kube.amounts.resource_names import PODS
 
 
@@ -47,6 +49,10 @@ class RemovablePods:
 
     def among(self, classes: frozenset[PodClass]) -> Int64Array:
         return self._column(classes, lambda c: int(c in classes))
+
+    def claims(self) -> Int64Array:
+        """How many claims each of them uses."""
+        return self._column("claims", lambda c: len(c.claims))
 
     def weight(self, counter: Counter) -> Int64Array:
         """What each pod counts in a counter by domain: nothing if it is not counted there at all."""
@@ -89,6 +95,19 @@ class HypotheticalRemoval:
 
     def counted(self, counter: Counter) -> Int64Array:
         return self._by_node(self._removable.weight(counter))
+
+    def claims(self) -> dict[int, Counted[ClaimKey]]:
+        """By slot, the claims they use, and how many of them each."""
+        uses = self._removable.claims() > 0
+        found: dict[int, Counted[ClaimKey]] = {}
+        cluster = self._removable.cluster
+        for pod in self._removable.pods[uses & self._gone].tolist():
+            counted = cluster.find_pod(cluster.pods.keys[pod] or "")
+            if counted is not None:
+                own = counted[0]
+                slot = int(cluster.pods.node[pod])
+                found.setdefault(slot, Counted()).update((own.namespace, use.name) for use in own.claims)
+        return found
 
     def _by_node(self, column: Int64Array) -> Int64Array:
         total = np.zeros(self._removable.cluster.nodes.capacity, dtype=np.int64)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
-from berth.kube.objects import Pod, PodSpec, PodStatus, Volume
+from berth.kube.objects import ContainerStatus, Pod, PodSpec, PodStatus, Volume
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -69,6 +69,7 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
             spec.overhead,
             spec.resources,
             spec.host_network,
+            spec.host_users,
             spec.priority,
             spec.preemption_policy,
             spec.scheduling_gates,
@@ -93,14 +94,19 @@ def resizing(status: PodStatus | None) -> PodStatus | None:
     """The parts of a pod's status that change what it is counted to use, None if there are none."""
     if status is None:
         return None
-    statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    if status.resources is None and all(s.resources is None for s in statuses):
+    running = [s for s in status.container_statuses or () if _says_resources(s)]
+    starting = [s for s in status.init_container_statuses or () if _says_resources(s)]
+    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+    if not (running or starting or pending or _says_resources(status)):
         return None
     return PodStatus(
-        conditions=[c for c in status.conditions or () if c.type == "PodResizePending"] or None,
-        container_statuses=[s for s in status.container_statuses or () if s.resources is not None] or None,
-        init_container_statuses=[s for s in status.init_container_statuses or () if s.resources is not None]
-        or None,
+        conditions=pending or None,
+        container_statuses=running or None,
+        init_container_statuses=starting or None,
         resources=status.resources,
         allocated_resources=status.allocated_resources,
     )
+
+
+def _says_resources(status: PodStatus | ContainerStatus) -> bool:
+    return status.resources is not None or status.allocated_resources is not None

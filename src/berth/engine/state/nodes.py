@@ -54,6 +54,7 @@ class NodeTable:
         self.alive: BoolArray = np.zeros(capacity, dtype=np.bool_)
         self.unschedulable: BoolArray = np.zeros(capacity, dtype=np.bool_)
         self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(capacity, ())
+        self.features: InternedColumn[frozenset[str]] = InternedColumn(capacity, frozenset())
         self.arrival: Int64Array = np.zeros(capacity, dtype=np.int64)
         self.in_order = True
         self.resource_rows = {
@@ -126,6 +127,10 @@ class NodeTable:
         if unschedulable != self.unschedulable[slot]:
             self.unschedulable[slot] = unschedulable
             changed = True
+        features = frozenset((node.status and node.status.declared_features) or ())
+        if features != self.features.at(slot):
+            self.features.set(slot, features)
+            changed = True
         return self._set_allocatable(slot, node) | self._set_images(slot, node) | changed
 
     def remove(self, slot: int) -> None:
@@ -140,6 +145,7 @@ class NodeTable:
         for column in self._columns.values():
             column.clear(slot)
         self.taints.set(slot, ())
+        self.features.set(slot, frozenset())
         self.unschedulable[slot] = False
         self.allocatable[:, slot] = 0
         self._drop_images(slot)
@@ -219,6 +225,7 @@ class NodeTable:
         self.alive = grown(self.alive, capacity)
         self.unschedulable = grown(self.unschedulable, capacity)
         self.taints.grow_slots(capacity)
+        self.features.grow_slots(capacity)
         self.arrival = grown(self.arrival, capacity)
         self.allocatable = grown(self.allocatable, capacity)
         self.requested = grown(self.requested, capacity)

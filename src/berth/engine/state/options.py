@@ -10,6 +10,7 @@ from typing import Literal
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
 from berth.kube.scheduler_configuration.plugins import DEFAULTS, WITHOUT_EFFECT
+from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import HOSTNAME, ZONE
 
 DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
@@ -40,9 +41,8 @@ class Options:
         daemon_namespaces: Pods in these namespaces are never matched by a required
             anti-affinity term, whichever pod arrives first (the pod-affinity seed's
             "co-existing with daemons").  kube-scheduler has no such list: empty is its behaviour.
-        exact_namespace_selectors: kube-scheduler v1.36 lets a term of the *incoming* pod whose
-            namespaceSelector has only NotIn and DoesNotExist requirements cover every namespace.
-            True gives the documented meaning instead.
+        version: The version of Kubernetes whose answers are given.
+        exact_namespace_selectors: Namespace selectors mean what they say in every version.
         weights: What a rule's normalized score counts; a rule that is missing is not scored.
         disabled: Rules that neither filter nor score.
         not_filtering: Rules that may score (see `weights`) but refuse no node.
@@ -60,6 +60,7 @@ class Options:
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
     daemon_namespaces: frozenset[str] = DEFAULT_DAEMON_NAMESPACES
+    version: KubernetesVersion = NEWEST
     exact_namespace_selectors: bool = False
     weights: Mapping[str, int] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     disabled: frozenset[str] = frozenset()

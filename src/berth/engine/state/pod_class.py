@@ -204,7 +204,7 @@ class PodClass:
         self.affinity: Affinity | None = effective_affinity(pod, options.gates)
         self._stated = stated_affinity(pod, options.gates)
         self.spread_constraints = enabled_constraints(pod, options.gates) or []
-        self.requests: Requests = pod_requests(pod.spec, resizing(pod.status))
+        self.requests: Requests = pod_requests(pod.spec, resizing(pod.status), options.version)
         self.host_ports: tuple[HostPort, ...] = tuple(host_ports(pod.spec))
         self.owner = controller_of(pod.metadata)
         self.priority = pod.spec.priority or 0

@@ -6,12 +6,24 @@ those are taken exactly and rounded up to whole units once at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
 
+from berth.engine.state.footprint import (
+    NANO,
+    ContainerFootprint,
+    Exact,
+    Footprint,
+    PodFootprint,
+    add,
+    aggregate,
+    desired,
+    parse,
+    pod_level_requests,
+)
 from berth.kube import names
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import (
@@ -21,24 +33,15 @@ from berth.kube.amounts.resource_names import (
     MEMORY,
     PODS,
 )
-from berth.kube.objects import (
-    Container,
-    ContainerStatus,
-    PodSpec,
-    PodStatus,
-    RawQuantity,
-    ResourceList,
-    ResourceRequirements,
-)
+from berth.kube.objects import PodSpec, PodStatus, ResourceList
+from berth.kube.versions import NEWEST, KubernetesVersion
 
 # A container that requests nothing still counts this much when nodes are compared by load.
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
-_NANO = 10**9
 _MAX = 2**61  # amounts beyond any machine's; a few of them still add up without overflow
-_Exact = dict[str, int]  # resource -> billionths of its unit
-_FLOOR: _Exact = {CPU: DEFAULT_MILLI_CPU * _NANO // 1000, MEMORY: DEFAULT_MEMORY * _NANO}
+_FLOOR: Exact = {CPU: DEFAULT_MILLI_CPU * NANO // 1000, MEMORY: DEFAULT_MEMORY * NANO}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def is_scalar(name: str) -> bool:
 
 
 def to_units(name: str, amount: int) -> int:
-    return min(-(-amount // (_NANO // 1000 if name == CPU else _NANO)), _MAX)
+    return min(-(-amount // (NANO // 1000 if name == CPU else NANO)), _MAX)
 
 
 def units_of(resources: ResourceList | None) -> dict[str, int]:
@@ -91,10 +94,14 @@ def units_of(resources: ResourceList | None) -> dict[str, int]:
     }
 
 
-def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Requests:
+def pod_requests(
+    spec: PodSpec, status: PodStatus | None = None, version: KubernetesVersion = NEWEST
+) -> Requests:
     """The requests of a pod; `status` is given for running pods, whose resize may be in flight."""
     if status is not None:
-        return _compute(spec, status)
+        return _compute(
+            spec, PodFootprint(status) if version.footprint_by_pod else ContainerFootprint(status)
+        )
     containers = [c.resources for c in spec.containers or ()]
     starting = [(c.resources, c.restart_policy) for c in spec.init_containers or ()]
     key = _encode((containers, starting, spec.overhead, spec.resources))
@@ -106,12 +113,15 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> Requests:
     return found
 
 
-def _compute(spec: PodSpec, status: PodStatus | None) -> Requests:
-    exact = _aggregate(spec, status, {}, pod_level=True)
-    pod_level = _pod_level_requests(spec)
+def _compute(spec: PodSpec, footprint: Footprint | None) -> Requests:
+    exact = _total(spec, footprint, {})
+    pod_level = pod_level_requests(spec)
     missing = {k: v for k, v in _FLOOR.items() if k not in exact} if pod_level else _FLOOR
-    nonzero = _aggregate(spec, status, missing, pod_level=True)
-    scored = _aggregate(spec, None, _FLOOR, pod_level=False) if pod_level or status else nonzero
+    nonzero = _total(spec, footprint, missing)
+    scored = nonzero
+    if pod_level or footprint is not None:
+        scored = aggregate(spec, _FLOOR, desired, desired)
+        add(scored, parse(spec.overhead))
     plain = _tracked(exact)
     containers = plain if scored is nonzero else _tracked(scored)
     return Requests(
@@ -126,107 +136,22 @@ def _compute(spec: PodSpec, status: PodStatus | None) -> Requests:
     )
 
 
-def _tracked(amounts: _Exact) -> dict[str, int]:
+def _tracked(amounts: Exact) -> dict[str, int]:
     return {
         k: to_units(k, v) for k, v in amounts.items() if k in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(k)
     }
 
 
-def _cpu_and_memory(amounts: _Exact) -> tuple[int, int]:
+def _cpu_and_memory(amounts: Exact) -> tuple[int, int]:
     return to_units(CPU, amounts.get(CPU, 0)), to_units(MEMORY, amounts.get(MEMORY, 0))
 
 
-@lru_cache(maxsize=4096)
-def _nano(raw: RawQuantity) -> int:
-    return int(quantity.stored(raw).amount * _NANO)
-
-
-def _parse(resources: ResourceList | None) -> _Exact:
-    return {name: _nano(raw) for name, raw in resources.items()} if resources else {}
-
-
-def _requested(resources: ResourceRequirements | None) -> _Exact:
-    return _parse(resources.requests) if resources is not None else {}
-
-
-def _aggregate(spec: PodSpec, status: PodStatus | None, missing: _Exact, *, pod_level: bool) -> _Exact:
-    effective = _EffectiveRequests(status)
-    total: _Exact = {}
-    for container in spec.containers or ():
-        _add(total, {**missing, **effective.of(container)})
-    sidecars: _Exact = {}
-    highest: _Exact = {}
-    for container in spec.init_containers or ():
-        if container.restart_policy == "Always":
-            wanted = {**missing, **effective.of(container)}
-            _add(total, wanted)
-            _add(sidecars, wanted)
-            _raise_to(highest, sidecars)
-        else:
-            # Runs before the pod's containers, but beside the sidecars started so far.
-            wanted = {**missing, **_requested(container.resources)}
-            _add(wanted, sidecars)
-            _raise_to(highest, wanted)
-    _raise_to(total, highest)
-    if pod_level:
-        total.update(effective.of_pod(spec))
-    _add(total, _parse(spec.overhead))
+def _total(spec: PodSpec, footprint: Footprint | None, missing: Exact) -> Exact:
+    if footprint is None:
+        total = aggregate(spec, missing, desired, desired)
+        total.update(parse(pod_level_requests(spec)))
+    else:
+        total = footprint.of_containers(spec, missing)
+        total.update(footprint.of_pod(spec))
+    add(total, parse(spec.overhead))
     return total
-
-
-def _add(total: _Exact, more: _Exact) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(total: _Exact, other: _Exact) -> None:
-    for name, amount in other.items():
-        if name not in total or amount > total[name]:
-            total[name] = amount
-
-
-def _pod_level_requests(spec: PodSpec) -> ResourceList:
-    requests = (spec.resources and spec.resources.requests) or {}
-    return {n: q for n, q in requests.items() if n in (CPU, MEMORY) or n.startswith(HUGE_PAGES_PREFIX)}
-
-
-class _EffectiveRequests:
-    """What a container holds while a resize is in flight: the most of desired, actual and allocated."""
-
-    def __init__(self, status: PodStatus | None) -> None:
-        self._status = status
-        self._infeasible = False
-        self._by_name: dict[str, ContainerStatus] = {}
-        if status is None:
-            return
-        groups: Iterable[Sequence[ContainerStatus] | None] = (
-            status.container_statuses,
-            status.init_container_statuses,
-        )
-        for group in groups:
-            for entry in group or ():
-                if entry.resources is not None:
-                    self._by_name[entry.name or ""] = entry
-        pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
-        self._infeasible = bool(pending) and pending[0].reason == "Infeasible"
-
-    def of(self, container: Container) -> _Exact:
-        desired = _requested(container.resources)
-        entry = self._by_name.get(container.name or "")
-        if entry is None or entry.resources is None:
-            return desired
-        return self._most(desired, entry.resources.requests, entry.allocated_resources)
-
-    def of_pod(self, spec: PodSpec) -> _Exact:
-        desired = _parse(_pod_level_requests(spec))
-        if not desired or self._status is None or self._status.resources is None:
-            return desired
-        everything = _requested(spec.resources)
-        most = self._most(everything, self._status.resources.requests, self._status.allocated_resources)
-        return {name: most.get(name, 0) for name in desired}
-
-    def _most(self, desired: _Exact, actual: ResourceList | None, allocated: ResourceList | None) -> _Exact:
-        most: _Exact = {} if self._infeasible else dict(desired)
-        _raise_to(most, _parse(actual))
-        _raise_to(most, _parse(allocated))
-        return most

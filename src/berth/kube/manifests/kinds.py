@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from berth.kube.objects import (
     CronJob,
+    CSIDriver,
+    CSINode,
     Job,
     KubeObject,
     Namespace,
@@ -47,6 +49,8 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("scheduling.k8s.io", "PodGroup"): PodGroup,
     ("scheduling.x-k8s.io", "PodGroup"): PodGroup,
     ("storage.k8s.io", "StorageClass"): StorageClass,
+    ("storage.k8s.io", "CSIDriver"): CSIDriver,
+    ("storage.k8s.io", "CSINode"): CSINode,
     **{
         (group, kind): Workload
         for group in _WORKLOAD_GROUPS
@@ -55,7 +59,9 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("apps", "StatefulSet"): Workload,
 }
 _BY_KIND = {kind: view for (_, kind), view in _VIEWS.items()}
-_CLUSTER_SCOPED = frozenset({"Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass"})
+_CLUSTER_SCOPED = frozenset(
+    {"Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSIDriver", "CSINode"}
+)
 
 
 def group_of(api_version: str) -> str:

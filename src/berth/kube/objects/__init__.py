@@ -23,7 +23,13 @@ from berth.kube.objects.policy import *
 from berth.kube.objects.policy import PodDisruptionBudget, PodGroup, PriorityClass, Service
 from berth.kube.objects.selectors import *
 from berth.kube.objects.storage import *
-from berth.kube.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from berth.kube.objects.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from berth.kube.objects.workloads import *
 from berth.kube.objects.workloads import CronJob, Job, ReplicationController, Workload
 
@@ -42,4 +48,6 @@ KubeObject = (
     | PersistentVolumeClaim
     | PersistentVolume
     | StorageClass
+    | CSIDriver
+    | CSINode
 )

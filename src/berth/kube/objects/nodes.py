@@ -25,6 +25,7 @@ class NodeStatus(Struct, frozen=True):
     allocatable: ResourceList | None = None
     images: list[ContainerImage] | None = None
     conditions: list[Condition] | None = None
+    declared_features: list[str] | None = None
 
 
 class Node(TypedObject, frozen=True):

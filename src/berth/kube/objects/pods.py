@@ -28,12 +28,17 @@ class ContainerPort(Struct, frozen=True):
     protocol: str | None = None
 
 
+class ContainerRestartRule(Struct, frozen=True):
+    action: str | None = None
+
+
 class Container(Struct, frozen=True):
     name: str | None = None
     image: str | None = None
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[ContainerRestartRule] | None = None
 
 
 class PodSchedulingGate(Struct, frozen=True):
@@ -75,6 +80,7 @@ class PodSpec(Struct, frozen=True):
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
     priority: Int32 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
@@ -129,6 +135,28 @@ class LivePodStatus(PodStatus, frozen=True):
     container_statuses: Sequence[LiveContainerStatus] | None = None
     reason: str | None = None
     pod_ip: str | None = msgspec.field(default=None, name="podIP")
+
+
+class VolumeMount(Struct, frozen=True):
+    name: str | None = None
+
+
+class MountingContainer(Struct, frozen=True):
+    volume_mounts: list[VolumeMount] | None = None
+
+
+class MountingPodSpec(Struct, frozen=True):
+    containers: list[MountingContainer] | None = None
+    init_containers: list[MountingContainer] | None = None
+
+
+class MountingPod(Struct, frozen=True):
+    """What the containers of a pod mount, which nothing but validation looks at.
+
+    It is no part of `Pod`, because every pod has a mount with a name of its own.
+    """
+
+    spec: MountingPodSpec = MountingPodSpec()
 
 
 class LivePod(Pod, frozen=True):

@@ -1,8 +1,8 @@
-"""Claims, volumes and storage classes."""
+"""Claims, volumes, storage classes, and what drivers say of themselves and of nodes."""
 
 from __future__ import annotations
 
-from berth.kube.objects.base import ResourceList, Struct
+from berth.kube.objects.base import Int32, ResourceList, Struct
 from berth.kube.objects.metadata import ObjectMeta, ObjectReference, TypedObject
 from berth.kube.objects.selectors import LabelSelector, NodeSelector
 
@@ -39,6 +39,11 @@ class VolumeNodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = None
 
 
+class CSIPersistentVolumeSource(Struct, frozen=True):
+    driver: str | None = None
+    volume_handle: str | None = None
+
+
 class PersistentVolumeSpec(Struct, frozen=True):
     capacity: ResourceList | None = None
     access_modes: list[str] | None = None
@@ -47,6 +52,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     claim_ref: ObjectReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
     volume_attributes_class_name: str | None = None
+    csi: CSIPersistentVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):
@@ -71,3 +77,30 @@ class StorageClass(TypedObject, frozen=True):
     provisioner: str | None = None
     volume_binding_mode: str | None = None
     allowed_topologies: list[TopologySelectorTerm] | None = None
+
+
+class CSIDriverSpec(Struct, frozen=True):
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(TypedObject, frozen=True):
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class VolumeNodeResources(Struct, frozen=True):
+    count: Int32 | None = None
+
+
+class CSINodeDriver(Struct, frozen=True):
+    name: str | None = None
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Struct, frozen=True):
+    drivers: list[CSINodeDriver] | None = None
+
+
+class CSINode(TypedObject, frozen=True):
+    """What drivers said of a node; it has the node's name."""
+
+    spec: CSINodeSpec = CSINodeSpec()

@@ -61,8 +61,8 @@ DEFAULTS: Mapping[str, int | None] = MappingProxyType(
     {
         "SchedulingGates": None,
         "PrioritySort": None,
-        "NodeUnschedulable": None,
         "NodeName": None,
+        "NodeUnschedulable": None,
         "TaintToleration": 3,
         "NodeAffinity": 2,
         "NodePorts": None,
@@ -86,8 +86,6 @@ DEFAULTS: Mapping[str, int | None] = MappingProxyType(
 WITHOUT_EFFECT = frozenset(
     {
         "DynamicResources",
-        "NodeDeclaredFeatures",
-        "NodeVolumeLimits",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     }

@@ -22,6 +22,7 @@ WEIGHT_RANGE = "must be in the range 1-100"
 NOT_SUPPORTED = "FieldValueNotSupported"
 FORBIDDEN = "FieldValueForbidden"
 DUPLICATE = "FieldValueDuplicate"
+NOT_FOUND = "FieldValueNotFound"
 TOO_LONG = "FieldValueTooLong"
 
 _WORDS = {
@@ -30,6 +31,7 @@ _WORDS = {
     NOT_SUPPORTED: "Unsupported value",
     FORBIDDEN: "Forbidden",
     DUPLICATE: "Duplicate value",
+    NOT_FOUND: "Not found",
     TOO_LONG: "Too long",
 }
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
@@ -93,6 +95,9 @@ class Errors(list[FieldError]):
         if value in seen:
             self.duplicate(path, value)
         seen.add(value)
+
+    def not_found(self, path: Path, value: object) -> None:
+        self.append(FieldError(render(path), NOT_FOUND, "", value))
 
     def too_long(self, path: Path, limit: int) -> None:
         self.append(FieldError(render(path), TOO_LONG, f"may not be more than {limit} bytes"))

@@ -9,6 +9,8 @@ from berth.kube.defaults import created
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import (
     CronJob,
+    CSIDriver,
+    CSINode,
     Job,
     JobSpec,
     KubeObject,
@@ -50,7 +52,7 @@ def validate(view: KubeObject, gates: FeatureGates = DEFAULT_GATES) -> list[Fiel
     if isinstance(view, Namespace):
         return validate_namespace(view)
     errors = Errors()
-    namespaced = not isinstance(view, PriorityClass | PersistentVolume | StorageClass)
+    namespaced = not isinstance(view, PriorityClass | PersistentVolume | StorageClass | CSIDriver | CSINode)
     check_metadata(view.metadata, errors, namespaced=namespaced, name_check=names.dns_subdomain_errors)
     _check_kind(view, errors)
     return errors

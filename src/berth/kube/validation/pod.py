@@ -66,7 +66,7 @@ def check_pod_spec(spec: PodSpec, errors: Errors, path: Path) -> None:
     if spec.resources is not None:
         check_pod_resources(spec, spec.resources, errors, (*path, "resources"))
     if spec.host_network:
-        check_host_network_ports(containers, errors, (*path, "containers"))
+        _check_host_network(spec, errors, path)
     if spec.node_selector:
         check_labels(spec.node_selector, errors, (*path, "nodeSelector"))
     if spec.affinity is not None:
@@ -84,6 +84,12 @@ def check_pod_spec(spec: PodSpec, errors: Errors, path: Path) -> None:
     if spec.overhead is not None:
         check_overhead(spec.overhead, errors, (*path, "overhead"))
     _check_names_and_policies(spec, errors, path)
+
+
+def _check_host_network(spec: PodSpec, errors: Errors, path: Path) -> None:
+    check_host_network_ports(spec.containers or [], errors, (*path, "containers"))
+    if spec.host_users is False:
+        errors.forbidden((*path, "hostNetwork"), "when `hostUsers` is false")
 
 
 def _check_names_and_policies(spec: PodSpec, errors: Errors, path: Path) -> None:

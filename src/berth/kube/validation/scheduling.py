@@ -67,7 +67,8 @@ def check_scheduling_group(group: PodSchedulingGroup, errors: Errors, path: Path
         errors.invalid_for_each((*path, "podGroupName"), name, names.dns_subdomain_errors(name))
 
 
-def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> None:
+def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> set[str]:
+    """The names of those that are valid."""
     seen: set[str] = set()
     for i, volume in enumerate(volumes):
         before = len(errors)
@@ -77,6 +78,7 @@ def check_volumes(volumes: list[Volume], errors: Errors, path: Path) -> None:
             errors.duplicate((*path, i, "name"), name)
         if len(errors) == before:
             seen.add(name)
+    return seen
 
 
 def _check_volume(volume: Volume, errors: Errors, path: Path) -> None:

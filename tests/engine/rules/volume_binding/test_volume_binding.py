@@ -75,8 +75,9 @@ def test_claims_that_no_node_can_serve(claim: PersistentVolumeClaim, expected: s
 
 
 def test_a_disabled_rule_leaves_volumes_alone() -> None:
-    """A profile may do without all three."""
-    options = Options(disabled=frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions"}))
+    """A profile may do without all of them."""
+    rules = {"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"}
+    options = Options(disabled=frozenset(rules))
 
     assert feasible(cluster_with(A, options=options), POD) == ["a"]
 

@@ -9,13 +9,13 @@ from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.arrays import IntArray, Slots
 
 _MIN_BYTES = 23 * 1024 * 1024
-_MAX_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
+_MAX_BYTES_PER_IMAGE = 1000 * 1024 * 1024
 
 
 class ImageLocality(NodeRule):
     name = "ImageLocality"
     audited = False
-    recorded = False  # a case has no images
+    recorded = False
     filters = False
     scores = True
 
@@ -28,8 +28,10 @@ class ImageLocality(NodeRule):
             for slot, size in sizes.items():
                 present[slot] += int(size * spread)
         spec = self.pod_class.spec
-        containers = len(spec.init_containers or ()) + len(spec.containers or ())
-        highest = _MAX_BYTES_PER_CONTAINER * containers
+        counted = len(spec.init_containers or ()) + len(spec.containers or ())
+        if self.pod_class.options.version.image_volumes_counted:
+            counted = len(self.pod_class.images)
+        highest = _MAX_BYTES_PER_IMAGE * counted
         if highest <= _MIN_BYTES:
             return np.zeros_like(present[slots])
         bounded = np.clip(present[slots], _MIN_BYTES, highest)

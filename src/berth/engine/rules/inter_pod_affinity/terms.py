@@ -7,22 +7,36 @@ from collections.abc import Collection, Sequence
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
+from berth.kube.defaults import NAMESPACE_NAME_LABEL
+from berth.kube.selectors import EXISTS, Requirement
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 PEERS_SHOWN = 3
+# Every namespace has this label.
+_EXISTS = Requirement(NAMESPACE_NAME_LABEL, EXISTS)
 
 
 def reads_everywhere(owned: OwnedTerm, options: Options) -> bool:
-    """Whether upstream lets a term of the pod it judges cover all namespaces; see `Options`."""
+    """Whether upstream lets a term of the pod it judges cover all namespaces; see `KubernetesVersion`."""
+    if options.exact_namespace_selectors or options.version.exact_namespace_selectors:
+        return False
     selector = owned.term.namespace_selector
-    return not options.exact_namespace_selectors and selector is not None and selector.matches({})
+    return selector is not None and selector.matches({})
 
 
 def as_incoming(index: MatchIndex, owned: OwnedTerm, options: Options) -> Term:
     """A term as upstream reads it for the pod it judges."""
-    return index.term(owned.term.selector, None) if reads_everywhere(owned, options) else owned.term
+    if reads_everywhere(owned, options):
+        return index.term(owned.term.selector, None)
+    selector = owned.term.namespace_selector
+    if not options.version.exact_namespace_selectors or selector is None or not selector.requirements:
+        return owned.term
+    if not selector.matches({}):
+        return owned.term
+    # The selector is looked up among the namespaces there are; what the pods of others are in, is in none.
+    return index.term(owned.term.selector, owned.term.namespaces, selector.also((_EXISTS,)))
 
 
 def wanted_by(required: Collection[tuple[Term, OwnedTerm]], theirs: LabelSet) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
-from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, StepStatus
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
 from berth.engine.state.pod_class import PodClass
+from berth.kube.versions import KubernetesVersion
 
 REASON = "node(s) didn't match the requested node name"
 
@@ -22,6 +23,12 @@ class NodeName(NodeRule):
         super().__init__(cluster, pod_class)
         self._wanted = pod_class.node_name
         self.filters = bool(self._wanted)
+        if pod_class.options.version.early_prefilters:
+            self.prefilter = StepStatus(node_names=(self._wanted,)) if self._wanted else PROCEED
+
+    @classmethod
+    def places_back(cls, version: KubernetesVersion) -> int:
+        return 0 if version.early_prefilters else 1
 
     def feasible(self, slots: Slots) -> BoolArray:
         matches = np.zeros(self.nodes.capacity, dtype=np.bool_)

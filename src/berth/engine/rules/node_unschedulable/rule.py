@@ -11,9 +11,11 @@ from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_unschedulable import relax
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.taint_toleration.taints import CORDON, tolerates
-from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.pod_class import PodClass
 
 REASON = "node(s) were unschedulable"
 
@@ -23,6 +25,10 @@ class NodeUnschedulable(NodeRule):
     for_newcomers = True
     relax_rank = 5
     path = "spec.tolerations"
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self.prefilter = PROCEED if pod_class.options.version.early_prefilters else None
 
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:

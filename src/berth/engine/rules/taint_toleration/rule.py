@@ -20,7 +20,9 @@ from berth.engine.rules.taint_toleration.taints import (
 )
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation
 from berth.engine.state.arrays import BoolArray, IntArray, Slots
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Taint
 
 REASON = "node(s) had untolerated taint(s)"
@@ -35,6 +37,10 @@ class TaintToleration(NodeRule):
     scaling = True
     less_is_better = True
     prescore = PROCEED
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self.prefilter = PROCEED if pod_class.options.version.early_prefilters else None
 
     def clues(self, question: Question) -> Iterable[str]:
         return clues.clues(question)

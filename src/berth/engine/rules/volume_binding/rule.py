@@ -49,6 +49,7 @@ _FEW = 4
 class VolumeBinding(NodeRule):
     name = "VolumeBinding"
     path = "spec.volumes"
+    recorded = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)

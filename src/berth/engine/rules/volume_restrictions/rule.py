@@ -36,6 +36,7 @@ REASON = (
 class VolumeRestrictions(TopologyRule):
     name = "VolumeRestrictions"
     path = "spec.volumes"
+    recorded = False
     helpers = (PodDeleted, NodeDeleted, VolumesChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:

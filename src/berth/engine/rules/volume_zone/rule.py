@@ -36,6 +36,7 @@ REASON = "node(s) had no available volume zone"
 class VolumeZone(NodeRule):
     name = "VolumeZone"
     path = "spec.volumes"
+    recorded = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)

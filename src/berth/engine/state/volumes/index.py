@@ -18,6 +18,7 @@ from berth.engine.state.arrays import IndexArray
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.plans import PlanCache
 from berth.engine.state.pod_class import ClaimUse, PodClass
+from berth.engine.state.volumes.csi import CsiIndex, CsiVolume
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
     NOTHING_TO_DO,
@@ -55,6 +56,7 @@ class VolumeIndex:
     Attributes:
         known: Whether the objects are there to be judged by; if not, pods with claims are placed as if
             they had none. To be set before the first pod is placed.
+        csi: Which volumes are attached where.
         places: By the id of terms, these and the slots of the nodes they hold on, as of the nodes' version
             `places_version`. The ids are as good as the terms, since equal ones are the same object here.
     """
@@ -63,6 +65,7 @@ class VolumeIndex:
         self.known = False
         self.places: dict[int, tuple[NodeTerms, IndexArray]] = {}
         self.places_version = -1
+        self.csi = CsiIndex(nodes)
         self._nodes = nodes
         self._plans = plans
         self._claims: dict[ClaimKey, ClaimRecord] = {}
@@ -73,6 +76,8 @@ class VolumeIndex:
         self._free: dict[str, dict[str, VolumeRecord]] = {}
         self._terms: dict[NodeTerms, NodeTerms] = {}
         self._users: dict[ClaimKey, dict[PodClass, ClaimUse]] = {}
+        # Claims by the volume that they name.
+        self._naming: dict[str, set[ClaimKey]] = {}
         # A pod is decided about right after its plan was made.
         self._latest: tuple[PodClass, Needs] | None = None
         self._promises: dict[str, tuple[VolumeDecisions, str]] = {}
@@ -89,15 +94,27 @@ class VolumeIndex:
         new = claim_from(claim, unseen=unseen)
         if self._claims.get(new.key) == new:
             return False
+        self._unname(new.key)
         self._claims[new.key] = new
+        if new.volume_name:
+            self._naming.setdefault(new.volume_name, set()).add(new.key)
         self._claim_changed(new.key)
         return True
 
     def remove_claim(self, namespace: str, name: str) -> bool:
+        self._unname((namespace, name))
         if self._claims.pop((namespace, name), None) is None:
             return False
         self._claim_changed((namespace, name))
         return True
+
+    def _unname(self, key: ClaimKey) -> None:
+        claim = self._claims.get(key)
+        if claim is not None and claim.volume_name:
+            naming = self._naming[claim.volume_name]
+            naming.remove(key)
+            if not naming:
+                del self._naming[claim.volume_name]
 
     def claim(self, namespace: str, name: str) -> ClaimRecord | None:
         return self._claims.get((namespace, name))
@@ -174,15 +191,46 @@ class VolumeIndex:
                 del self._users[key]
 
     def _claim_changed(self, key: ClaimKey) -> None:
+        self._resolve((key,))
         self._drop_plans(self._users.get(key, ()))
+
+    def _resolve(self, keys: Iterable[ClaimKey]) -> None:
+        """Tell the volumes that claims of pods on nodes have now."""
+        for key in keys:
+            if self.csi.is_used(key):
+                self.csi.resolve(key, self._csi_volume(key))
+
+    def _csi_volume(self, key: ClaimKey) -> CsiVolume | None:
+        """The volume of a claim as its driver counts it; None if no driver does."""
+        claim = self._claims.get(key)
+        if claim is None:
+            return None
+        volume = self._volumes.get(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            found = volume.csi
+        else:
+            storage_class = self._classes.get(claim.storage_class)
+            provisioner = storage_class.provisioner if storage_class else ""
+            # No volume has a handle like this, so the claim counts for itself.
+            found = (provisioner, "\0" + "/".join(key))
+        return CsiVolume(*found) if found and all(found) else None
+
+    def csi_volumes(self, pod_class: PodClass) -> Iterator[tuple[ClaimKey, CsiVolume | None]]:
+        """The claims of a pod, and what each of them counts as."""
+        for use in pod_class.claims:
+            key = (pod_class.namespace, use.name)
+            yield key, self._csi_volume(key)
 
     def _volume_changed(self, *states: VolumeRecord | None) -> None:
         volumes = [volume for volume in states if volume is not None]
         names = {volume.name for volume in volumes}
         classes = {volume.storage_class for volume in volumes}
+        for volume_name in names:
+            self._resolve(self._naming.get(volume_name, ()))
         self._drop_plans(self._planned(names, classes))
 
     def _class_changed(self, name: str) -> None:
+        self._resolve(self.csi.used)
         self._drop_plans(self._planned(set(), {name}))
 
     def _planned(self, volumes: set[str], classes: set[str]) -> Iterator[PodClass]:

@@ -86,6 +86,7 @@ class VolumeRecord:
     """A PersistentVolume.
 
     Attributes:
+        csi: Driver and handle, for a volume of a CSI driver.
         nodes: The nodes that can reach it, None for all.
         zones: Zone labels and the values a node may have for them.
     """
@@ -102,6 +103,7 @@ class VolumeRecord:
     zones: tuple[tuple[str, frozenset[str]], ...]
     available: bool
     deleting: bool
+    csi: tuple[str, str] | None
 
     def suits(self, claim: ClaimRecord) -> bool:
         """Whether it is large enough and of the right kind, as even a volume meant for the claim must be."""
@@ -127,8 +129,12 @@ class StorageClassRecord:
 
     name: str
     delayed: bool
-    provisions: bool
+    provisioner: str
     topologies: NodeTerms | None
+
+    @property
+    def provisions(self) -> bool:
+        return self.provisioner not in ("", NO_PROVISIONER)
 
 
 def claim_from(view: objects.PersistentVolumeClaim, *, unseen: bool = False) -> ClaimRecord:
@@ -174,6 +180,7 @@ def volume_from(view: objects.PersistentVolume) -> VolumeRecord:
         zones=_zones(meta.labels or {}),
         available=view.status is not None and view.status.phase == "Available",
         deleting=meta.deletion_timestamp is not None,
+        csi=None if spec.csi is None else (spec.csi.driver or "", spec.csi.volume_handle or ""),
     )
 
 
@@ -181,7 +188,7 @@ def class_from(view: objects.StorageClass) -> StorageClassRecord:
     return StorageClassRecord(
         name=view.metadata.name or "",
         delayed=view.volume_binding_mode == "WaitForFirstConsumer",
-        provisions=view.provisioner not in (None, "", NO_PROVISIONER),
+        provisioner=view.provisioner or "",
         topologies=_topologies(view.allowed_topologies or []),
     )
 

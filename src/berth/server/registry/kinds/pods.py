@@ -22,7 +22,7 @@ from berth.kube.affinity.annotations import (
 )
 from berth.kube.affinity.anti_affinity import excesses
 from berth.kube.amounts.quantity import QuantityError, read
-from berth.kube.defaults import default_pod, merge_label_keys
+from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.node_conditions import NOT_READY, UNREACHABLE
 from berth.kube.objects import Affinity, Pod, RawObject
@@ -169,7 +169,7 @@ def _drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) -
 def _with_label_keys(pod: RawObject) -> Pod:
     """The pod's view after matchLabelKeys were merged and pod-level resources defaulted, in `pod` too."""
     view = decode_as(pod, Pod)
-    merged = merge_label_keys(default_pod(view))
+    merged = created(view)
     if merged is not view:
         _write_back(pod, view, merged)
     return merged

@@ -1,0 +1,126 @@
+"""A node takes only so many volumes of a CSI driver, and none of a driver it lacks, if that one says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from berth.engine.rules.base import TopologyRule
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, SharedVerdict
+from berth.engine.rules.volume_binding import binds_volumes
+from berth.engine.state.arrays import BLOCKED, BoolArray, IndexArray, Int32Array
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, PodAdded, PodDeleted, VolumesChanged
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.volumes.csi import CsiVolume
+from berth.engine.state.volumes.index import not_found
+from berth.engine.state.volumes.objects import ClaimKey
+from berth.kube.well_known import UNSCHEDULABLE
+
+if TYPE_CHECKING:
+    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+
+REASON = "node(s) exceed max volume count"
+
+
+class NodeVolumeLimits(TopologyRule):
+    name = "NodeVolumeLimits"
+    path = "spec.volumes"
+    recorded = False
+    skips = True
+    helpers = (PodDeleted, PodAdded, VolumesChanged)
+    prefilter = PROCEED
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self._csi = cluster.volumes.csi
+        self._refusal = None
+        missing = cluster.volumes.missing(pod_class)
+        if missing is not None and not binds_volumes(pod_class):  # else another rule says it
+            self._refusal = f"looking up PVC {pod_class.namespace}/{missing}: {not_found(missing)}"
+
+    @classmethod
+    def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        return cluster.volumes.concerns(pod_class)
+
+    def _wanted(self) -> dict[str, set[CsiVolume]]:
+        """The pod's own volumes by driver, as they are now."""
+        wanted: dict[str, set[CsiVolume]] = {}
+        for _, volume in self.cluster.volumes.csi_volumes(self.pod_class):
+            if volume is not None:
+                wanted.setdefault(volume.driver, set()).add(volume)
+        return wanted
+
+    def _is_needed(self, driver: str) -> bool:
+        """Whether nodes without the driver are refused."""
+        return self.pod_class.options.version.missing_drivers_refuse and self._csi.is_needed(driver)
+
+    # --- many nodes -----------------------------------------------------------------------
+
+    def block(self, out: Int32Array) -> None:
+        out[self._refused(len(out))] = BLOCKED
+
+    def _refused(self, count: int) -> BoolArray:
+        refused = np.full(count, self._refusal is not None, dtype=np.bool_)
+        for driver, volumes in self._wanted().items():
+            installed, limit = self._csi.limits(driver)
+            if self._is_needed(driver):
+                refused |= ~installed[:count]
+            new = np.full(count, len(volumes), dtype=np.int64)
+            for volume in volumes:
+                new[self._csi.places(volume)] -= 1
+            refused |= (new > 0) & (self._csi.attached(driver)[:count] + new > limit[:count])
+        return refused
+
+    def weighted(self, blocked: Int32Array, weight: int) -> None:
+        del blocked, weight
+
+    def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
+        going = gone.claims()
+        refused = self._refused(self.nodes.count)
+        found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        for slot in slots.tolist():
+            if refused[slot] or slot in going:
+                verdict = self._judge(slot, going.get(slot))
+                if verdict is not None:
+                    found.setdefault((verdict.code, verdict.reasons), []).append(slot)
+        return [SharedVerdict(np.array(those, dtype=np.intp), *why) for why, those in found.items()]
+
+    # --- one node -------------------------------------------------------------------------
+
+    def verdict(self, slot: int) -> RuleVerdict | None:
+        return self._judge(slot)
+
+    def _judge(self, slot: int, gone: Mapping[ClaimKey, int] | None = None) -> RuleVerdict | None:
+        if self._refusal is not None:
+            return RuleVerdict(self.name, UNRESOLVABLE, (self._refusal,))
+        wanted = self._wanted()
+        for driver in wanted:
+            if self._is_needed(driver) and not self._csi.limits(driver)[0][slot]:
+                reason = f"{driver} CSI driver is not installed on the node"
+                cause = f"its CSINode does not list {driver}, which wants no pods where it is missing"
+                return RuleVerdict(self.name, UNSCHEDULABLE, (reason,), (cause,))
+        attached = self._csi.attached_at(slot, gone)
+        causes = []
+        for driver, volumes in wanted.items():
+            new, limit = len(volumes - attached), int(self._csi.limits(driver)[1][slot])
+            there = sum(volume.driver == driver for volume in attached)
+            if new and there + new > limit:
+                causes.append(f"{there} volumes of {driver} are attached, {new} more would exceed {limit}")
+        return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), tuple(causes)) if causes else None
+
+    def bars(self, slot: int) -> bool:
+        return self.verdict(slot) is not None
+
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if isinstance(change, PodDeleted):
+            return bool(change.pod_class.claims) and change.slot >= 0 and not self.bars(change.slot)
+        if isinstance(change, PodAdded):
+            # A volume that is attached already needs no room.
+            added = change.pod_class
+            return added.namespace == self.pod_class.namespace and not {
+                use.name for use in added.claims
+            }.isdisjoint(use.name for use in self.pod_class.claims)
+        return isinstance(change, VolumesChanged)

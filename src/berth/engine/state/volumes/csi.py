@@ -1,0 +1,173 @@
+"""Which volumes are attached where, as CSI drivers count them, and how many a node can take of each driver.
+
+A volume counts once on a node, however many pods mount it there.  A claim without a volume counts as the one
+that its storage class would make.  What pods mount is followed change by change; a pod without claims costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, grown
+from berth.engine.state.nodes import NodeTable
+from berth.engine.state.volumes.objects import ClaimKey
+from berth.kube import objects
+
+NO_LIMIT = 2**31  # more volumes than a node ever has
+
+
+class CsiVolume(NamedTuple):
+    """A volume as its driver knows it."""
+
+    driver: str
+    handle: str
+
+
+class CsiIndex:
+    """Drivers, what nodes say of them, and the volumes of the pods on nodes."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._needed: dict[str, bool] = {}
+        self._drivers_on: dict[str, dict[str, int]] = {}
+        self._slots_of: dict[ClaimKey, dict[int, int]] = {}
+        self._resolved: dict[ClaimKey, CsiVolume | None] = {}
+        self._claims_on: dict[int, set[ClaimKey]] = {}
+        self._places: dict[CsiVolume, dict[int, int]] = {}
+        self._counts: dict[str, Int64Array] = {}
+        self._columns: dict[str, tuple[BoolArray, Int64Array]] = {}
+        self._columns_version = -1
+
+    # --- what drivers and nodes say -------------------------------------------------------
+
+    def set_driver(self, driver: objects.CSIDriver) -> bool:
+        """Take over a driver; True if placement can see a difference."""
+        needed = bool(driver.spec.prevent_pod_scheduling_if_missing)
+        name = driver.metadata.name or ""
+        changed = self._needed.get(name, False) != needed
+        self._needed[name] = needed
+        return changed
+
+    def remove_driver(self, name: str) -> bool:
+        return self._needed.pop(name, False)
+
+    def set_node(self, node: objects.CSINode) -> bool:
+        limits = {driver.name or "": _limit(driver) for driver in node.spec.drivers or ()}
+        name = node.metadata.name or ""
+        if self._drivers_on.get(name) == limits:
+            return False
+        self._drivers_on[name] = limits
+        self._columns_version = -1
+        return True
+
+    def remove_node(self, name: str) -> bool:
+        self._columns_version = -1
+        return self._drivers_on.pop(name, None) is not None
+
+    def is_needed(self, driver: str) -> bool:
+        """Whether pods with such volumes are to be kept off nodes without the driver."""
+        return self._needed.get(driver, False)
+
+    def limits(self, driver: str) -> tuple[BoolArray, Int64Array]:
+        """By slot, whether the driver is installed, and how many of its volumes fit at most."""
+        if self._columns_version != self._nodes.version:
+            self._columns.clear()
+            self._columns_version = self._nodes.version
+        found = self._columns.get(driver)
+        if found is None:
+            installed = np.zeros(self._nodes.capacity, dtype=np.bool_)
+            limit = np.full(self._nodes.capacity, NO_LIMIT, dtype=np.int64)
+            for name, drivers in self._drivers_on.items():
+                slot = self._nodes.slot_of.get(name)
+                if slot is not None and driver in drivers:
+                    installed[slot] = True
+                    limit[slot] = drivers[driver]
+            found = self._columns[driver] = (installed, limit)
+        return found
+
+    # --- what pods mount ------------------------------------------------------------------
+
+    def attached(self, driver: str) -> Int64Array:
+        """By slot, how many volumes of a driver the pods there mount."""
+        counts = self._counts.get(driver)
+        if counts is None:
+            counts = self._counts[driver] = np.zeros(self._nodes.capacity, dtype=np.int64)
+        elif len(counts) < self._nodes.capacity:
+            counts = self._counts[driver] = grown(counts, self._nodes.capacity)
+        return counts
+
+    def places(self, volume: CsiVolume) -> IndexArray:
+        """The slots of the nodes where some pod mounts the volume."""
+        found: IndexArray = np.fromiter(self._places.get(volume, ()), dtype=np.intp)
+        return found
+
+    def attached_at(self, slot: int, gone: Mapping[ClaimKey, int] | None = None) -> set[CsiVolume]:
+        """The volumes on a node; `gone` are claims that some of its pods would use no longer."""
+        left = self._claims_on.get(slot, ())
+        if gone:
+            left = [key for key in left if self._slots_of[key][slot] > gone.get(key, 0)]
+        return {volume for key in left if (volume := self._resolved[key]) is not None}
+
+    def use(self, slot: int, claims: Iterable[tuple[ClaimKey, CsiVolume | None]], sign: int) -> None:
+        """A pod with these claims, and their volumes, came to a node or left it."""
+        for key, volume in claims:
+            slots = self._slots_of.setdefault(key, {})
+            before = slots.get(slot, 0)
+            slots[slot] = before + sign
+            if not before:
+                self._claims_on.setdefault(slot, set()).add(key)
+                if key not in self._resolved:
+                    self._resolved[key] = volume
+                self._place(self._resolved[key], slot, 1)
+            elif not slots[slot]:
+                self._leave(key, slot)
+
+    def _leave(self, key: ClaimKey, slot: int) -> None:
+        self._place(self._resolved[key], slot, -1)
+        self._claims_on[slot].discard(key)
+        if not self._claims_on[slot]:
+            del self._claims_on[slot]
+        del self._slots_of[key][slot]
+        if not self._slots_of[key]:
+            del self._slots_of[key], self._resolved[key]
+
+    def is_used(self, key: ClaimKey) -> bool:
+        return key in self._slots_of
+
+    @property
+    def used(self) -> list[ClaimKey]:
+        return list(self._slots_of)
+
+    def resolve(self, key: ClaimKey, volume: CsiVolume | None) -> None:
+        """The claim of pods on nodes has another volume now."""
+        before = self._resolved[key]
+        if before == volume:
+            return
+        self._resolved[key] = volume
+        for slot in self._slots_of[key]:
+            self._place(before, slot, -1)
+            self._place(volume, slot, 1)
+
+    def _place(self, volume: CsiVolume | None, slot: int, sign: int) -> None:
+        """One claim more, or less, stands for the volume on a node."""
+        if volume is None:
+            return
+        slots = self._places.setdefault(volume, {})
+        before = slots.get(slot, 0)
+        slots[slot] = before + sign
+        if not before:
+            self.attached(volume.driver)[slot] += 1
+        elif not slots[slot]:
+            self.attached(volume.driver)[slot] -= 1
+            del slots[slot]
+            if not slots:
+                del self._places[volume]
+
+
+def _limit(driver: objects.CSINodeDriver) -> int:
+    count = driver.allocatable.count if driver.allocatable else None
+    return NO_LIMIT if count is None else count

@@ -1,0 +1,66 @@
+"""What differs between the versions of Kubernetes that Berth follows, named here and nowhere else.
+
+A version is data: rules and other code ask for what they need to know by its name, never for the version.  A
+further version is one more entry of the table below, with a field for whatever it changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesVersion:
+    """How one minor version of Kubernetes behaves.
+
+    Attributes:
+        name: Major and minor, as users write it.
+        release: The very release that was compared with, as servers and kubelets say it.
+        exact_namespace_selectors: A namespaceSelector of only NotIn and DoesNotExist requirements selects
+            among the namespaces there are; before, one of the *incoming* pod covered every namespace.
+        early_prefilters: The rules about a node's name, cordon and taints have a PreFilter step, and that
+            about its name comes first and narrows the nodes that the others are asked about.
+        image_volumes_counted: Image volumes raise the amount of bytes that counts as having all images.
+        pod_requests_completed: The requests of a pod as a whole are completed by those of its containers
+            when it is created; before, whenever it was read, and only if it had limits as a whole.
+        footprint_by_pod: What a pod holds while it is resized is the largest of three sums (what it
+            wants, was allocated and has); before, it was the sum of the largest for every container.
+        missing_drivers_refuse: A CSIDriver may ask that no pod with its volumes goes where it is not
+            installed.
+    """
+
+    name: str
+    release: str
+    exact_namespace_selectors: bool
+    early_prefilters: bool
+    image_volumes_counted: bool
+    pod_requests_completed: bool
+    footprint_by_pod: bool
+    missing_drivers_refuse: bool
+
+
+_V1_36 = KubernetesVersion(
+    name="1.36",
+    release="v1.36.4",
+    exact_namespace_selectors=False,
+    early_prefilters=False,
+    image_volumes_counted=False,
+    pod_requests_completed=False,
+    footprint_by_pod=False,
+    missing_drivers_refuse=False,
+)
+_V1_37 = replace(
+    _V1_36,
+    name="1.37",
+    release="v1.37.0",
+    exact_namespace_selectors=True,
+    early_prefilters=True,
+    image_volumes_counted=True,
+    pod_requests_completed=True,
+    footprint_by_pod=True,
+    missing_drivers_refuse=True,
+)
+
+# By name, the oldest first.
+VERSIONS = {version.name: version for version in (_V1_36, _V1_37)}
+NEWEST = _V1_37
