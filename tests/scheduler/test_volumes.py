@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from berth.engine.state.options import Options
-from berth.kube.api_resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
+from berth.kube.api_resources import CLAIMS, CSI_DRIVERS, CSI_NODES, PODS, STORAGE_CLASSES, VOLUMES
 from tests.support.scripts.scheduler import HOST, SchedulerScript
 
 SELECTED = "volume.kubernetes.io/selected-node"
+DRIVER = "csi.example.com"
 
 
 def storage_class(story: SchedulerScript, name: str = "fast", provisioner: str = "csi.example.com") -> None:
@@ -223,3 +224,44 @@ def test_a_profile_without_volume_binding_binds_at_once() -> None:
     story.pod("p", volumes=mounts())
     story.settle()
     assert story.placements == {"p": "n1"}
+
+
+def csi_node(name: str, most: int) -> dict[str, Any]:
+    drivers = [{"name": "csi.example.com", "allocatable": {"count": most}}]
+    return {"metadata": {"name": name}, "spec": {"drivers": drivers}}
+
+
+def test_a_node_takes_no_more_volumes_than_its_driver_says() -> None:
+    """The second pod waits, with kube-scheduler's reason, until the driver says that there is more room."""
+    story = SchedulerScript()
+    story.nodes("n1")
+    storage_class(story)
+    story.create(CSI_NODES, csi_node("n1", 1))
+    for name in ("one", "two"):
+        claim(story, name)
+        volume(story, f"pv-{name}", "n1")
+        bind_claim(story, name, f"pv-{name}")
+        story.change(VOLUMES, f"pv-{name}", {"spec": {"csi": {"driver": DRIVER, "volumeHandle": name}}})
+        story.pod(name, volumes=mounts(name))
+        story.settle()
+    assert story.placements == {"one": "n1", "two": None}
+    assert "1 node(s) exceed max volume count" in (story.condition("two") or ("", ""))[1]
+    story.change(CSI_NODES, "n1", csi_node("n1", 2))
+    story.advance(60.0)
+    assert story.placements == {"one": "n1", "two": "n1"}
+
+
+def test_a_node_without_a_driver_that_wants_to_be_there() -> None:
+    """A pod waits until the driver of its volume is installed, if that driver asks for it."""
+    story = SchedulerScript()
+    story.nodes("n1")
+    storage_class(story)
+    spec = {"preventPodSchedulingIfMissing": True}
+    story.create(CSI_DRIVERS, {"metadata": {"name": DRIVER}, "spec": spec})
+    claim(story)
+    story.pod("p", volumes=mounts())
+    story.settle()
+    assert selected_node(story) is None
+    story.create(CSI_NODES, csi_node("n1", 5))
+    story.advance(60.0)
+    assert selected_node(story) == "n1"

@@ -12,6 +12,8 @@ from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
     CRON_JOBS,
+    CSI_DRIVERS,
+    CSI_NODES,
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
@@ -47,6 +49,7 @@ Progress = Callable[[int, int], None]  # objects listed, and as many as there ar
 
 REQUIRED = (NODES, PODS)
 STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
+_DRIVERS = (CSI_DRIVERS, CSI_NODES)
 _CONTEXT = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES)
 # Needed only by who asks for one of them.
 _ASKED_FOR = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)}
@@ -82,7 +85,7 @@ async def list_cluster(
         berth.kube.manifests.manifest.ManifestError: an object cannot be read.
     """
     asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
-    resources = (*REQUIRED, *_CONTEXT, *STORAGE, *asked)
+    resources = (*REQUIRED, *_CONTEXT, *STORAGE, *_DRIVERS, *asked)
     lister = Lister(client, progress)
     found = await lister.all(resources)
     whole = all(found[resource] is not None for resource in STORAGE)

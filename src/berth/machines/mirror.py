@@ -24,6 +24,8 @@ from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.affinity.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (
     CLAIMS,
+    CSI_DRIVERS,
+    CSI_NODES,
     NAMESPACES,
     NODES,
     REPLICA_SETS,
@@ -41,6 +43,7 @@ from berth.machines.contract import Event
 
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
+DRIVERS = (CSI_DRIVERS, CSI_NODES)  # for whoever counts volumes
 
 
 class Mirror:
@@ -71,6 +74,8 @@ class Mirror:
             self._namespace(event)
         elif resource in OWNERS:
             self._owner(event)
+        elif resource in DRIVERS:
+            self._driver(event)
         else:
             self._volume(event)
 
@@ -200,6 +205,15 @@ class Mirror:
             changed = index.remove_volume(name) if gone else index.set_volume(event.object)
         else:
             changed = index.remove_class(name) if gone else index.set_class(event.object)
+        if changed:
+            self.volumes_changed()
+
+    def _driver(self, event: Event) -> None:
+        csi, name = self.cluster.volumes.csi, event.key[1]
+        if event.resource == CSI_NODES:
+            changed = csi.remove_node(name) if event.change == DELETED else csi.set_node(event.object)
+        else:
+            changed = csi.remove_driver(name) if event.change == DELETED else csi.set_driver(event.object)
         if changed:
             self.volumes_changed()
 

@@ -11,6 +11,8 @@ from berth.kube.api_resources import (
     CLUSTER_POLICIES,
     CLUSTERS,
     CRON_JOBS,
+    CSI_DRIVERS,
+    CSI_NODES,
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
@@ -35,6 +37,8 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import Cluster, LiveBinding, LivePolicy
 from berth.kube.objects import (
     ControllerRevision,
+    CSIDriver,
+    CSINode,
     Lease,
     LiveCronJob,
     LiveJob,
@@ -61,6 +65,8 @@ VIEWS: dict[Resource, type[Any]] = {
     CLAIMS: PersistentVolumeClaim,
     VOLUMES: PersistentVolume,
     STORAGE_CLASSES: StorageClass,
+    CSI_DRIVERS: CSIDriver,
+    CSI_NODES: CSINode,
     DEPLOYMENTS: LiveWorkload,
     REPLICA_SETS: LiveWorkload,
     STATEFUL_SETS: LiveWorkload,

@@ -24,7 +24,7 @@ from berth.kube.api_resources import (
 )
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Event, Outcome
-from berth.machines.mirror import Mirror
+from berth.machines.mirror import DRIVERS, Mirror
 from berth.machines.recorder import RecorderPurpose
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
@@ -47,6 +47,7 @@ class Scheduler:
     watches: tuple[Resource, ...] = (
         PODS,
         *Mirror.watches,
+        *DRIVERS,
         BUDGETS,
         PRIORITY_CLASSES,
         POD_GROUPS,

@@ -43,6 +43,7 @@ from berth.machines import views
 from berth.machines.backoff import Backoff
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
+from berth.machines.mirror import DRIVERS
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.queued_pod import SchedulerPurpose
@@ -50,7 +51,7 @@ from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME = "berth"
 # Not every API server has them; one that has none of a kind is like one that has no objects of it.
-OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS})
+OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS})
 # What the scheduler needs to know of pods and of the owners of others is less than controllers do.
 VIEWS: dict[Resource, type[Any]] = {
     **{resource: views.VIEWS[resource] for resource in Scheduler.watches},

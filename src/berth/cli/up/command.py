@@ -20,6 +20,7 @@ import click
 from berth.cli.input.components import log_options
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
+from berth.cli.input.versions import version_option
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.gates import ComponentGates, gate_options, read_gates
 from berth.cli.up.plane import Plane, make_plane
@@ -30,6 +31,7 @@ from berth.eviction import EvictionSettings
 from berth.kube.api_resources import NODES
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.objects import Node, RawObject
+from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.serving import ServingError, ServingSettings
@@ -51,6 +53,7 @@ class UpSettings:
     racks: int
     manifests: list[RawObject]
     demo: bool
+    version: KubernetesVersion
     scheduler: bool = True
     fleet: bool = True
     metrics_port: int | None = None
@@ -88,6 +91,7 @@ class UpSettings:
 )
 @gate_options
 @daemon_namespaces_option
+@version_option
 @click.option(
     "--scheduler/--no-scheduler",
     default=True,
@@ -125,6 +129,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     racks: int,
     node_file: str | None,
     kubeconfig_out: Path | None,
+    kubernetes_version: str,
     scheduler: bool,
     fleet: bool,
     demo: bool,
@@ -165,6 +170,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 racks=racks,
                 manifests=manifests,
                 demo=demo,
+                version=VERSIONS[kubernetes_version],
                 scheduler=scheduler,
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
@@ -266,6 +272,7 @@ async def _start(
         client,
         nodes,
         asked.gates,
+        version=asked.version,
         scheduler=asked.scheduler,
         fleet=asked.fleet,
         eviction=asked.eviction,

@@ -19,6 +19,7 @@ from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import as_scheduled
 from berth.kube.objects import RawObject
+from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
 from berth.live.component.serving import ServingSettings, serve
@@ -47,13 +48,14 @@ class Plane:
         registry: What the schedulers and the controllers count.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but four have defaults
         self,
         client: Client,
         resources: Iterable[Resource],
         nodes: list[RawObject],
         gates: ComponentGates,
         *,
+        version: KubernetesVersion = NEWEST,
         scheduler: bool = True,
         fleet: bool = True,
         eviction: EvictionSettings | None = None,
@@ -75,7 +77,7 @@ class Plane:
         )
         if scheduler:
             daemons = (eviction or EvictionSettings()).options.daemon_namespaces
-            options = Options(gates=gates.scheduler, daemon_namespaces=daemons)
+            options = Options(gates=gates.scheduler, daemon_namespaces=daemons, version=version)
             self.runner.add(*_make_scheduler(options, self.registry))
         if fleet and set(FleetScheduler.watches) <= set(known):
             self.runner.add(*_make_fleet(self.registry))
@@ -125,9 +127,12 @@ async def make_plane(
     nodes: list[RawObject],
     gates: ComponentGates,
     *,
+    version: KubernetesVersion = NEWEST,
     scheduler: bool = True,
     fleet: bool = True,
     eviction: EvictionSettings | None = None,
 ) -> Plane:
     known = await discover(client)
-    return Plane(client, known, nodes, gates, scheduler=scheduler, fleet=fleet, eviction=eviction)
+    return Plane(
+        client, known, nodes, gates, version=version, scheduler=scheduler, fleet=fleet, eviction=eviction
+    )
