@@ -69,28 +69,38 @@ def fields_of(value: Any, node: SchemaNode) -> set[Path]:  # noqa: ANN401 -- any
     return found
 
 
-def _fields(value: Any, node: SchemaNode, path: Path, found: set[Path]) -> None:  # noqa: ANN401
+_Parts = list[tuple[str, Any, SchemaNode, bool]]
+
+
+def _parts(value: Any, node: SchemaNode, path: Path) -> _Parts | None:  # noqa: ANN401
+    """What is inside a value: path element, item, its node, and whether it is owned apart from what it holds.
+
+    None if the value is owned as a whole.
+    """
     if len(path) > _MAX_DEPTH:
-        found.add(path)
-    elif is_granular_map(value, node):
+        return None
+    if is_granular_map(value, node):
         known = node.fields
-        for name, item in value.items():
-            at = (*path, fieldset.field(name))
-            if item is None:
-                continue
-            if item == {} or name not in known:
-                found.add(at)
-            _fields(item, node.child(name), at, found)
-    elif is_granular_list(value, node):
-        elements = _elements(value, node)
-        if elements is None:
-            found.add(path)
-            return
-        for element, item in elements.items():
-            found.add((*path, element))
-            _fields(item, node.element(), (*path, element), found)
-    elif path:
+        return [
+            (fieldset.field(name), item, node.child(name), item is not None and name not in known)
+            for name, item in value.items()
+        ]
+    elements = _elements(value, node) if is_granular_list(value, node) else None
+    if elements is None:
+        return None
+    inner = node.element()
+    return [(element, item, inner, True) for element, item in elements.items()]
+
+
+def _fields(value: Any, node: SchemaNode, path: Path, found: set[Path]) -> None:  # noqa: ANN401
+    parts = _parts(value, node, path)
+    if parts is None and path:
         found.add(path)
+    for step, item, inner, apart in parts or ():
+        if apart or item == {}:
+            found.add((*path, step))
+        if item is not None:
+            _fields(item, inner, (*path, step), found)
 
 
 @dataclass(slots=True)
@@ -151,41 +161,21 @@ def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: Path,
 
 def _came(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401
     """Everything inside a value that came, and the value itself where it may be empty."""
-    optional = not node.required
-    if len(path) > _MAX_DEPTH:
+    parts = _parts(value, node, path)
+    if path and (parts is None or value == {} or (node.struct is None and not node.required)):
         out.add(path)
-    elif is_granular_map(value, node):
-        if not value or (node.struct is None and optional):
-            out.add(path)
-        known = node.fields
-        for name, item in value.items():
-            if item is not None:
-                at = (*path, fieldset.field(name))
-                _came(item, node.child(name), at, out)
-                if name not in known:
-                    out.add(at)
-    elif is_granular_list(value, node) and (elements := _elements(value, node)) is not None:
-        if optional:
-            out.add(path)
-        for element, item in elements.items():
-            out.add((*path, element))
-            _came(item, node.element(), (*path, element), out)
-    else:
-        out.add(path)
-    out.discard(())
+    for step, item, inner, apart in parts or ():
+        if apart:
+            out.add((*path, step))
+        if item is not None:
+            _came(item, inner, (*path, step), out)
 
 
 def _went(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401
     """A value that went and everything inside it: whoever owned any of that owns it no longer."""
     out.add(path)
-    if len(path) > _MAX_DEPTH:
-        return
-    if is_granular_map(value, node):
-        for name, item in value.items():
-            _went(item, node.child(name), (*path, fieldset.field(name)), out)
-    elif is_granular_list(value, node):
-        for element, item in (_elements(value, node) or {}).items():
-            _went(item, node.element(), (*path, element), out)
+    for step, item, inner, _ in _parts(value, node, path) or ():
+        _went(item, inner, (*path, step), out)
 
 
 def merge(live: Any, config: Any, node: SchemaNode) -> Any:  # noqa: ANN401
