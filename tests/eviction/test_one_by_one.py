@@ -7,6 +7,7 @@ import pytest
 from berth.engine.execution.eviction_ceiling import CLUSTER, HaltPolicy
 from berth.eviction import EvictionRate, EvictionSettings
 from berth.eviction.decisions import HALTED, ONE_BY_ONE, RESUMED
+from berth.eviction.pacing import OwnerReturns
 from berth.kube.api_resources import NODES, PODS, REPLICA_SETS
 from berth.machines.contract import Action, Evict, Get, Outcome
 from tests.support.scripts.eviction import EvictionScript, interfere_once, needs_label
@@ -382,23 +383,12 @@ def test_a_pod_that_was_said_to_go_and_did_not_holds_nobody_up_for_ever() -> Non
 
 
 def test_pods_that_have_just_come_are_not_taken_for_replacements() -> None:
-    """A tenant that has just started moves at once: nobody of it was sent away before it came."""
-    world = EvictionScript(EASY)
-    world.labelled("old", "a", user="b")
-    world.labelled("new", "b", user="b")
-    world.settle()
-    owner = world.replica_set("web", 8)
-    for number in range(8):
-        world.pod(f"p{number}", "old", RULE, owner=owner)
-    world.settle()
-    world.advance(0.5)
-    world.relabel("old", user=None)
-    world.settle()
-    (first,) = world.going()
-    world.replace(first, "n0", "new", affinity=RULE, owner=owner)
-    world.settle()
-    assert len(world.going()) == 1
-    assert world.events("EvictionBackOff") == []
+    """Only one that came after a pod of its owner was sent away can have come back."""
+    returns = OwnerReturns()
+    returns.evicted("web", 10.0)
+    assert returns.came_back("web", arrived=9.8, now=10.2) is None
+    assert returns.times("web") == 0
+    assert returns.came_back("web", arrived=10.1, now=10.2) == 40.2
 
 
 def test_a_replacement_whose_node_loses_the_label_a_moment_later_did_not_come_back() -> None:
