@@ -84,7 +84,7 @@ async def list_cluster(
         ListingError: pods or nodes cannot be listed, or the server does not answer.
         berth.kube.manifests.manifest.ManifestError: an object cannot be read.
     """
-    asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
+    asked = [_ASKED_FOR[kind] for kind in dict.fromkeys(kinds) if kind in _ASKED_FOR]
     resources = (*REQUIRED, *_CONTEXT, *STORAGE, *_DRIVERS, *asked)
     lister = Lister(client, progress)
     found = await lister.all(resources)

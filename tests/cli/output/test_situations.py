@@ -11,26 +11,30 @@ import pytest
 
 from berth.cli.output.explanation_report import report
 from berth.cli.output.tables import Terminal
-from berth.engine.offline.explanation import explain
+from berth.engine.offline.explanation import Explanation, explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import read
 from berth.kube.manifests.manifest import load
-from tests.cli.output.situations import SITUATIONS
+from tests.cli.output.situations import SITUATIONS, Json, rollout
 from tests.support.paths import DATA
 
 GOLDEN = DATA / "explain"
 WIDTH = 80
 
 
+def explained(folder: Path, items: list[Json]) -> Explanation:
+    file = folder / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    simulation = simulate(read(load([str(file)])))
+    return explain(simulation, find(simulation, "p", "shop"))
+
+
 @pytest.mark.parametrize("count", [6, 200])
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_the_words(tmp_path: Path, name: str, count: int) -> None:
     """What is said is what was read and found good, and no line is wider than a terminal."""
-    file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": SITUATIONS[name](count)}))
-    simulation = simulate(read(load([str(file)])))
-    explanation = explain(simulation, find(simulation, "p", "shop"))
+    explanation = explained(tmp_path, SITUATIONS[name](count))
     lines = "\n".join(report(explanation, Terminal(width=WIDTH), wide=False)).splitlines()
     golden = GOLDEN / f"{name}-{count}.txt"
     text = "\n".join(lines) + "\n"
@@ -38,3 +42,28 @@ def test_the_words(tmp_path: Path, name: str, count: int) -> None:
         golden.write_text(text)
     assert golden.read_text() == text
     assert [line for line in lines if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "blocked"),
+    [
+        ({"rollingUpdate": {"maxUnavailable": 0}}, True),
+        ({"rollingUpdate": {"maxUnavailable": 1}}, False),
+        ({"rollingUpdate": {"maxUnavailable": "50%"}}, False),
+        ({}, False),
+        ({"type": "Recreate"}, False),
+        (None, False),
+    ],
+)
+def test_a_rollout_that_waits_for_its_old_pods(
+    tmp_path: Path, strategy: Json | None, *, blocked: bool
+) -> None:
+    """Told only if the Deployment is known and keeps its old pods until a new one runs."""
+    things = rollout(6)
+    deployment = next(thing for thing in things if thing["kind"] == "Deployment")
+    if strategy is None:
+        things.remove(deployment)
+    else:
+        deployment["spec"]["strategy"] = strategy
+    found = explained(tmp_path, things).clues
+    assert any("an old pod of Deployment/web" in clue for clue in found) == blocked

@@ -12,6 +12,9 @@ from berth.cli.output.explanation_report import report
 from berth.engine.offline.explanation import FITS, RUNS, explain
 from berth.engine.offline.lookup import NotFoundError, find, kind_of
 
+# Whether old pods of a rollout may go first, and whom preemption would spare.
+_ALSO_NEEDED = ("Deployment", "PodDisruptionBudget")
+
 
 @click.command("explain")
 @click.argument("pod")
@@ -28,7 +31,7 @@ def command(
     would talk to; it is only read.
     Exit code 0: the pod runs or fits; 1: it does not; 2: bad input.
     """
-    simulation = place_input("placing the other pods", kind_of(pod) or "", **settings)
+    simulation = place_input("placing the other pods", kind_of(pod) or "", *_ALSO_NEEDED, **settings)
     try:
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:

@@ -21,7 +21,10 @@ def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
     kind, _, name = (entry.owner or "").partition("/")
     if kind != "Deployment":
         return None
-    strategy, replicas = _strategy(snapshot, entry.namespace, name)
+    found = _strategy(snapshot, entry.namespace, name)
+    if found is None:
+        return None  # nobody knows whether old pods may go first
+    strategy, replicas = found
     stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _DEFAULT)
     if strategy.get("type") == "Recreate" or resolved(stated, replicas, default=_DEFAULT, up=False) > 0:
         return None  # old pods go anyhow
@@ -54,11 +57,11 @@ def _revision(entry: Entry) -> str | None:
     return (entry.pod.metadata.labels or {}).get(TEMPLATE_HASH)
 
 
-def _strategy(snapshot: Snapshot, namespace: str, name: str) -> tuple[dict[str, Any], int]:
-    """The strategy of a Deployment and its replicas; the defaults if it is not there."""
+def _strategy(snapshot: Snapshot, namespace: str, name: str) -> tuple[dict[str, Any], int] | None:
+    """The strategy of a Deployment and its replicas."""
     for manifest in snapshot.manifests:
         if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
             spec = manifest.to_dict().get("spec") or {}
             replicas = spec.get("replicas")
             return spec.get("strategy") or {}, 1 if replicas is None else replicas
-    return {}, 1
+    return None
