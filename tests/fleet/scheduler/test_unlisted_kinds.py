@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from berth.fleet.scheduler.fleet_cache import unlisted_kind
 from berth.kube.api_resources import RESOURCE_BINDINGS
 from tests.fleet.builders import BindingBuilder, make_binding, make_cluster, peers
@@ -59,10 +61,11 @@ def test_who_has_a_required_rule_is_refused() -> None:
     assert state(world, "a-flinkdeployment")[0]
 
 
-def test_so_is_who_has_a_rule_about_them() -> None:
-    """A placed pipeline may be the one that a Deployment must keep away from."""
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_so_is_who_has_a_rule_about_them(replicas: int) -> None:
+    """A placed pipeline may be the one that a Deployment must keep away from, replicas known or not."""
     world = start()
-    world.bind(pipeline("p").replicas(1))
+    world.bind(pipeline("p").replicas(replicas))
     world.settle()
     world.bind(single("web").apart_from(peers({"app": "x"})), single("free"))
     world.bind(single("far").apart_from(peers({"app": "x"}, namespaces=["other"])))
@@ -77,8 +80,11 @@ def test_mere_objects_and_karmadas_own_groups_hold_up_nobody() -> None:
     world.scheduler.handle(unlisted_kind(("v1", "ConfigMap"), "configmaps is forbidden"))
     world.cluster(make_cluster("m1").apis(*FLINK).apis("v1", "ConfigMap"))
     world.bind(make_binding("settings", kind="ConfigMap", api_version="v1").replicas(0))
+    world.settle()
+    world.bind(single("web").apart_from(peers({"app": "x"})))
+    world.settle()
+    assert len(world.places("web")) == 1
     world.bind(pipeline("p").anti_group(GROUP), pipeline("q").anti_group(GROUP))
-    world.bind(single("web").apart_from(peers({"app": "x"}, namespaces=["default"])).replicas(1))
     world.settle()
     assert state(world, "p-flinkdeployment")[0]
     assert state(world, "q-flinkdeployment")[0]

@@ -176,7 +176,7 @@ class FleetCache:
 
     def _may_be_peer(self, key: Key, rules: Iterable[WorkloadRule]) -> bool:
         known = self.fleet.known(key)
-        if not known.entry.places[PRESENT] or not is_workload(known.binding.spec):
+        if not known.entry.places[PRESENT] or not _may_run(known.binding):
             return False
         return any(key[0] in rule.namespaces or rule.namespace_selector is not None for rule in rules)
 
@@ -272,6 +272,13 @@ def _unseen(kind: WorkloadKind, why: str) -> str:
         f"its rules about other workloads cannot be followed, because the labels of {kind[1]} of {kind[0]} "
         f"may not be seen: let the scheduler list and watch them ({why})"
     )
+
+
+def _may_run(binding: Binding) -> bool:
+    """Whether it may stand for something that runs; Karmada does not know the replicas of every kind."""
+    group = (binding.spec.resource.api_version or "").rpartition("/")[0]
+    custom = "." in group and not group.endswith(".k8s.io")
+    return custom or is_workload(binding.spec)
 
 
 def _has_label_rules(placement: Placement, binding: Binding) -> bool:
