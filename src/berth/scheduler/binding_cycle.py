@@ -152,6 +152,8 @@ class BindingCycle:
             state.forget(record.key, record.pod)  # another pod of that name; the watch brings it
         elif pod.spec.node_name:
             self._bound_after_all(record, pod.spec.node_name)
+        elif state.founding.is_late(record.key, outcome.at):
+            state.retract(record, "another scheduler may start the group by now", outcome.at)
         elif record.repeats > REPEATS or record.node not in state.mirror.cluster.nodes.slot_of:
             state.retract(record, "the binding failed again and again", outcome.at)
         else:

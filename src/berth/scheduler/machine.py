@@ -23,7 +23,7 @@ from berth.kube.api_resources import (
     Resource,
 )
 from berth.machines.clock import steady
-from berth.machines.contract import Action, Event, Outcome
+from berth.machines.contract import Action, Bind, Event, Outcome
 from berth.machines.mirror import DRIVERS, Mirror
 from berth.machines.recorder import RecorderPurpose
 from berth.scheduler.binding_cycle import BindingCycle
@@ -136,7 +136,7 @@ class Scheduler:
         state = self.state
         if state.ready or (state.mirror.changed and state.queue.any_unschedulable):
             return 0.0
-        times = [state.reports.recorder.due(), state.statements.due()]
+        times = [state.reports.recorder.due(), state.statements.due(), state.founding.due()]
         times += [when for when, _ in state.retries]
         if not self._draining:
             times.append(state.queue.assumed_due())
@@ -149,6 +149,7 @@ class Scheduler:
         state.now = now
         self._requeue()
         state.queue.flush(now)
+        state.founding.look(now)
         self._binding.give_up_late()
         state.ready += [action for when, action in state.retries if when <= now]
         state.retries = [entry for entry in state.retries if entry[0] > now]
@@ -167,10 +168,16 @@ class Scheduler:
                 state.reports.recorder.done(action, outcome)
             case SchedulerPurpose.STATEMENT:
                 state.statements.done(action, outcome)
+            case SchedulerPurpose.ANNOUNCEMENT:
+                state.founding.done(action, outcome)
             case SchedulerPurpose.PREEMPTION:
                 self._preemptor.done(action, outcome)
             case _:
                 self._binding.done(action, outcome)
+
+    def confirms(self, action: Action) -> bool:
+        """Whether to send a request: not a binding that others do not wait for any more."""
+        return not (isinstance(action, Bind) and self.state.founding.is_late(action.key, self._clock()))
 
     def validate(self) -> list[str]:
         """What is wrong with the state between two steps; for tests."""

@@ -28,13 +28,14 @@ class PodEvents:
             self._priorities[event.key[1]] = event.object.value or 0
 
     def pod(self, event: Event) -> None:
-        pod, key = event.object, event.key
+        pod, key, state = event.object, event.key, self._state
         if event.change == DELETED or is_finished(pod):
-            self._state.forget(key, pod)
+            state.forget(key, pod)
         elif pod.spec.node_name:
-            self._state.settle(key, pod)
+            state.settle(key, pod)
         else:
             self._seen_without_node(key, pod)
+        state.founding.see(key, pod, state.now, gone=event.change == DELETED)
 
     def _seen_without_node(self, key: Key, pod: Pod) -> None:
         state = self._state

@@ -48,6 +48,7 @@ class SchedulerPurpose(Purpose):
     BIND = "bind"  # the best node is its node
     LOOK_UP = "look up"  # is it bound?
     VOLUMES = "volumes"  # tell its claims and volumes where it goes
+    ANNOUNCEMENT = "announcement"  # tell other schedulers that it starts its group
     STATEMENT = "statement"  # state in its status why it has no node
     PREEMPTION = "preemption"  # make room for it
 

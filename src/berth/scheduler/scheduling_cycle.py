@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.together import NoNode
+from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.scheduler import metrics as measured
 from berth.scheduler.binding_cycle import BindingCycle
@@ -77,7 +79,8 @@ class SchedulingCycle:
                 decision = self._placer.place(record)
                 state.metrics.algorithm_seconds.observe(state.timer() - started)
                 if isinstance(decision, Choice):
-                    self._binding.begin(decision)
+                    if state.founding.clears(record, decision.pod_class, state.now, state.ready):
+                        self._binding.begin(decision)
                     continue
                 why = decision
             why = self._reject(record, why, started)
@@ -139,6 +142,8 @@ class SchedulingCycle:
             for record in members:
                 self._place([record])  # any one of them will do, so they are on their own
             return
+        if not self._may_found(members):
+            return
         found = self._placer.place_together(members, needed)
         state.metrics.algorithm_seconds.observe(state.timer() - started)
         if isinstance(found, NoNode):
@@ -153,6 +158,25 @@ class SchedulingCycle:
         for record in members:
             if record.key not in placed:
                 self._place([record])  # beyond the minimum they are on their own
+
+    def _may_found(self, members: list[QueuedPod]) -> bool:
+        """Whether none of them starts a group that somebody else may be starting; else all wait."""
+        state = self._state
+        cleared: list[PodClass] = []  # those that want one of them go where it goes
+        for record in members:
+            pod_class = self._placer.class_of(record)
+            if pod_class is None or _seeks_any(pod_class, cleared):
+                continue
+            if not state.founding.clears(record, pod_class, state.now, state.ready):
+                for other in members:
+                    state.queue.gate(other)
+                return False
+            cleared.append(pod_class)
+        return True
+
+
+def _seeks_any(pod_class: PodClass, others: list[PodClass]) -> bool:
+    return any(rule.seeks(pod_class, other) for other in others for rule in TOPOLOGY_RULES)
 
 
 def _for_group(why: NoNode, group: Group, members: int) -> NoNode:

@@ -18,6 +18,7 @@ from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
 from berth.machines.story import Story
 from berth.scheduler import metrics as measured
+from berth.scheduler.founding import Founding
 from berth.scheduler.groups import Groups
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.nominations import Nominations
@@ -38,6 +39,7 @@ class SchedulerSettings:
         profiles: Scheduler name -> how its pods are placed.
         preemption: The profiles that evict pods to make room; None for all.
         volume_timeout: How long a pod waits for its volumes, in seconds.
+        announce_groups: Agree with other schedulers on which pod starts a group of pods that want each other.
     """
 
     profiles: Mapping[str, Options]
@@ -46,6 +48,7 @@ class SchedulerSettings:
     preemption: frozenset[str] | None = None
     volume_timeout: float = 600.0
     in_flight: int = IN_FLIGHT
+    announce_groups: bool = False
 
 
 class SchedulerState:
@@ -73,6 +76,7 @@ class SchedulerState:
         self.queue = SchedulingQueue(settings.backoff)
         self.groups = Groups()
         self.nominations = Nominations(self.mirror)
+        self.founding = Founding(self.mirror, self.queue, self.nominations, enabled=settings.announce_groups)
         self.volumes = VolumeWork(self.mirror)
         self.reports = Reports(settings.component, tell)
         self.statements = Statements(self.queue)

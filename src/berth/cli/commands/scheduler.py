@@ -74,6 +74,16 @@ WRITERS = 12
     help=f"Place pods with this spec.schedulerName (by default {DEFAULT_NAME}, or as --config says).",
 )
 @configured_daemon_namespaces_option
+@click.option(
+    "--announce-groups",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    default=True,
+    show_default=True,
+    metavar="BOOL",
+    help="Agree with other schedulers on which pod starts a group of pods with affinity to each other.",
+)
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @operating_options("berth-scheduler", 10259)
 def command(
@@ -160,7 +170,7 @@ def _settings(
         serving=serving_of(flags),
     )
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
-    return made, settings, configuration.notes
+    return replace(made, announce_groups=flags["announce_groups"]), settings, configuration.notes
 
 
 def _scheduler(

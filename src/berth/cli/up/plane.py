@@ -106,7 +106,7 @@ class Plane:
 
 def _make_scheduler(options: Options, registry: CollectorRegistry) -> tuple[Scheduler, MachineSettings]:
     profiles = dict.fromkeys(SCHEDULER_NAMES, options)
-    settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS)
+    settings = SchedulerSettings(profiles=profiles, in_flight=BINDINGS, announce_groups=True)
     metrics = SchedulerMetrics(time.perf_counter, registry)
     machine = Scheduler(settings, metrics=metrics, tell=log_failed_attempt)
     return machine, scheduler_runs(settings, writers=WRITERS)

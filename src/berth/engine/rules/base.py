@@ -215,6 +215,11 @@ class TopologyRule(Rule):
         del slot
         return False
 
+    @property
+    def founds(self) -> bool:
+        """Whether it accepts nodes only because the pod starts a group that is nowhere yet."""
+        return False
+
     @classmethod
     def relies_on_peers(cls, pod_class: PodClass) -> bool:
         """Whether it may accept a node only because of some other pod."""

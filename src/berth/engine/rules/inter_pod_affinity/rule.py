@@ -85,6 +85,10 @@ class InterPodAffinity(TopologyRule):
     def relaxations(cls, question: Question) -> Iterable[Change]:
         return relax.relaxations(question)
 
+    @property
+    def founds(self) -> bool:
+        return self._filtering and bool(self._counts.required) and self._counts.is_first
+
     @classmethod
     def relies_on_peers(cls, pod_class: PodClass) -> bool:
         return bool(pod_class.required_affinity)
