@@ -20,7 +20,16 @@ from tests.reference import (
     pod_topology_spread,
     taint_toleration,
 )
-from tests.reference.verdicts import ERROR, SKIP, SUCCESS, UNRESOLVABLE, Rejections, Result, Scores, Status
+from tests.reference.verdicts import (
+    ERROR,
+    SKIP,
+    SUCCESS,
+    UNRESOLVABLE,
+    Rejections,
+    Result,
+    Scores,
+    Status,
+)
 from tests.reference.world import World, name_of
 
 # Rules that have a PreFilter step since it has them.

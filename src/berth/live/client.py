@@ -21,7 +21,15 @@ import msgspec
 from berth.kube.api_resources import EVENTS, PODS, Resource
 from berth.kube.objects import RawObject
 from berth.kube.well_known import JSON, MERGE_PATCH
-from berth.live.errors import ApiError, NotSent, Silent, Status, Unreachable, from_answer, from_status
+from berth.live.errors import (
+    ApiError,
+    NotSent,
+    Silent,
+    Status,
+    Unreachable,
+    from_answer,
+    from_status,
+)
 from berth.live.fence import Fence, FencedBody
 from berth.live.ratelimit import Limiter, Urgency
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from berth.engine.rules import LOG_KEYWORDS
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.kube.times import stamp
@@ -18,7 +19,6 @@ from berth.scheduler.queue import SchedulingQueue
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
 
 _NOTE_LENGTH = 1024  # of an event
-_KEYWORDS = {"PodTopologySpread": "spreadConstraint"}
 _PAUSES = Backoff(1.0, 30.0)
 
 
@@ -42,7 +42,7 @@ class FailedAttempt:
     @property
     def failed(self) -> str:
         """The rules in a log's words: a spread constraint by the keyword that dashboards look for."""
-        words = sorted(_KEYWORDS.get(rule, rule) for rule in self.rules)
+        words = sorted(LOG_KEYWORDS[rule] for rule in self.rules)
         return ", ".join(f"failed {word}" for word in words)
 
 

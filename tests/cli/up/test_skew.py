@@ -14,7 +14,15 @@ import click
 import pytest
 
 from berth.cli.up.gates import ComponentGates, read_gates
-from berth.kube.api_resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, LEASES, NODES, PODS, STATEFUL_SETS
+from berth.kube.api_resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+)
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Create
 from tests.support.scripts.plane import EXECUTION, PlaneScript

@@ -3,7 +3,14 @@
 import pytest
 
 from berth.kube.objects import KubeObject
-from tests.support.builders import HOSTNAME, ZONE, make_namespace, make_node, make_pod, make_selector
+from tests.support.builders import (
+    HOSTNAME,
+    ZONE,
+    make_namespace,
+    make_node,
+    make_pod,
+    make_selector,
+)
 from tests.support.builders import where as having
 from tests.support.snapshots import explained, new, sentences, zone_node
 

@@ -15,7 +15,13 @@ from prometheus_client import CollectorRegistry
 
 from berth.kube.api_resources import NODES, PODS
 from berth.live.client import Client
-from berth.live.component.election import Election, ElectionSettings, LeaderFence, LeadershipLost, lead
+from berth.live.component.election import (
+    Election,
+    ElectionSettings,
+    LeaderFence,
+    LeadershipLost,
+    lead,
+)
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.errors import NotSent
 from berth.live.performing import perform

@@ -11,15 +11,7 @@ import pytest
 from tests.support.api.servers import started
 from tests.support.processes.controllers import metrics
 from tests.support.worlds.control_plane import ControlPlane, PlaneWorld, hollow
-from tests.system.eviction.scenario import (
-    budget,
-    is_ready,
-    native,
-    of_app,
-    tenant,
-    uid_of,
-    unlabel,
-)
+from tests.system.eviction.scenario import budget, is_ready, native, of_app, tenant, uid_of, unlabel
 from tests.system.scheduler.conftest import REAL
 
 pytestmark = pytest.mark.skipif(REAL, reason="it brings its own API server")

@@ -15,12 +15,7 @@ from dataclasses import dataclass, field
 
 from berth.controllers.actions import is_news, status_patch
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.daemon_pods import (
-    Eligibility,
-    daemon_pod,
-    is_evicted,
-    node_of,
-)
+from berth.controllers.workloads.daemon_pods import Eligibility, daemon_pod, is_evicted, node_of
 from berth.controllers.workloads.pods import is_available, next_available
 from berth.controllers.workloads.restraint import FAILURES, Restraint
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up

@@ -52,6 +52,8 @@ RULES: tuple[type[Rule], ...] = (
 )
 NODE_RULES = tuple(rule for rule in RULES if issubclass(rule, NodeRule))
 TOPOLOGY_RULES = tuple(rule for rule in RULES if issubclass(rule, TopologyRule))
+# What a log says of an attempt that failed by a rule.
+LOG_KEYWORDS = {rule.name: rule.log_keyword or rule.name for rule in RULES}
 AUDITED_RULES = tuple(rule.name for rule in RULES if rule.audited)
 
 

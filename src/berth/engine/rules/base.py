@@ -45,6 +45,7 @@ class Rule:
     Attributes:
         name: The name of upstream's plugin.
         path: Where what the rule judges by stands in a pod.
+        log_keyword: What logs call it when it refused a pod, if that is not its name.
         audited: Whether a running pod can break it.
         for_newcomers: Whether running pods need not mind it, but for violations that say so.
         evicts: Whether running pods that break it are evicted, if it is required during execution.
@@ -58,6 +59,7 @@ class Rule:
 
     name: ClassVar[str]
     path: ClassVar[str | None] = None
+    log_keyword: ClassVar[str | None] = None
     audited: ClassVar[bool] = True
     for_newcomers: ClassVar[bool] = False
     evicts: ClassVar[bool] = False

@@ -62,6 +62,7 @@ REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing
 
 class PodTopologySpread(TopologyRule):
     name = "PodTopologySpread"
+    log_keyword = "spreadConstraint"
     relax_rank = 1
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, OwnersChanged)
 
