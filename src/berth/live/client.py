@@ -489,14 +489,11 @@ def delete_options(
     grace: int | None = None,
     propagation: str | None = None,
 ) -> RawObject:
-    preconditions = {
-        name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value
+    known = {"uid": uid, "resourceVersion": resource_version}
+    given = {
+        "preconditions": {name: value for name, value in known.items() if value} or None,
+        "gracePeriodSeconds": grace,
+        "propagationPolicy": propagation or None,
     }
-    options: RawObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if preconditions:
-        options["preconditions"] = preconditions
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    if propagation:
-        options["propagationPolicy"] = propagation
-    return options
+    said = {name: value for name, value in given.items() if value is not None}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", **said}
