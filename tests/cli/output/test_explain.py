@@ -112,6 +112,26 @@ def test_a_pod_on_a_node_that_is_not_ready(tmp_path: Path) -> None:
     assert (document["state"], document["node"]) == ("NodeNotReady", "n1")
 
 
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_has_ended(tmp_path: Path, phase: str) -> None:
+    """It is found, and said to have ended and why, without any node; exit code 0."""
+    ended = pod("p", f"  nodeName: n1\nstatus: {{phase: {phase}, reason: Evicted, message: low on disk.}}")
+    folder = files(tmp_path, NODES, ended)
+    outcome = berth("explain", "p", "-f", folder)
+    expected = f"default/p has ended on n1: {phase} (Evicted: low on disk). It is not placed again."
+    assert (outcome.code, outcome.out, outcome.err) == (0, f"Pod default/p\n{expected}\n", "")
+    document = json.loads(berth("explain", "p", "-f", folder, "-o", "json").out)
+    assert (document["state"], document["node"], document["nodes"]) == (phase, "n1", [])
+
+
+def test_a_pod_that_has_ended_is_meant_last(tmp_path: Path) -> None:
+    """Without a namespace, the one that is still there is found before one that ended elsewhere."""
+    ended = pod("p", "status: {phase: Failed}", metadata=", namespace: old")
+    folder = files(tmp_path, NODES, ended, pod("p", metadata=", namespace: shop"))
+    assert berth("explain", "p", "-f", folder).out.startswith("Pod shop/p\n")
+    assert berth("explain", "p", "-n", "old", "-f", folder).out.startswith("Pod old/p\nold/p has ended: Failed.")
+
+
 def test_wide_shows_raw_scores_and_reasons(tmp_path: Path) -> None:
     """Wide adds what went in: raw scores and kube-scheduler's reasons."""
     folder = files(tmp_path, NODES, pod("p", "  nodeSelector: {kubernetes.io/hostname: n1}"))

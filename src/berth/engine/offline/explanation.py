@@ -19,6 +19,7 @@ from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Budget, Preemption, preempt
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.kube.node_conditions import unready
+from berth.kube.pods import is_finished, phase
 from berth.kube.times import seconds_of
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
 
@@ -82,11 +83,13 @@ class Explanation:
 def explain(simulation: Simulation, entry: Entry) -> Explanation:
     """Explain a pod of a snapshot whose pending pods were placed.
 
-    A running pod is judged as if it came back now, beside the other running ones.  Any other is judged
-    at its turn.
+    A running pod is judged as if it came back now, beside the other running ones.  One that has ended is
+    not judged, and any other at its turn.
     """
     snapshot = simulation.snapshot
     cluster = snapshot.cluster
+    if is_finished(entry.pod):
+        return _explain_ended(entry)
     if not entry.pod.spec.node_name:
         node = _at_its_turn(simulation, entry)
         return _explain_pending(simulation, entry, node)
@@ -96,6 +99,15 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
         return _explain_running(simulation, entry)
     finally:
         cluster.add_pod(entry.pod)
+
+
+def _explain_ended(entry: Entry) -> Explanation:
+    node, status = entry.pod.spec.node_name, entry.manifest.to_dict().get("status") or {}
+    why = ": ".join(filter(None, (status.get("reason"), (status.get("message") or "").rstrip("."))))
+    where = f" on {node}" if node else ""
+    result = f"{phase(entry.pod)}{f' ({why})' if why else ''}"
+    message = f"{entry.key} has ended{where}: {result}. It is not placed again."
+    return Explanation(entry, phase(entry.pod), node, message, [])
 
 
 def _at_its_turn(simulation: Simulation, entry: Entry) -> str | None:

@@ -59,13 +59,15 @@ def kind_of(name: str) -> str | None:
 
 
 def _pod(simulation: Simulation, name: str, namespace: str | None) -> Entry:
-    entries = {entry.key: entry for entry in simulation.snapshot.pods}
+    snapshot = simulation.snapshot
+    entries = {entry.key: entry for entry in (*snapshot.ended, *snapshot.pods)}
     found = entries.get(f"{namespace or 'default'}/{name}")
     if found is not None:
         return found
-    elsewhere = [entry for entry in entries.values() if entry.name == name]
-    if namespace is None and len(elsewhere) == 1:
-        return elsewhere[0]
+    for those in (snapshot.pods, entries.values()):  # one that has ended is meant last
+        elsewhere = [entry for entry in those if entry.name == name]
+        if namespace is None and len(elsewhere) == 1:
+            return elsewhere[0]
     names: dict[str, list[str]] = {}
     for entry in entries.values():
         kind, _, owner = (entry.owner or "").partition("/")

@@ -141,6 +141,7 @@ class Snapshot:
     Attributes:
         running: Pods bound to a node, in order of appearance.
         pending: Pods to be placed, in queue order.
+        ended: Pods that succeeded or failed, which count nowhere.
         group_minimums: For every PodGroup, how many of its pods are placed at once or not at all.
         notes: What the user should know about the input although it can be used.
         warnings: What in the input was not understood, and so does not count.
@@ -152,6 +153,7 @@ class Snapshot:
     origin: Origin = FILES
     running: list[Entry] = field(default_factory=list)
     pending: list[Entry] = field(default_factory=list)
+    ended: list[Entry] = field(default_factory=list)
     group_minimums: dict[GroupKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -334,6 +336,7 @@ class _Reader:
     def _sort_in(self, snapshot: Snapshot, entry: Entry) -> None:
         pod = entry.pod
         if is_finished(pod):
+            snapshot.ended.append(entry)
             return
         try:
             if pod.spec.node_name:
