@@ -129,7 +129,9 @@ def test_a_pod_that_has_ended_is_meant_last(tmp_path: Path) -> None:
     ended = pod("p", "status: {phase: Failed}", metadata=", namespace: old")
     folder = files(tmp_path, NODES, ended, pod("p", metadata=", namespace: shop"))
     assert berth("explain", "p", "-f", folder).out.startswith("Pod shop/p\n")
-    assert berth("explain", "p", "-n", "old", "-f", folder).out.startswith("Pod old/p\nold/p has ended: Failed.")
+    assert berth("explain", "p", "-n", "old", "-f", folder).out.startswith(
+        "Pod old/p\nold/p has ended: Failed."
+    )
 
 
 def test_wide_shows_raw_scores_and_reasons(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class CsiIndex:
 
     def attached_at(self, slot: int, gone: Mapping[ClaimKey, int] | None = None) -> set[CsiVolume]:
         """The volumes on a node; `gone` are claims that some of its pods would use no longer."""
-        left = self._claims_on.get(slot, ())
+        left: Iterable[ClaimKey] = self._claims_on.get(slot, ())
         if gone:
             left = [key for key in left if self._slots_of[key][slot] > gone.get(key, 0)]
         return {volume for key in left if (volume := self._resolved[key]) is not None}
