@@ -18,6 +18,7 @@ from berth.kube.api_resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     EVENTS,
+    JOBS,
     LEASES,
     NODES,
     PODS,
@@ -34,7 +35,7 @@ COMBINATIONS = [
 ]
 TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "ok", "operator": "Exists"}]}]}
 RULE = {"nodeAffinity": {EXECUTION: TERMS}}
-WORKLOADS = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS}
+WORKLOADS = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS, "Job": JOBS}
 every_combination = pytest.mark.parametrize(
     "having", COMBINATIONS, ids=lambda having: "+".join(sorted(having)) or "none"
 )
@@ -50,6 +51,9 @@ def cluster(having: frozenset[str], kind: str, *, fits: bool) -> PlaneScript:
     if kind == "Pod":
         containers = [{"name": "c", "image": "i"}]
         world.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": containers, "affinity": RULE}})
+    elif kind == "Job":
+        template = workload("p", pod={"affinity": RULE, "restartPolicy": "Never"})["spec"]["template"]
+        world.create(JOBS, {"metadata": {"name": "p"}, "spec": {"template": template}})
     else:
         replicas = None if kind == "DaemonSet" else 1
         world.create(WORKLOADS[kind], workload("p", replicas, pod={"affinity": RULE}))
@@ -82,6 +86,16 @@ def writes(world: PlaneScript) -> Counter[str]:
     return Counter(
         type(action).__name__ for action in world.done if action.resource not in (LEASES, EVENTS, NODES)
     )
+
+
+def test_a_job_that_the_kubelet_refuses_waits_longer_each_time() -> None:
+    """Its pods come after 10 s, 20 s, 40 s …, not all at once."""
+    world = cluster(frozenset(COMPONENTS) - {"scheduler", "controllers"}, "Job", fits=False)
+    refused = []
+    for pause in (9, 10, 20, 40):
+        world.advance(pause)
+        refused.append(len(world.phases("Failed")))
+    assert refused == [1, 2, 3, 4]
 
 
 @every_combination

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from berth.controllers.workloads.jobs.job import JobController
 from berth.controllers.workloads.jobs.job_pods import read_indexes, spelled_indexes
 from berth.kube.api_resources import JOBS, PODS
+from berth.kube.times import stamp
 from tests.support.scripts.script import Script
 
 
@@ -77,6 +79,75 @@ def test_failures_are_retried_later_and_later_up_to_the_limit() -> None:
         world.settle()
     assert conditions(world)["Failed"] == "BackoffLimitExceeded"
     assert world.get(JOBS, "sum")["status"]["failed"] == 3
+
+
+def refuse(world: Script, name: str, **status: Any) -> None:
+    """As the kubelet does it: the pod fails before any container has begun."""
+    world.change(PODS, name, {"status": {"phase": "Failed", "reason": "NodeAffinity", **status}})
+    world.settle()
+
+
+def test_pods_that_the_kubelet_refuses_are_replaced_later_and_later() -> None:
+    """Without the end of a container the delay is 10 s and twice as long each time, too."""
+    world = script()
+    made = []
+    for _ in range(7):
+        while not (names := unfinished(world)):
+            world.advance(1)
+        made.append(world.now)
+        refuse(world, names[0])
+    assert [b - a for a, b in itertools.pairwise(made)] == [10, 20, 40, 80, 160, 320]
+    assert conditions(world)["Failed"] == "BackoffLimitExceeded"
+
+
+def test_the_delay_is_ten_minutes_at_most() -> None:
+    """However many pods were refused, the next one comes."""
+    world = script(backoffLimit=20)
+    world.change(JOBS, "sum", {"status": {"failed": 12}})
+    refuse(world, unfinished(world)[0])
+    world.advance(599)
+    assert unfinished(world) == []
+    world.advance(2)
+    assert len(unfinished(world)) == 1
+
+
+def scheduled(when: str) -> dict[str, Any]:
+    return {"type": "PodScheduled", "status": "True", "lastTransitionTime": when}
+
+
+@pytest.mark.parametrize("told", ["PodScheduled", "Ready", "startTime"])
+def test_a_pod_that_waited_long_for_its_node_is_no_older_failure(told: str) -> None:
+    """The delay counts from the refusal, not from when the pod was made."""
+    world = script()
+    (name,) = unfinished(world)
+    world.advance(3600)
+    now = stamp(world.now)
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": now}
+    ways: dict[str, dict[str, Any]] = {
+        "PodScheduled": {"conditions": [scheduled(now)]},
+        "Ready": {"conditions": [unready]},
+        "startTime": {"startTime": now},
+    }
+    refuse(world, name, **ways[told])
+    world.advance(8)
+    assert unfinished(world) == []
+    world.advance(3)
+    assert len(unfinished(world)) == 1
+
+
+def test_the_last_container_that_ended_counts() -> None:
+    """The delay counts from the last end where there are some."""
+    world = script()
+    (name,) = unfinished(world)
+    start = world.now
+    world.advance(100)
+    ends = [stamp(start + 50), stamp(start + 98), stamp(start + 40)]
+    states = [{"name": f"c{n}", "state": {"terminated": {"finishedAt": end}}} for n, end in enumerate(ends)]
+    refuse(world, name, containerStatuses=states, conditions=[scheduled(stamp(start))])
+    world.advance(6)
+    assert unfinished(world) == []
+    world.advance(3)
+    assert len(unfinished(world)) == 1
 
 
 def test_the_deadline_ends_a_job() -> None:

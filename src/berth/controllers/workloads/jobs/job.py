@@ -14,6 +14,7 @@ from berth.controllers.workloads.controller import WorkloadController
 from berth.controllers.workloads.jobs.job_pods import (
     FINALIZER,
     Tally,
+    ended_at,
     job_pod,
     missing_indexes,
     spelled_indexes,
@@ -23,7 +24,7 @@ from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
 from berth.kube.objects import Key, LiveJob, LivePod, RawObject
 from berth.kube.ownership import JOB_OVER
-from berth.kube.pods import condition, is_active, is_finished, is_ready, phase
+from berth.kube.pods import condition, is_active, is_ready, phase
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import FAILED, FALSE, TRUE
 from berth.machines.backoff import Backoff
@@ -128,7 +129,7 @@ class JobController(WorkloadController):
         """A pod that failed is replaced later each time."""
         if not count.failed:
             return 0.0
-        ends = [seconds(when) for pod in pods if phase(pod) == FAILED for when in [_ended(pod)] if when]
+        ends = [ended_at(pod) for pod in pods if phase(pod) == FAILED]
         return max(ends) + _BACKOFF.after(count.failed) if ends else 0.0
 
     # --- counting -----------------------------------------------------------------------------------
@@ -252,11 +253,3 @@ def _tracked(pod: LivePod) -> bool:
 
 def _on_failure(job: LiveJob) -> bool:
     return ((job.spec.template or {}).get("spec") or {}).get("restartPolicy") == "OnFailure"
-
-
-def _ended(pod: LivePod) -> str | None:
-    for status in (pod.status.container_statuses if pod.status else None) or ():
-        if status.state and status.state.terminated:
-            found = status.state.terminated.get("finishedAt")
-            return found if isinstance(found, str) else None
-    return None if not is_finished(pod) else pod.metadata.deletion_timestamp

@@ -9,8 +9,9 @@ from berth.controllers.workloads.pods import pod_from
 from berth.kube.api_resources import JOBS
 from berth.kube.objects import LiveJob, LivePod, RawObject
 from berth.kube.ownership import owner_reference
-from berth.kube.pods import is_active, is_terminating, phase
-from berth.kube.well_known import FAILED, JOB_COMPLETION_INDEX, SUCCEEDED
+from berth.kube.pods import is_active, is_terminating, phase, pod_condition
+from berth.kube.times import created_at, seconds, seconds_of
+from berth.kube.well_known import FAILED, FALSE, JOB_COMPLETION_INDEX, READY, SUCCEEDED
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 
@@ -74,6 +75,27 @@ def tally(job: LiveJob, pods: list[LivePod]) -> Tally:
     if count.indexed and count.recorded_succeeded + len(count.new_succeeded) > len(count.indexes):
         count.recorded_succeeded = max(len(count.indexes) - len(count.new_succeeded), 0)
     return count
+
+
+def ended_at(pod: LivePod) -> float:
+    """When a finished pod ended, as far as it says.
+
+    One that the kubelet refused has no container that ended: the latest that is known of it stands in, so
+    that its end is never forgotten.  Upstream: getFinishedTime in pkg/controller/job/backoff_utils.go.
+    """
+    status, metadata = pod.status, pod.metadata
+    states = [known.state for known in (status.container_statuses if status else None) or ()]
+    ends = [seconds_of(state.terminated.get("finishedAt")) for state in states if state and state.terminated]
+    if known := [end for end in ends if end is not None]:
+        return max(known)
+    ready = pod_condition(pod, READY)
+    if ready is not None and ready.status == FALSE and ready.last_transition_time:
+        return seconds(ready.last_transition_time)
+    if metadata.deletion_timestamp:
+        return seconds(metadata.deletion_timestamp) - (metadata.deletion_grace_period_seconds or 0)
+    times = [entry.last_transition_time for entry in (status.conditions if status else None) or ()]
+    times.append(status.start_time if status else None)
+    return max([created_at(metadata), *(seconds(time) for time in times if time)])
 
 
 def index_of(pod: LivePod) -> int | None:
