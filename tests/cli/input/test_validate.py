@@ -54,6 +54,20 @@ def test_ignore(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert json.loads(outcome.out)["warnings"] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_unknown_kinds(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A misspelt kind is told, refused or dropped as a misspelt field is."""
+    misspelt = "apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: web}\n"
+    passed_over = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
+    folder = files(tmp_path, NODES, pod("a"), misspelt, passed_over)
+    told = f"{tmp_path}/2.yaml: kind: Deploymnt is not a kind of apps/v1; did you mean Deployment?"
+    warned = berth(*command, "-f", folder, "-o", "json")
+    assert (warned.code, warned.err) == (0, f"warning: {told}\n")
+    assert json.loads(warned.out)["warnings"] == [told]
+    assert berth(*command, "-f", folder, "--validate=strict") == Outcome(2, "", f"error: {told}\n")
+    assert berth(*command, "-f", folder, "--validate=ignore").err == ""
+
+
 def test_warnings_come_before_a_refusal(tmp_path: Path) -> None:
     """A field that was misspelt is often why another is missing, so it is told first."""
     wrong = "  topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfable: DoNotSchedule}]"

@@ -1,4 +1,4 @@
-"""`--validate`: what becomes of fields in files that nobody knows."""
+"""`--validate`: what becomes of fields and kinds in files that nobody knows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ VALIDATE_OPTION = click.option(
     type=click.Choice((STRICT, WARN, IGNORE)),
     default=WARN,
     show_default=True,
-    help="Refuse unknown fields in files, warn about them, or drop them in silence.",
+    help="Refuse unknown fields and kinds in files, warn about them, or drop them in silence.",
 )
 
 
 def check_fields(
     manifests: Iterable[Manifest], validate: str, custom: CustomSchemas | None = None
 ) -> list[str]:
-    """The warnings about unknown fields, also on standard error; the first ends a strict command."""
+    """The warnings about unknown kinds and fields, also on stderr; the first ends a strict command."""
     if validate == IGNORE:
         return []
-    from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - a cluster needs no check
+    # A cluster needs no check.
+    from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415
+    from berth.kube.manifests.unknown_kinds import unknown_kinds  # noqa: PLC0415
 
-    warnings = list(map(str, unknown_fields(manifests, custom)))
+    loaded = list(manifests)
+    warnings = [*map(str, unknown_kinds(loaded, custom)), *map(str, unknown_fields(loaded, custom))]
     if validate == STRICT and warnings:
         raise click.ClickException(warnings[0])
     for warning in warnings:

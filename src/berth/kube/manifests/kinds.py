@@ -85,6 +85,16 @@ def home_of(api_version: str, kind: str) -> str | None:
     return next(group for group, name in _VIEWS if name == kind)
 
 
+def read_kinds(group: str) -> tuple[str, ...]:
+    """The kinds of an API group that have a typed view."""
+    return tuple(kind for held, kind in _VIEWS if held == group)
+
+
+def versions_of(group: str) -> tuple[str, ...]:
+    """The versions that an API group ever had; none if it has no kind with a typed view."""
+    return _VERSIONS.get(group, ())
+
+
 def expected_api_version(api_version: str, kind: str) -> str | None:
     """What to write instead, if a kind of ours has an apiVersion that never existed; else None."""
     group, _, version = api_version.rpartition("/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -43,6 +43,16 @@ def hint(place: Place, name: str, value: object) -> str:
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
+def certain(names: Iterable[str], name: str) -> str | None:
+    """The one of some names that is surely meant."""
+    return _alike(names, name, _CERTAIN)
+
+
+def possible(names: Iterable[str], name: str) -> str | None:
+    """The one of some names that may be meant."""
+    return _alike(names, name, _POSSIBLE)
+
+
 def _near(place: Place, name: str, value: object) -> list[str]:
     fields = place.node.fields
     if (meant := _meant(fields, name)) is not None:
@@ -76,10 +86,10 @@ def _meant(fields: Mapping[str, SchemaNode], name: str) -> str | None:
     return next((each for each in _MEANT.get(name, ()) if each in fields), None)
 
 
-def _alike(fields: Mapping[str, SchemaNode], name: str, least: float) -> str | None:
+def _alike(names: Iterable[str], name: str, least: float) -> str | None:
     written = name.lower()
     ratio, near = max(
-        ((SequenceMatcher(None, written, each.lower()).ratio(), each) for each in fields),
+        ((SequenceMatcher(None, written, each.lower()).ratio(), each) for each in names),
         key=lambda found: found[0],
         default=(0.0, ""),
     )

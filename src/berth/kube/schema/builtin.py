@@ -83,6 +83,28 @@ def package_of(group: str, version: str) -> str | None:
 
 
 @cache
+def kinds_of(group: str) -> tuple[str, ...]:
+    """The kinds of an API group, of all its versions that have a data file."""
+    return tuple(kind for name in FILES if package(name).group == group for kind in _kinds(name))
+
+
+@cache
+def api_versions() -> Mapping[str, str]:
+    """An apiVersion of every kind there is."""
+    return {
+        kind: f"{package(name).group}/{package(name).version}".lstrip("/")
+        for name in FILES
+        for kind in _kinds(name)
+    }
+
+
+def _kinds(name: str) -> list[str]:
+    if name == "meta.v1":
+        return []
+    return [kind for kind, fields in package(name).types.items() if "kind" in fields and "metadata" in fields]
+
+
+@cache
 def struct(qualified: str) -> SchemaStruct:
     """The type with a name such as ``core.v1.PodSpec``."""
     home, _, name = qualified.rpartition(".")
