@@ -124,6 +124,14 @@ def test_a_pod_that_has_ended(tmp_path: Path, phase: str) -> None:
     assert (document["state"], document["node"], document["nodes"]) == (phase, "n1", [])
 
 
+def test_a_pod_that_is_being_deleted(tmp_path: Path) -> None:
+    """It needs nothing, so the exit code is 0."""
+    going = pod("p", "  nodeName: n1", metadata=', deletionTimestamp: "2026-01-01T00:00:00Z"')
+    outcome = berth("explain", "p", "-f", files(tmp_path, NODES, going))
+    expected = "Pod default/p\ndefault/p is being deleted; it is on n1 until it has stopped.\n"
+    assert (outcome.code, outcome.out, outcome.err) == (0, expected, "")
+
+
 def test_a_pod_that_has_ended_is_meant_last(tmp_path: Path) -> None:
     """Without a namespace, the one that is still there is found before one that ended elsewhere."""
     ended = pod("p", "status: {phase: Failed}", metadata=", namespace: old")

@@ -144,6 +144,33 @@ def test_a_pod_that_has_not_started() -> None:
     assert explanation.message == "default/p is starting on n1, and all its rules hold there."
 
 
+def test_a_pod_that_is_being_deleted() -> None:
+    """It is neither said to run nor to stay, and no node is judged for it."""
+    pod = make_pod("p").node_selector(disk="ssd").on("n1").terminating().build()
+    explanation = explained("p", make_node("n1").build(), make_node("n2").build(), pod)
+    assert explanation.message == "default/p is being deleted; it is on n1 until it has stopped."
+    assert (explanation.state, explanation.node, explanation.nodes) == ("Terminating", "n1", [])
+    assert (explanation.decision, explanation.broken) == (None, ())
+
+
+def test_a_pod_that_cannot_be_deleted() -> None:
+    """That its node is not ready is told, too: nobody there stops it."""
+    node = make_node("n1").condition("Ready", "Unknown", reason="NodeStatusUnknown").build()
+    explanation = explained("p", node, make_pod("p").on("n1").terminating().build())
+    assert explanation.state == "NodeNotReady"
+    assert explanation.message == (
+        "default/p is being deleted; it is on n1 until it has stopped, "
+        "but that node has not been heard of (NodeStatusUnknown)."
+    )
+
+
+def test_a_pod_that_is_deleted_before_it_has_a_node() -> None:
+    """It is found although it is not placed."""
+    explanation = explained("p", make_node("n1").build(), make_pod("p").terminating().build())
+    assert (explanation.state, explanation.node, explanation.nodes) == ("Terminating", None, [])
+    assert explanation.message == "default/p is being deleted before it was given a node. It is not placed."
+
+
 def test_a_gated_pod_shows_where_it_would_go() -> None:
     """Gates keep the pod, but its nodes are judged all the same."""
     explanation = explained("p", make_node("n1").build(), new("p").gated("example.com/wait").build())

@@ -9,7 +9,7 @@ import click
 from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
 from berth.cli.output.documents import explanation_document, present
 from berth.cli.output.explanation_report import report
-from berth.engine.offline.explanation import FITS, RUNS, explain
+from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, explain
 from berth.engine.offline.lookup import NotFoundError, find, kind_of
 from berth.kube.pods import FINISHED
 
@@ -30,7 +30,7 @@ def command(
     POD is NAME, pod/NAME, or a workload such as deployment/NAME, meaning its next replica. Pods that are
     before it in the queue are placed first. With neither -f nor --kubeconfig the cluster is the one kubectl
     would talk to; it is only read.
-    Exit code 0: the pod runs, fits or has ended; 1: it does not; 2: bad input.
+    Exit code 0: the pod runs, fits, ends or has ended; 1: it does not; 2: bad input.
     """
     simulation = place_input("placing the other pods", kind_of(pod) or "", *_ALSO_NEEDED, **settings)
     try:
@@ -44,4 +44,4 @@ def command(
         lambda: explanation_document(explanation, snapshot.notes, snapshot.warnings),
         lambda term, wide: report(explanation, term, wide=wide),
     )
-    ctx.exit(0 if explanation.state in (FITS, RUNS, *FINISHED) else 1)
+    ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)

@@ -10,7 +10,7 @@ import click
 
 from berth.cli.output.merging import merged
 from berth.cli.output.tables import Terminal, count, first_of, indented, table
-from berth.engine.offline.explanation import FITS, RUNS, Explanation, NodeVerdict
+from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation, NodeVerdict
 from berth.kube.well_known import SUCCEEDED
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ _ROOMY = 120  # columns from which on several names and a zone fit beside the re
 
 
 def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
-    good = explanation.state in (FITS, SUCCEEDED) or (explanation.state == RUNS and not explanation.broken)
+    good = explanation.state in (FITS, TERMINATING, SUCCEEDED) or (
+        explanation.state == RUNS and not explanation.broken
+    )
     owner = f" ({explanation.entry.owner})" if explanation.entry.owner else ""
     yield term.title(f"Pod {explanation.entry.key}{owner}")
     yield indented(term.styled(explanation.message, "green" if good else "red"), "", term)

@@ -19,7 +19,7 @@ from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Budget, Preemption, preempt
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.kube.node_conditions import unready
-from berth.kube.pods import is_finished, phase
+from berth.kube.pods import is_finished, is_terminating, phase
 from berth.kube.times import seconds_of
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from berth.kube.objects import Condition, Pod
 
 RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"
+TERMINATING = "Terminating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +84,15 @@ class Explanation:
 def explain(simulation: Simulation, entry: Entry) -> Explanation:
     """Explain a pod of a snapshot whose pending pods were placed.
 
-    A running pod is judged as if it came back now, beside the other running ones.  One that has ended is
-    not judged, and any other at its turn.
+    A running pod is judged as if it came back now, beside the other running ones.  One that has ended,
+    or is being deleted, is not judged, and any other at its turn.
     """
     snapshot = simulation.snapshot
     cluster = snapshot.cluster
     if is_finished(entry.pod):
         return _explain_ended(entry)
+    if is_terminating(entry.pod):
+        return _explain_deleted(snapshot, entry)
     if not entry.pod.spec.node_name:
         node = _at_its_turn(simulation, entry)
         return _explain_pending(simulation, entry, node)
@@ -108,6 +111,18 @@ def _explain_ended(entry: Entry) -> Explanation:
     result = f"{phase(entry.pod)}{f' ({why})' if why else ''}"
     message = f"{entry.key} has ended{where}: {result}. It is not placed again."
     return Explanation(entry, phase(entry.pod), node, message, [])
+
+
+def _explain_deleted(snapshot: Snapshot, entry: Entry) -> Explanation:
+    node = entry.pod.spec.node_name
+    if not node:
+        message = f"{entry.key} is being deleted before it was given a node. It is not placed."
+        return Explanation(entry, TERMINATING, None, message, [])
+    message = f"{entry.key} is being deleted; it is on {node} until it has stopped"
+    failing = unready(snapshot.nodes[node]) if node in snapshot.nodes else None
+    if failing is None:
+        return Explanation(entry, TERMINATING, node, f"{message}.", [])
+    return Explanation(entry, NODE_NOT_READY, node, f"{message}, but that node {_failure(failing)}.", [])
 
 
 def _at_its_turn(simulation: Simulation, entry: Entry) -> str | None:
@@ -188,11 +203,15 @@ def _about_running(
     again = f", where it would not be placed again: {rules}." if broken else ", and all its rules hold there."
     if failing is None:
         return where + again
+    return f"{entry.key} is assigned to {node}, which {_failure(failing)}{again if broken else '.'}"
+
+
+def _failure(failing: Condition) -> str:
+    """What is to be said of a node by the condition that is why it is not ready."""
     since = f" since {failing.last_transition_time}" if failing.last_transition_time else ""
     why = ": ".join(filter(None, (failing.reason, (failing.message or "").rstrip("."))))
     state = "has not been heard of" if failing.status == UNKNOWN else "is NotReady"
-    message = f"{entry.key} is assigned to {node}, which {state}{since}{f' ({why})' if why else ''}"
-    return message + (again if broken else ".")
+    return f"{state}{since}{f' ({why})' if why else ''}"
 
 
 def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None) -> Explanation:

@@ -141,7 +141,7 @@ class Snapshot:
     Attributes:
         running: Pods bound to a node, in order of appearance.
         pending: Pods to be placed, in queue order.
-        ended: Pods that succeeded or failed, which count nowhere.
+        ended: Pods that succeeded, failed, or are deleted before they got a node; they count nowhere.
         group_minimums: For every PodGroup, how many of its pods are placed at once or not at all.
         notes: What the user should know about the input although it can be used.
         warnings: What in the input was not understood, and so does not count.
@@ -344,7 +344,9 @@ class _Reader:
                 snapshot.running.append(entry)
             elif entry.fault is not None:
                 snapshot.notes.append(f"pod {entry.key} is not placed by anybody: {entry.fault}")
-            elif not is_terminating(pod):  # kube-scheduler leaves a pod that is going alone
+            elif is_terminating(pod):  # kube-scheduler leaves a pod that is going alone
+                snapshot.ended.append(entry)
+            else:
                 if entry.daemon_of is None:
                     snapshot.cluster.class_of(pod)
                 self._volumes.add_pod(pod)
