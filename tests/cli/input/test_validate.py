@@ -68,6 +68,21 @@ def test_unknown_kinds(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert berth(*command, "-f", folder, "--validate=ignore").err == ""
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_unknown_annotations(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A misspelt annotation of Berth's is told, refused or dropped as a misspelt field is."""
+    misspelt = pod("a").replace("name: a", "name: a, annotations: {berth.dev/afinity: '{}'}", 1)
+    assert "annotations" in misspelt
+    folder = files(tmp_path, NODES, misspelt)
+    path = "metadata.annotations[berth.dev/afinity]"
+    told = f"{tmp_path}/1.yaml: Pod default/a: {path}: unknown annotation; did you mean berth.dev/affinity?"
+    warned = berth(*command, "-f", folder, "-o", "json")
+    assert (warned.code, warned.err) == (0, f"warning: {told}\n")
+    assert json.loads(warned.out)["warnings"] == [told]
+    assert berth(*command, "-f", folder, "--validate=strict") == Outcome(2, "", f"error: {told}\n")
+    assert berth(*command, "-f", folder, "--validate=ignore").err == ""
+
+
 def test_warnings_come_before_a_refusal(tmp_path: Path) -> None:
     """A field that was misspelt is often why another is missing, so it is told first."""
     wrong = "  topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfable: DoNotSchedule}]"

@@ -26,15 +26,17 @@ VALIDATE_OPTION = click.option(
 def check_fields(
     manifests: Iterable[Manifest], validate: str, custom: CustomSchemas | None = None
 ) -> list[str]:
-    """The warnings about unknown kinds and fields, also on stderr; the first ends a strict command."""
+    """The warnings about what is unknown in files, also on stderr; the first ends a strict command."""
     if validate == IGNORE:
         return []
     # A cluster needs no check.
+    from berth.kube.manifests.unknown_annotations import unknown_annotations  # noqa: PLC0415
     from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415
     from berth.kube.manifests.unknown_kinds import unknown_kinds  # noqa: PLC0415
 
     loaded = list(manifests)
-    warnings = [*map(str, unknown_kinds(loaded, custom)), *map(str, unknown_fields(loaded, custom))]
+    found = (unknown_kinds(loaded, custom), unknown_fields(loaded, custom), unknown_annotations(loaded))
+    warnings = [str(each) for unknown in found for each in unknown]
     if validate == STRICT and warnings:
         raise click.ClickException(warnings[0])
     for warning in warnings:

@@ -1,0 +1,99 @@
+"""Annotations that look like Berth's and are not are told wherever pods get them from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from berth.controllers.hollow import pods as hollow
+from berth.kube.manifests.manifest import load
+from berth.kube.manifests.unknown_annotations import POD_ANNOTATIONS, unknown_annotations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = {"containers": [{"name": "c", "image": "i"}]}
+TEMPLATED = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+    ("v1", "ReplicationController"),
+]
+
+
+def told(folder: Path, *objects: dict[str, Any]) -> list[str]:
+    """What is said about objects, without the file's name."""
+    file = folder / "a.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return [str(found).removeprefix(f"{file}: ") for found in unknown_annotations(load([file]))]
+
+
+def pod(name: str, *annotations: str) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": dict.fromkeys(annotations, "{}")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
+
+
+def templated(api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+
+
+TEMPLATE = {"template": {"metadata": {"annotations": {"berth.dev/afinity": "{}"}}, "spec": SPEC}}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("afinity", "affinity"),
+        ("Affinity", "affinity"),
+        ("pod-affinity", "affinity"),
+        ("workload-afinity", "workload-affinity"),
+        ("runfor", "run-for"),
+        ("exitcode", "exit-code"),
+    ],
+)
+def test_what_is_meant(tmp_path: Path, name: str, meant: str) -> None:
+    """The nearest annotation is named."""
+    path = f"metadata.annotations[berth.dev/{name}]"
+    assert told(tmp_path, pod("p", f"berth.dev/{name}")) == [
+        f"Pod default/p: {path}: unknown annotation; did you mean berth.dev/{meant}?"
+    ]
+
+
+def test_nothing_alike(tmp_path: Path) -> None:
+    """One that is like no other is told without a guess."""
+    assert told(tmp_path, pod("p", "berth.dev/xyz")) == [
+        "Pod default/p: metadata.annotations[berth.dev/xyz]: unknown annotation"
+    ]
+
+
+@pytest.mark.parametrize(("api_version", "kind"), TEMPLATED)
+def test_templates(tmp_path: Path, api_version: str, kind: str) -> None:
+    """A template's annotations become those of pods."""
+    path = "spec.template.metadata.annotations[berth.dev/afinity]"
+    assert told(tmp_path, templated(api_version, kind, TEMPLATE)) == [
+        f"{kind} default/w: {path}: unknown annotation; did you mean berth.dev/affinity?"
+    ]
+
+
+def test_cron_jobs(tmp_path: Path) -> None:
+    """The template of a CronJob is within that of its jobs; one without any is fine."""
+    (sentence,) = told(tmp_path, templated("batch/v1", "CronJob", {"jobTemplate": {"spec": TEMPLATE}}))
+    assert "spec.jobTemplate.spec.template.metadata.annotations[berth.dev/afinity]: " in sentence
+    assert not told(tmp_path, templated("batch/v1", "CronJob", {}))
+
+
+def test_each_once(tmp_path: Path) -> None:
+    """Many pods with the same one are one warning."""
+    (sentence,) = told(tmp_path, pod("p", "berth.dev/afinity"), pod("q", "berth.dev/afinity"))
+    assert sentence.startswith("Pod default/p and 1 more: ")
+
+
+def test_known_ones(tmp_path: Path) -> None:
+    """Nothing is said about annotations that are read, by hollow nodes too, nor about other people's."""
+    read = (hollow.RUN_FOR, hollow.EXIT_CODE, hollow.START_AFTER, hollow.STOP_AFTER)
+    assert {*read, "berth.dev/affinity"} <= {*POD_ANNOTATIONS}
+    assert not told(tmp_path, pod("p", *POD_ANNOTATIONS, "example.com/afinity", "afinity"))
