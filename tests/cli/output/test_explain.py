@@ -132,6 +132,17 @@ def test_a_pod_that_is_being_deleted(tmp_path: Path) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (0, expected, "")
 
 
+def test_a_pod_whose_node_is_not_there(tmp_path: Path) -> None:
+    """Nobody runs it: exit code 1, and no word of where it runs or stays."""
+    folder = files(tmp_path, NODES, pod("p", "  nodeName: n9"))
+    outcome = berth("explain", "p", "-f", folder)
+    assert outcome.code == 1
+    assert outcome.out.splitlines()[1] == "default/p is assigned to n9, which is not among the files."
+    assert "stays" not in outcome.out
+    document = json.loads(berth("explain", "p", "-f", folder, "-o", "json").out)
+    assert (document["state"], document["node"]) == ("NodeNotFound", "n9")
+
+
 def test_a_pod_that_has_ended_is_meant_last(tmp_path: Path) -> None:
     """Without a namespace, the one that is still there is found before one that ended elsewhere."""
     ended = pod("p", "status: {phase: Failed}", metadata=", namespace: old")

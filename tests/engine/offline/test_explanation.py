@@ -171,6 +171,18 @@ def test_a_pod_that_is_deleted_before_it_has_a_node() -> None:
     assert explanation.message == "default/p is being deleted before it was given a node. It is not placed."
 
 
+def test_a_pod_whose_node_is_not_there() -> None:
+    """It is assigned, not said to run nor to stay; where it could be is shown."""
+    nodes = (make_node("n1").build(), make_node("n2").build())
+    explanation = explained("p", *nodes, make_pod("p").on("n9").build())
+    assert (explanation.state, explanation.node) == ("NodeNotFound", "n9")
+    assert explanation.message == "default/p is assigned to n9, which is not among the files."
+    assert (explanation.decision, [node.feasible for node in explanation.nodes]) == (None, [True, True])
+    explanation = explained("p", *nodes, make_pod("p").on("n9").terminating().build())
+    assert explanation.state == "NodeNotFound"
+    assert explanation.message == "default/p is being deleted; its node n9 is not among the files."
+
+
 def test_a_gated_pod_shows_where_it_would_go() -> None:
     """Gates keep the pod, but its nodes are judged all the same."""
     explanation = explained("p", make_node("n1").build(), new("p").gated("example.com/wait").build())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from berth.kube.objects import Condition, Pod
 
 RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"
-TERMINATING = "Terminating"
+TERMINATING, NODE_NOT_FOUND = "Terminating", "NodeNotFound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,11 @@ def _explain_deleted(snapshot: Snapshot, entry: Entry) -> Explanation:
     if not node:
         message = f"{entry.key} is being deleted before it was given a node. It is not placed."
         return Explanation(entry, TERMINATING, None, message, [])
+    if node not in snapshot.nodes:
+        message = f"{entry.key} is being deleted; its node {node} is not {snapshot.origin.words}."
+        return Explanation(entry, NODE_NOT_FOUND, node, message, [])
     message = f"{entry.key} is being deleted; it is on {node} until it has stopped"
-    failing = unready(snapshot.nodes[node]) if node in snapshot.nodes else None
+    failing = unready(snapshot.nodes[node])
     if failing is None:
         return Explanation(entry, TERMINATING, node, f"{message}.", [])
     return Explanation(entry, NODE_NOT_READY, node, f"{message}, but that node {_failure(failing)}.", [])
@@ -180,25 +183,23 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
     snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
     evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
     node = entry.pod.spec.node_name or ""
-    slot = cluster.nodes.slot_of.get(node)
-    broken = tuple(evaluation.verdicts.get(slot, ())) if slot is not None else ()
-    failing = unready(snapshot.nodes[node]) if node in snapshot.nodes else None
-    state = RUNS if failing is None else NODE_NOT_READY
-    message = _about_running(entry, broken, failing, known=slot is not None)
     nodes = _nodes(snapshot, evaluation)
+    if node not in snapshot.nodes:
+        message = f"{entry.key} is assigned to {node}, which is not {snapshot.origin.words}."
+        return Explanation(entry, NODE_NOT_FOUND, node, message, nodes)
+    broken = tuple(evaluation.verdicts.get(cluster.nodes.slot_of[node], ()))
+    failing = unready(snapshot.nodes[node])
+    state = RUNS if failing is None else NODE_NOT_READY
+    message = _about_running(entry, broken, failing)
     explanation = Explanation(entry, state, node, message, nodes, _decision(nodes, node), broken)
     return _advised(simulation, explanation, evaluation) if broken else explanation
 
 
-def _about_running(
-    entry: Entry, broken: tuple[RuleVerdict, ...], failing: Condition | None, *, known: bool
-) -> str:
+def _about_running(entry: Entry, broken: tuple[RuleVerdict, ...], failing: Condition | None) -> str:
     """What is to be said of a pod that has a node; `failing` is why that node is not ready."""
     node = entry.pod.spec.node_name
     starting = entry.pod.status is not None and entry.pod.status.phase == PENDING
     where = f"{entry.key} {'is starting' if starting else 'runs'} on {node}"
-    if not known:
-        return f"{where}, which is not among the nodes."
     rules = ", ".join(verdict.rule for verdict in broken)
     again = f", where it would not be placed again: {rules}." if broken else ", and all its rules hold there."
     if failing is None:
