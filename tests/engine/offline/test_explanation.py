@@ -190,6 +190,23 @@ def test_a_gated_pod_shows_where_it_would_go() -> None:
     assert [node.feasible for node in explanation.nodes] == [True]
 
 
+def test_no_node_is_taken_by_a_gated_pod() -> None:
+    """Of nodes that are equally good none is said to be taken by a pod that is not placed."""
+    nodes = (make_node("n1").build(), make_node("n2").build())
+    decision = explained("p", *nodes, new("p").gated("example.com/wait").build()).decision
+    assert decision is not None
+    assert decision.startswith("2 nodes have the highest total, ")
+    assert "taken" not in decision
+
+
+def test_no_room_for_a_pod_whose_node_is_not_there() -> None:
+    """What would help it is tried as for any other pod that fits nowhere."""
+    pod = make_pod("p").node_selector(disk="ssd").on("n9").build()
+    explanation = explained("p", make_node("n1").build(), pod)
+    assert explanation.state == "NodeNotFound"
+    assert sentences(explanation)[0] == "without the nodeSelector disk=ssd, n1 fits"
+
+
 # --- workloads -----------------------------------------------------------------------------------------
 
 

@@ -186,12 +186,14 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
     nodes = _nodes(snapshot, evaluation)
     if node not in snapshot.nodes:
         message = f"{entry.key} is assigned to {node}, which is not {snapshot.origin.words}."
-        return Explanation(entry, NODE_NOT_FOUND, node, message, nodes)
+        return _advised(simulation, Explanation(entry, NODE_NOT_FOUND, node, message, nodes), evaluation)
     broken = tuple(evaluation.verdicts.get(cluster.nodes.slot_of[node], ()))
     failing = unready(snapshot.nodes[node])
     state = RUNS if failing is None else NODE_NOT_READY
     message = _about_running(entry, broken, failing)
-    explanation = Explanation(entry, state, node, message, nodes, _decision(nodes, node), broken)
+    explanation = Explanation(
+        entry, state, node, message, nodes, _decision(nodes, f"; the pod stays on {node}"), broken
+    )
     return _advised(simulation, explanation, evaluation) if broken else explanation
 
 
@@ -237,8 +239,9 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
         state, message = held_back
         decision = _decision(nodes) if state != OTHER_SCHEDULER else None  # that one decides by itself
         return Explanation(entry, state, None, message, nodes, decision)
+    decision = _decision(nodes, f"; {node} is taken")
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
-    return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, _decision(nodes))
+    return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, decision)
 
 
 def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure) -> Explanation:
@@ -327,8 +330,11 @@ def _nodes(snapshot: Snapshot, evaluation: Evaluation) -> list[NodeVerdict]:
     return found
 
 
-def _decision(nodes: list[NodeVerdict], runs_on: str | None = None) -> str | None:
-    """Which rules put the best node before the runner-up; for a pod that runs, if it were placed again."""
+def _decision(nodes: list[NodeVerdict], outcome: str = "") -> str | None:
+    """Which rules put the best node before the runner-up; for a pod that runs, if it were placed again.
+
+    `outcome` is what becomes of a tie: nothing yet, if the pod is not placed.
+    """
     ranked = [node for node in nodes if node.total is not None]
     if not ranked:
         return None
@@ -337,8 +343,7 @@ def _decision(nodes: list[NodeVerdict], runs_on: str | None = None) -> str | Non
     best, second = ranked[0], ranked[1]
     if best.total == second.total:
         ties = sum(node.total == best.total for node in ranked)
-        tied = f"{ties} nodes have the highest total, {best.total}"
-        return f"{tied}; {best.name} is taken." if runs_on is None else f"{tied}; the pod stays on {runs_on}."
+        return f"{ties} nodes have the highest total, {best.total}{outcome}."
     behind = {score.rule: score.weighted for score in second.scores}
     ahead = {score.rule: score.weighted - behind[score.rule] for score in best.scores}
     decisive = max(ahead, key=lambda rule: ahead[rule])
