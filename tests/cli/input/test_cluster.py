@@ -254,3 +254,41 @@ def test_groups_are_listed_where_a_pod_is_in_one(tmp_path: Path) -> None:
         outcome = berth("explain", "m0", "-n", "gang", "--kubeconfig", client.prepared.kubeconfig)
     assert (outcome.code, outcome.err) == (1, "")
     assert "waiting for pods of group gang/train: 1 of 2 exist" in outcome.out
+
+
+def test_assumed_daemon_namespaces(tmp_path: Path) -> None:
+    """They are told where a pod outside of them has required anti-affinity: its scheduler may have others."""
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}, "topologyKey": ZONE}]}
+    commands = (("simulate",), ("explain", "lonely"), ("audit",))
+    with running_server(tmp_path / "data") as client:
+        client.made("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        client.made("/api/v1/nodes", node("n1", "a"))
+        lonely = pod("lonely", affinity={"podAntiAffinity": rules})
+        client.made("/api/v1/namespaces/shop/pods", lonely)
+        live = ("--kubeconfig", client.prepared.kubeconfig, "-o", "json")
+        for flags, names, words in (
+            ((), ["kube-system"], "pods in kube-system are left out"),
+            (("--daemon-namespaces", "infra,cni"), ["cni", "infra"], "pods in cni, infra are left out"),
+            (("--daemon-namespaces", ""), [], "no pods are left out"),
+        ):
+            for command in commands:
+                outcome = berth(*command, *live, *flags)
+                document = json.loads(outcome.out)
+                assert document["daemonNamespaces"] == names
+                assert f"note: {words} of required anti-affinity; " in outcome.err
+                assert [f"note: {each}" for each in document["notes"]] == outcome.err.splitlines()
+        for command in commands:
+            outcome = berth(*command, *live, "--daemon-namespaces", "shop")
+            assert "daemonNamespaces" not in json.loads(outcome.out)
+            assert outcome.err == ""
+
+
+def test_files_say_nothing_about_daemon_namespaces(tmp_path: Path) -> None:
+    """Where no scheduler is at work there is none to contradict."""
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {}, "topologyKey": ZONE}]}
+    file = tmp_path / "all.yaml"
+    lonely = {"apiVersion": "v1", "kind": "Pod", **pod("lonely", affinity={"podAntiAffinity": rules})}
+    file.write_text(yaml.safe_dump_all([node("n1", "a"), lonely]))
+    outcome = berth("simulate", "-f", file, "-o", "json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "daemonNamespaces" not in json.loads(outcome.out)

@@ -41,7 +41,9 @@ def command(
     snapshot = simulation.snapshot
     present(
         form,
-        lambda: explanation_document(explanation, snapshot.notes, snapshot.warnings),
+        lambda: explanation_document(
+            explanation, snapshot.notes, snapshot.warnings, snapshot.daemon_namespaces
+        ),
         lambda term, wide: report(explanation, term, wide=wide),
     )
     ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)

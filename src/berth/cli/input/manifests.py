@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 import click
 import numpy as np
 
-from berth.cli.input.daemon_namespaces import daemon_namespaces_option
+from berth.cli.input.daemon_namespaces import assume_daemon_namespaces, daemon_namespaces_option
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.input.versions import version_option
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
@@ -190,6 +190,7 @@ def _read_cluster(
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
     snapshot.notes[:0] = found.notes
+    assume_daemon_namespaces(snapshot, options)
     return _noted(snapshot)
 
 

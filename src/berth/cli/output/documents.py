@@ -94,6 +94,7 @@ def simulation_document(
         "spread": [_spread(spread) for spread in spreads],
         "notes": list(snapshot.notes),
         "warnings": list(snapshot.warnings),
+        **_assumed(snapshot.daemon_namespaces),
     }
 
 
@@ -128,7 +129,10 @@ def _spread(spread: Spread) -> Document:
 
 
 def explanation_document(
-    explanation: Explanation, notes: Iterable[str] = (), warnings: Iterable[str] = ()
+    explanation: Explanation,
+    notes: Iterable[str] = (),
+    warnings: Iterable[str] = (),
+    daemon_namespaces: list[str] | None = None,
 ) -> Document:
     return {
         "apiVersion": API_VERSION,
@@ -148,7 +152,12 @@ def explanation_document(
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
         "notes": list(notes),
         "warnings": list(warnings),
+        **_assumed(daemon_namespaces),
     }
+
+
+def _assumed(daemon_namespaces: list[str] | None) -> Document:
+    return {} if daemon_namespaces is None else {"daemonNamespaces": daemon_namespaces}
 
 
 def _node(node: NodeVerdict) -> Document:
@@ -225,6 +234,7 @@ def audit_document(audit: Audit) -> Document:
         ],
         "notes": list(snapshot.notes),
         "warnings": list(snapshot.warnings),
+        **_assumed(snapshot.daemon_namespaces),
     }
 
 

@@ -145,6 +145,7 @@ class Snapshot:
         group_minimums: For every PodGroup, how many of its pods are placed at once or not at all.
         notes: What the user should know about the input although it can be used.
         warnings: What in the input was not understood, and so does not count.
+        daemon_namespaces: Those assumed for a scheduler that may have others, where it can matter; else None.
     """
 
     cluster: Cluster
@@ -157,6 +158,7 @@ class Snapshot:
     group_minimums: dict[GroupKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    daemon_namespaces: list[str] | None = None
 
     @property
     def pods(self) -> Iterator[Entry]:
