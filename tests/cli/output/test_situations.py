@@ -67,3 +67,6 @@ def test_a_rollout_that_waits_for_its_old_pods(
         deployment["spec"]["strategy"] = strategy
     found = explained(tmp_path, things).clues
     assert any("an old pod of Deployment/web" in clue for clue in found) == blocked
+    assert any("rollingUpdate.maxUnavailable 1 (now 0)" in clue for clue in found) == blocked
+    # The Deployment has as many replicas as there are nodes: to be told so helps nobody.
+    assert not any("replicas" in clue for clue in found)
