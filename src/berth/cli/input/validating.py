@@ -30,9 +30,9 @@ def check_fields(
     if validate == IGNORE:
         return []
     # A cluster needs no check.
-    from berth.kube.manifests.unknown_annotations import unknown_annotations  # noqa: PLC0415
-    from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415
-    from berth.kube.manifests.unknown_kinds import unknown_kinds  # noqa: PLC0415
+    from berth.kube.manifests.unknown_annotations import unknown_annotations  # noqa: PLC0415 - the schemas load only when asked for
+    from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - as above
+    from berth.kube.manifests.unknown_kinds import unknown_kinds  # noqa: PLC0415 - as above
 
     loaded = list(manifests)
     found = (unknown_kinds(loaded, custom), unknown_fields(loaded, custom), unknown_annotations(loaded))
