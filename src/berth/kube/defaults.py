@@ -10,7 +10,8 @@ Upstream: pkg/apis/core/v1/defaults.go and the create strategy in pkg/registry/c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -33,9 +34,6 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import IN, NOT_IN, label_requirement
 from berth.kube.versions import NEWEST, KubernetesVersion
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 

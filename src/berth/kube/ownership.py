@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from berth.kube.api_resources import Resource
 from berth.kube.objects import Job, KubeObject, ObjectMeta, OwnerReference, Pod, RawObject
 from berth.kube.pods import is_active
 from berth.kube.well_known import SUCCEEDED, TRUE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 # Whether a Job is over is said by these conditions.
 JOB_OVER = ("Complete", "Failed")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from berth.kube.objects import ObjectMeta, Pod, PriorityClass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _SYSTEM = tuple(
     PriorityClass(metadata=ObjectMeta(name=name), value=value)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from berth.kube import names
 from berth.kube.objects import (
@@ -20,9 +20,6 @@ from berth.kube.objects import (
     NodeSelectorTerm,
     PreferredSchedulingTerm,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
 LABEL_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from berth.kube.api_resources import (
@@ -13,17 +11,14 @@ from berth.kube.api_resources import (
     NAMESPACES,
     POLICIES,
     RESOURCE_BINDINGS,
+    Resource,
 )
 from berth.kube.karmada import Binding
 from berth.kube.manifests.manifest import Manifest, listed
+from berth.live.client import Client
 from berth.live.discovery import find
 from berth.live.errors import ApiError
-from berth.live.listing import Lister, Listing, ListingError
-
-if TYPE_CHECKING:
-    from berth.kube.api_resources import Resource
-    from berth.live.client import Client
-    from berth.live.listing import Progress
+from berth.live.listing import Lister, Listing, ListingError, Progress
 
 REQUIRED = (CLUSTERS, RESOURCE_BINDINGS)
 _OTHERS = (CLUSTER_BINDINGS, POLICIES, CLUSTER_POLICIES, NAMESPACES)

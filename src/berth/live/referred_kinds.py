@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from berth.kube.api_resources import Resource
 from berth.kube.objects import PartialObjectMetadata
-from berth.live.client import Selection
+from berth.live.client import Client, Selection
 from berth.live.discovery import find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
+from berth.live.informer import Informer
 from berth.live.logs import say
+from berth.live.runner import Runner
 from berth.machines.contract import Event, Machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from berth.kube.api_resources import Resource
-    from berth.live.client import Client
-    from berth.live.informer import Informer
-    from berth.live.runner import Runner
 
 Kind = tuple[str, str]  # apiVersion and kind
 

@@ -13,24 +13,21 @@ import math
 import uuid
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.api_resources import PODS
+from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Action, Outcome, Patch
+from berth.machines.mirror import Mirror
+from berth.scheduler.nominations import Nominations
+from berth.scheduler.queue import SchedulingQueue
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose, SchedulingPhase
-
-if TYPE_CHECKING:
-    from berth.engine.state.pod_class import PodClass
-    from berth.kube.objects import Key, Pod
-    from berth.machines.mirror import Mirror
-    from berth.scheduler.nominations import Nominations
-    from berth.scheduler.queue import SchedulingQueue
 
 FIRST_OF_GROUP = "berth.dev/FirstOfGroup"
 # A pod is bound within the first time from when it was to be announced, and awaited for the second one from

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from berth.cli.output.documents import API_VERSION, Document
-from berth.fleet.offline.simulation import PLACED, STAYS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.fleet.offline.explanation import ClusterExplanation, FleetExplanation
-    from berth.fleet.offline.relaxations import FleetRelaxation
-    from berth.fleet.offline.simulation import FleetSimulation, FleetWorkload
-    from berth.kube.karmada import TargetCluster
+from berth.fleet.offline.explanation import ClusterExplanation, FleetExplanation
+from berth.fleet.offline.relaxations import FleetRelaxation
+from berth.fleet.offline.simulation import PLACED, STAYS, FleetSimulation, FleetWorkload
+from berth.kube.karmada import TargetCluster
 
 
 def simulation_document(simulation: FleetSimulation, shown: Iterable[FleetWorkload]) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -14,11 +14,9 @@ from berth.cli.fleet.options import options_of, placing_options
 from berth.cli.fleet.schemas import karmada_schemas
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
 from berth.cli.input.validating import check_fields
+from berth.fleet.offline.simulation import FleetWorkload
 from berth.fleet.placement.fleet import Fleet
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
-
-if TYPE_CHECKING:
-    from berth.fleet.offline.simulation import FleetWorkload
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable
 
 import click
 
+from berth.engine.offline.snapshot import Progress
+from berth.live.client import Client
 from berth.live.connection import HOME, ConnectionSettingsError, connect, existing, in_cluster
 from berth.live.listing import Listing, ListingError, list_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from berth.engine.offline.snapshot import Progress
-    from berth.live.client import Client
 
 
 def list_from(

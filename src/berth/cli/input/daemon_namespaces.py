@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES
+from berth.engine.offline.snapshot import Snapshot
+from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES, Options
 from berth.kube.affinity.annotations import effective_affinity
 from berth.kube.affinity.anti_affinity import has_required_rules
 from berth.kube.names import dns_label_errors
-
-if TYPE_CHECKING:
-    from berth.engine.offline.snapshot import Snapshot
-    from berth.engine.state.options import Options
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _DEFAULT = ",".join(sorted(DEFAULT_DAEMON_NAMESPACES))

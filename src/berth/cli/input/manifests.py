@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import click
 import numpy as np
@@ -15,14 +15,11 @@ from berth.cli.input.daemon_namespaces import assume_daemon_namespaces, daemon_n
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.input.versions import version_option
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
-from berth.engine.offline.snapshot import Origin, Snapshot, SnapshotError, read
+from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.versions import VERSIONS
-
-if TYPE_CHECKING:
-    from berth.engine.offline.snapshot import Progress
 
 FORMS = ("table", "wide", "json", "yaml")
 _SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.kube.manifests.manifest import Manifest
-    from berth.kube.manifests.unknown_fields import CustomSchemas
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.manifests.unknown_fields import CustomSchemas
 
 STRICT, WARN, IGNORE = "strict", "warn", "ignore"
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from berth.cli.output.simulation_report import spread_table
 from berth.cli.output.tables import NONE, Style, Terminal, count, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from berth.engine.offline.audit import Audit, Eviction
-    from berth.engine.offline.snapshot import Entry
-    from berth.engine.rules.verdicts import RuleViolation
+from berth.engine.offline.audit import Audit, Eviction
+from berth.engine.offline.snapshot import Entry
+from berth.engine.rules.verdicts import RuleViolation
 
 # Up to here every row is shown; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import click
 import msgspec
 import yaml
 
 from berth.cli.output.tables import Terminal, terminal
+from berth.engine.execution.eviction_ceiling import Halt
+from berth.engine.offline.audit import Audit, Eviction
+from berth.engine.offline.budgets import DisruptionBudget
+from berth.engine.offline.explanation import Explanation, NodeVerdict
+from berth.engine.offline.relaxations import Relaxation
+from berth.engine.offline.simulation import Simulation
+from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.topology import Spread, ZoneDomain
+from berth.engine.placement.preemption import Preemption
+from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 from berth.kube.well_known import ZONE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from berth.engine.execution.eviction_ceiling import Halt
-    from berth.engine.offline.audit import Audit, Eviction
-    from berth.engine.offline.budgets import DisruptionBudget
-    from berth.engine.offline.explanation import Explanation, NodeVerdict
-    from berth.engine.offline.relaxations import Relaxation
-    from berth.engine.offline.simulation import Simulation
-    from berth.engine.offline.snapshot import Entry
-    from berth.engine.offline.topology import Spread, ZoneDomain
-    from berth.engine.placement.preemption import Preemption
-    from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
 
 API_VERSION = "berth.dev/v1alpha1"
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
 from berth.cli.output.merging import merged
 from berth.cli.output.tables import Terminal, count, first_of, indented, table
 from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation, NodeVerdict
+from berth.engine.rules.verdicts import RuleVerdict
 from berth.kube.well_known import SUCCEEDED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from berth.engine.rules.verdicts import RuleVerdict
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.
 _NODES_LISTED = 40

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from berth.cli.output.documents import as_yaml
+from berth.engine.offline.simulation import Simulation
+from berth.engine.offline.snapshot import Entry
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.text.decoding import TOO_DEEP
-
-if TYPE_CHECKING:
-    from berth.engine.offline.simulation import Simulation
-    from berth.engine.offline.snapshot import Entry
-    from berth.kube.manifests.manifest import Manifest
 
 Raw = dict[str, Any]
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from berth.cli.output.tables import NONE, Terminal, count, indented, table
 from berth.engine.offline.placements import PodPlacement
 from berth.engine.offline.simulation import Simulation, UnplacedPod
+from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
 from berth.engine.rules.relaxing import short
 from berth.kube.well_known import ZONE
-
-if TYPE_CHECKING:
-    from berth.engine.offline.topology import NodeDomain, PodOnNode, Spread, ZoneDomain
 
 # Up to here every pod has a row and every node a line; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100

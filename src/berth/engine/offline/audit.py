@@ -7,9 +7,9 @@ A pod breaks a rule if the rule would refuse its own node, were the pod placed t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from berth.engine.execution.eviction_ceiling import (
     RELEASE_ANNOTATION,
@@ -25,19 +25,15 @@ from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
+from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
+from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Namespace
 from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
 from berth.kube.well_known import MIRROR_POD, SYSTEM_NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from berth.engine.offline.snapshot import Entry, Progress, Snapshot
-    from berth.engine.state.cluster import Cluster
 
 _EVICTING_RULES = tuple(rule.name for rule in RULES if rule.evicts)
 

@@ -5,19 +5,14 @@ Upstream: pkg/registry/core/pod/storage/eviction.go decides, pkg/controller/disr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.kube.amounts.shares import resolved
-from berth.kube.objects import PodDisruptionBudget, ReplicationController, Workload
+from berth.kube.objects import Pod, PodDisruptionBudget, ReplicationController, Workload
 from berth.kube.pods import is_active, is_ready
 from berth.kube.selectors import Selector, parse_label_selector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.offline.snapshot import Entry, Snapshot
-    from berth.kube.objects import Pod
 
 _ALWAYS = "AlwaysAllow"
 # Pods with the same labels are asked about once: by namespace, then by labels.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from berth.engine.offline.budgets import budgets_of
 from berth.engine.offline.groups import GroupFailure, GroupSite
@@ -18,14 +17,12 @@ from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Budget, Preemption, preempt
 from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.rules.verdicts import RuleVerdict
 from berth.kube.node_conditions import unready
+from berth.kube.objects import Condition, Pod
 from berth.kube.pods import is_finished, is_terminating, phase
 from berth.kube.times import seconds_of
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
-
-if TYPE_CHECKING:
-    from berth.engine.rules.verdicts import RuleVerdict
-    from berth.kube.objects import Condition, Pod
 
 RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"
 TERMINATING, NODE_NOT_FOUND = "Terminating", "NodeNotFound"

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from berth.engine.offline.placements import PodPlacement, count_on, take_off
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.fit_error import NO_NODES, fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.placement.together import NoNode, place_together
 from berth.engine.rules.relaxing import Change
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import POD_GROUPS
 from berth.kube.pod_groups import GroupKey, GroupState, group_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from berth.engine.offline.snapshot import Entry, Snapshot
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
 
 
 @dataclass(frozen=True, slots=True)

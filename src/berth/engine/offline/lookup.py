@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Job, ReplicationController, Workload
 from berth.kube.workloads.expansion import expand
-
-if TYPE_CHECKING:
-    from berth.engine.offline.simulation import Simulation
-    from berth.kube.manifests.manifest import Manifest
 
 _KINDS = {
     alias: kind

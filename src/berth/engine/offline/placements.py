@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.volume_binding import binds_volumes
-
-if TYPE_CHECKING:
-    from berth.engine.offline.snapshot import Entry
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
 
 
 @dataclass(frozen=True, slots=True)

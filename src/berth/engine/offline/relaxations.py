@@ -6,11 +6,12 @@ changes together, less every one that turns out not to be needed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from berth.engine.offline.variants import WhatIf
+from berth.engine.placement.evaluation import Evaluation
 from berth.engine.rules import RULES
 from berth.engine.rules.relaxing import (
     Change,
@@ -19,12 +20,7 @@ from berth.engine.rules.relaxing import (
     label_changes,
     with_effective_affinity,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from berth.engine.placement.evaluation import Evaluation
-    from berth.kube.objects import Pod
+from berth.kube.objects import Pod
 
 # Single changes tried, and pairs made of them: bounded, whatever the cluster looks like.
 _MOST_CHANGES = 48

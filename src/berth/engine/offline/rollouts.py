@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.plan import plan_for
 from berth.kube.amounts.shares import resolved
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import TEMPLATE_HASH
-
-if TYPE_CHECKING:
-    from berth.engine.offline.snapshot import Entry, Snapshot
 
 _MOST_TRIED = 50
 _DEFAULT = "25%"  # of maxUnavailable

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from berth.engine.offline.groups import GroupBooks, GroupFailure, GroupSite, group_key
 from berth.engine.offline.placements import PodPlacement, count_on, take_off
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot, unpinned
 from berth.engine.placement.fit_error import NO_NODES, fit_error, fit_error_on
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
+from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.identity import has_own_claims
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Pod
+from berth.kube.pod_groups import GroupKey
 from berth.kube.well_known import (
     DEFAULT_SCHEDULER_NAME,
     SCHEDULER_ERROR,
@@ -23,15 +29,6 @@ from berth.kube.well_known import (
     SCHEDULING_GATED_MESSAGE,
     UNSCHEDULABLE,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from berth.engine.rules.verdicts import RuleVerdict
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
-    from berth.kube.objects import Pod
-    from berth.kube.pod_groups import GroupKey
 
 # Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
 SCHEDULERS = (DEFAULT_SCHEDULER_NAME, "berth")

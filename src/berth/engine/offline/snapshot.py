@@ -6,10 +6,9 @@ of the errors are sentences for the user.  Nothing is read from disk: manifests 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.node_conditions import CONDITION_OF, condition_taints
 from berth.kube.objects import (
     Namespace,
@@ -48,11 +48,6 @@ from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, READY, TEMPLATE_HASH
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from berth.kube.manifests.manifest import Manifest
 
 # Told how many of how many pods are done.
 Progress = Callable[[int, int], None]

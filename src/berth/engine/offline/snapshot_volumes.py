@@ -7,10 +7,12 @@ claims of a pod's ephemeral volumes are made.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from berth.engine.state.cluster import Cluster
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CSIDriver,
     CSINode,
@@ -24,12 +26,6 @@ from berth.kube.objects import (
     Pod,
     StorageClass,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from berth.engine.state.cluster import Cluster
-    from berth.kube.manifests.manifest import Manifest
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
 
+from berth.engine.offline.simulation import Simulation
+from berth.engine.offline.snapshot import Entry
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import ConstraintCounts
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import ZONE
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    from berth.engine.offline.simulation import Simulation
-    from berth.engine.offline.snapshot import Entry
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,17 @@ The change is really made to the cluster, asked about, and taken back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.placement.plan import plan_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from berth.engine.rules.relaxing import Peers, Variant
-    from berth.engine.state.arrays import IndexArray
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
-    from berth.kube.objects import Node
+from berth.engine.rules.relaxing import Peers, Variant
+from berth.engine.state.arrays import IndexArray
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Node
 
 
 class WhatIf:

@@ -7,19 +7,15 @@ them is structured data elsewhere.  Upstream: FitError in pkg/scheduler/framewor
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from berth.engine.placement.plan import Plan
 from berth.engine.rules import RULES
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.verdicts import SKIP, SUCCESS, RuleVerdict
 from berth.engine.state.hypothetical_removal import nobody
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from berth.engine.placement.plan import Plan
 
 NO_NODES = "no nodes available to schedule pods"
 

@@ -16,11 +16,11 @@ one of them is said to help.  These are the steps of the argument, which every r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from berth.engine.placement.plan import Plan
 from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES
 from berth.engine.rules.base import NodeRule
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
     OF_NODES,
     OF_PODS,
@@ -30,10 +30,7 @@ from berth.engine.state.cluster_events import (
     NodeUpdated,
     PodDeleted,
 )
-
-if TYPE_CHECKING:
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pod_class import PodClass
 
 
 def can_help(

@@ -5,8 +5,8 @@ To add a rule is to add its folder and to name its class here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule
 from berth.engine.rules.image_locality import ImageLocality
@@ -24,13 +24,9 @@ from berth.engine.rules.taint_toleration import TaintToleration
 from berth.engine.rules.volume_binding import VolumeBinding
 from berth.engine.rules.volume_restrictions import VolumeRestrictions
 from berth.engine.rules.volume_zone import VolumeZone
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.pod_class import PodClass
-    from berth.kube.versions import KubernetesVersion
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import PodClass
+from berth.kube.versions import KubernetesVersion
 
 # In the order in which the newest kube-scheduler runs them. What is about several rules is derived from it.
 RULES: tuple[type[Rule], ...] = (

@@ -13,10 +13,12 @@ any placement may change; it keeps those counts and turns them into vectors on d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, get_args
+from collections.abc import Iterable
+from typing import ClassVar, get_args
 
 import numpy as np
 
+from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ConstraintCounts,
     RuleVerdict,
@@ -25,16 +27,11 @@ from berth.engine.rules.verdicts import (
     StepStatus,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Array, IntArray, Slots
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.rules.relaxing import Change, Question
-    from berth.engine.state.cluster import Cluster
-    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-    from berth.engine.state.pod_class import PodClass
-    from berth.kube.versions import KubernetesVersion
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
+from berth.engine.state.pod_class import PodClass
+from berth.kube.versions import KubernetesVersion
 
 MAX_SCORE = 100
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from berth.engine.state.arrays import BLOCKED, BoolArray, Int32Array
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
-
-if TYPE_CHECKING:
-    from berth.engine.state.nodes import NodeTable
-
+from berth.engine.state.nodes import NodeTable
 
 _Number = TypeVar("_Number", np.int32, np.float64)
 

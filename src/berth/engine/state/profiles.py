@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
+from berth.kube.gates import FeatureGates
+from berth.kube.scheduler_configuration import Profile
 from berth.kube.scheduler_configuration.plugins import POINTS
-
-if TYPE_CHECKING:
-    from berth.kube.gates import FeatureGates
-    from berth.kube.scheduler_configuration import Profile
 
 _RULES = POINTS["filter"].union(DEFAULT_WEIGHTS)
 

@@ -6,20 +6,18 @@ The form is that of the recorded decisions under ``tests/data/conformance-fleet`
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from berth.fleet.offline.in_flight import settle
+from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube.karmada import Binding, Cluster, Placement, binding_name
 from berth.kube.objects import Struct
 from berth.kube.text import json_reader
 from berth.kube.text.decoding import DecodeError
-
-if TYPE_CHECKING:
-    from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
 
 
 class FleetCaseOptions(Struct, frozen=True):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from berth.engine.state.arrays import Int64Array
 from berth.fleet.offline.relaxations import FleetRelaxation, relaxations
 from berth.fleet.offline.simulation import PLACED, STAYS, SUSPENDED, FleetSimulation, FleetWorkload
+from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
+from berth.fleet.placement.fleet import Fleet
 from berth.fleet.selection.estimation import UNLIMITED, estimate
 from berth.fleet.state.topology import domains_of
 from berth.kube.amounts.quantity import QuantityError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.state.arrays import Int64Array
-    from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
-    from berth.fleet.placement.fleet import Fleet
-    from berth.kube.karmada import Binding, TargetCluster
+from berth.kube.karmada import Binding, TargetCluster
 
 FITS, DOES_NOT_FIT = "Fits", "DoesNotFit"
 

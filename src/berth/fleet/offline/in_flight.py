@@ -7,18 +7,13 @@ how Karmada's index, which knows what was seen, finds peers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
 from berth.fleet.state.freshness import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
-from berth.kube.karmada import WorkloadAffinityGroups
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.kube.karmada import Binding
+from berth.kube.karmada import Binding, WorkloadAffinityGroups
 
 
 def settle(

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from berth.engine.rules.taint_toleration.taints import describe, untolerated
+from berth.fleet.offline.simulation import FleetWorkload
+from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.terms import CLUSTER, topology_of
-from berth.kube.karmada import Binding, Placement, WorkloadAffinity, WorkloadAntiAffinity
+from berth.kube.karmada import Binding, Placement, WorkloadAffinity, WorkloadAntiAffinity, WorkloadTerm
 from berth.kube.objects import Key, Toleration
 from berth.kube.selectors import parse_label_selector
 from berth.kube.well_known import UNSCHEDULABLE
-
-if TYPE_CHECKING:
-    from berth.fleet.offline.simulation import FleetWorkload
-    from berth.fleet.placement.fleet import Fleet
-    from berth.kube.karmada import WorkloadTerm
-
 
 _MOST, _PEERS = 200, 20  # changes tried, and peers whose rules are
 

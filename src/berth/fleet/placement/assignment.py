@@ -6,7 +6,6 @@ Targets come in order of preference if they all get the same, and by name if rep
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +15,11 @@ from berth.fleet.selection.name_order import name_ranks
 from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.errors import PlacementError
+from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import STATIC_WEIGHT, DivisionStrategy, strategy_of
-from berth.kube.karmada import AGGREGATED, DUPLICATED, Placement, TargetCluster
+from berth.kube.karmada import AGGREGATED, DUPLICATED, Binding, ClusterPreferences, Placement, TargetCluster
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
-
-if TYPE_CHECKING:
-    from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import Binding, ClusterPreferences
 
 NO_CLUSTERS = "no clusters available to schedule"
 TOO_LITTLE_ROOM = "Clusters available replicas are not enough to schedule."

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from berth.engine.state.arrays import BoolArray, Int64Array
 from berth.fleet.placement.assignment import assign
 from berth.fleet.rules import PEER_RULES, RULES
+from berth.fleet.rules.base import ClusterVerdict, PlacementQuery
 from berth.fleet.rules.workload_affinity import founding
 from berth.fleet.selection.ranking import ClusterSelection
 from berth.fleet.selection.select import select
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
+from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.rescheduling import reschedule_required
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.state.arrays import BoolArray, Int64Array
-    from berth.fleet.rules.base import ClusterVerdict, PlacementQuery
-    from berth.fleet.state.clusters import Clusters
-    from berth.fleet.state.options import FleetOptions
-    from berth.fleet.state.terms import WorkloadRule
-    from berth.kube.karmada import Binding, TargetCluster
+from berth.fleet.state.terms import WorkloadRule
+from berth.kube.karmada import Binding, TargetCluster
 
 # Of those in the way so many are named.
 _NAMED = 3

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,18 +15,12 @@ from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.index import BindingIndex, IndexedWorkload, Places
 from berth.fleet.state.options import FleetOptions
-from berth.fleet.state.terms import NO_RULES, TermError, derived_groups, groups_of, rules_of
+from berth.fleet.state.terms import NO_RULES, TermError, WorkloadRule, derived_groups, groups_of, rules_of
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
-from berth.kube.karmada import Placement
+from berth.kube.karmada import Binding, Cluster, Placement
 from berth.kube.objects import Key
 from berth.kube.well_known import SCHEDULER_ERROR
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from berth.fleet.state.terms import WorkloadRule
-    from berth.kube.karmada import Binding, Cluster
 
 
 @dataclass(frozen=True, slots=True)

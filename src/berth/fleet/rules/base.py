@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
-
-if TYPE_CHECKING:
-    from berth.engine.state.arrays import BoolArray, Int64Array
-    from berth.fleet.state.clusters import Clusters
-    from berth.fleet.state.index import BindingIndex, IndexedWorkload
-    from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import Binding, Cluster, Placement
+from berth.engine.state.arrays import BoolArray, Int64Array
+from berth.fleet.state.clusters import Clusters
+from berth.fleet.state.index import BindingIndex, IndexedWorkload
+from berth.fleet.state.options import FleetOptions
+from berth.kube.karmada import Binding, Cluster, Placement
 
 MAX_SCORE = 100
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.strategy import is_workload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from berth.kube.karmada import ClusterAffinity as Affinity
+from berth.kube.karmada import ClusterAffinity as Affinity
 
 REASON = "cluster(s) did not match the placement cluster affinity constraint"
 

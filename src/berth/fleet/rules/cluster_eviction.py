@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 REASON = "cluster(s) is in the process of eviction"
 

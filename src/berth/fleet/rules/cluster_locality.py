@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from berth.engine.state.arrays import Int64Array
 from berth.fleet.rules.base import MAX_SCORE, ClusterRule, PlacementQuery
-
-if TYPE_CHECKING:
-    from berth.engine.state.arrays import Int64Array
 
 
 class ClusterLocalityRule(ClusterRule):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from berth.engine.state.arrays import Int64Array
+from berth.engine.state.pod_class import Term
 from berth.fleet.rules.base import MAX_SCORE, ClusterVerdict, PlacementQuery
 from berth.fleet.state.index import HOME, PRESENT, IndexedWorkload, WorkloadCounts
-from berth.fleet.state.terms import CLUSTER
+from berth.fleet.state.terms import CLUSTER, WorkloadRule
 from berth.fleet.state.topology import reach
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.state.arrays import Int64Array
-    from berth.engine.state.pod_class import Term
-    from berth.fleet.state.terms import WorkloadRule
 
 INCOMPARABLE = "failed to compare resource versions for ResourceBinding"
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.kube.karmada import Cluster
+from berth.kube.karmada import Cluster
 
 # The property of each field, as reasons call it.
 _PROPERTIES = {"provider": "provider", "region": "region", "zone": "zones"}

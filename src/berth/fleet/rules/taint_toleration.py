@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from berth.engine.rules.taint_toleration.taints import (
     NO_EXECUTE,
@@ -11,11 +11,7 @@ from berth.engine.rules.taint_toleration.taints import (
     untolerated,
 )
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.kube.objects import Taint
+from berth.kube.objects import Taint
 
 
 class TaintTolerationRule(ClusterRule):

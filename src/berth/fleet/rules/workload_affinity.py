@@ -10,22 +10,17 @@ that have nowhere left to stay, and one that stayed behind follows those that ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
+from berth.engine.state.arrays import BoolArray, Int64Array
+from berth.engine.state.pod_class import Term
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.rules.peers import first_elsewhere, incomparable, others, preference
 from berth.fleet.state.index import HOME, LEAVING, WorkloadCounts
-from berth.fleet.state.terms import AFFINITY_GROUP, CLUSTER
+from berth.fleet.state.terms import AFFINITY_GROUP, CLUSTER, WorkloadRule
 from berth.fleet.state.topology import reach
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.state.arrays import BoolArray, Int64Array
-    from berth.engine.state.pod_class import Term
-    from berth.fleet.state.terms import WorkloadRule
 
 GROUP_REASON = "ResourceBinding with the same affinity group does not target this cluster"
 

@@ -6,21 +6,16 @@ terms select it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from berth.engine.state.arrays import Int64Array
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.fleet.rules.peers import PeerFinder, incomparable, others, preference
 from berth.fleet.state.index import PRESENT, WorkloadCounts
-from berth.fleet.state.terms import ANTI_AFFINITY_GROUP, CLUSTER
+from berth.fleet.state.terms import ANTI_AFFINITY_GROUP, CLUSTER, WorkloadRule
 from berth.fleet.state.topology import reach
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from berth.engine.state.arrays import Int64Array
-    from berth.fleet.state.terms import WorkloadRule
 
 GROUP_REASON = "cluster already has workload with the same anti-affinity group"
 

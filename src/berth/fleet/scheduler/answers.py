@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_state import BindingRecord, BindingRequest
 from berth.fleet.scheduler.claim_requests import RETRY, ClaimStep, holder, holder_of
 from berth.fleet.scheduler.patches import ScheduledCondition
+from berth.fleet.scheduler.state import FleetSchedulerState
 from berth.kube.karmada import Binding
 from berth.kube.well_known import SCHEDULER_ERROR
-
-if TYPE_CHECKING:
-    from berth.fleet.scheduler.state import FleetSchedulerState
-    from berth.machines.contract import Action, Outcome
+from berth.machines.contract import Action, Outcome
 
 # Seconds after which the watch should have shown who was faster.
 _SOON = 0.05

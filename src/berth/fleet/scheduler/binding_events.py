@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from berth.fleet.placement.decision import PlacementDecision
 from berth.fleet.scheduler import patches
 from berth.kube.api_resources import Resource
+from berth.kube.karmada import Binding, TargetCluster
 from berth.kube.objects import Key, ObjectMeta, Struct
 from berth.machines.recorder import NORMAL, WARNING, Recorder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.fleet.placement.decision import PlacementDecision
-    from berth.kube.karmada import Binding, TargetCluster
-    from berth.machines.story import Story
+from berth.machines.story import Story
 
 
 class _Named(Struct, frozen=True):

@@ -7,20 +7,16 @@ that is still to be written to the status, and a reason to decide whatever the b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from berth.fleet.scheduler.claim_requests import GroupClaim
+from berth.fleet.scheduler.patches import ScheduledCondition
+from berth.kube.karmada import TargetCluster
 from berth.kube.objects import Key
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Purpose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from berth.fleet.scheduler.claim_requests import GroupClaim
-    from berth.fleet.scheduler.patches import ScheduledCondition
-    from berth.kube.karmada import TargetCluster
 
 
 class BindingPhase(Enum):

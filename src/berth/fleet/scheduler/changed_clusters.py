@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 
+from berth.engine.state.arrays import BoolArray
 from berth.fleet.scheduler.reasons import is_ours, scheduling_type
+from berth.fleet.scheduler.settings import FleetSettings
+from berth.fleet.scheduler.unschedulable import UnschedulableBindings
 from berth.fleet.state.cluster_affinity import matching
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.strategy import is_workload
-from berth.kube.karmada import DUPLICATED, Placement
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from berth.engine.state.arrays import BoolArray
-    from berth.fleet.scheduler.settings import FleetSettings
-    from berth.fleet.scheduler.unschedulable import UnschedulableBindings
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Binding
-    from berth.kube.objects import Key
+from berth.kube.karmada import DUPLICATED, Binding, Placement
+from berth.kube.objects import Key
 
 # Going through so many bindings takes long enough to wait for further changes first.
 _MANY, _PAUSE = 2_000, 1.0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.freshness import is_newer
-from berth.fleet.state.index import PRESENT
+from berth.fleet.state.index import PRESENT, IndexedWorkload
+from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import is_workload
-from berth.fleet.state.terms import groups_of
+from berth.fleet.state.terms import WorkloadRule, groups_of
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
@@ -21,19 +23,19 @@ from berth.kube.api_resources import (
     RESOURCE_BINDINGS,
     Resource,
 )
-from berth.kube.karmada import CLUSTER_POLICY_NAME, POLICY_NAME, POLICY_NAMESPACE, Binding, Cluster
+from berth.kube.karmada import (
+    CLUSTER_POLICY_NAME,
+    POLICY_NAME,
+    POLICY_NAMESPACE,
+    Binding,
+    Cluster,
+    Placement,
+    TargetCluster,
+)
 from berth.kube.objects import Key, Namespace, ObjectMeta, PartialObjectMetadata
 from berth.kube.well_known import ADDED, DELETED
 from berth.machines.contract import Event
 from berth.machines.indexes import take
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
-
-    from berth.fleet.state.index import IndexedWorkload
-    from berth.fleet.state.options import FleetOptions
-    from berth.fleet.state.terms import WorkloadRule
-    from berth.kube.karmada import Placement, TargetCluster
 
 BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
 # What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.

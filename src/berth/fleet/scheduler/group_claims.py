@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from berth.fleet.scheduler import claim_requests, patches
+from berth.fleet.scheduler.binding_state import BindingRecord
 from berth.fleet.scheduler.claim_requests import ClaimStep, GroupClaim, claim_name
+from berth.fleet.scheduler.fleet_cache import FleetCache
+from berth.fleet.state.terms import WorkloadRule
 from berth.kube.karmada import Binding
 from berth.kube.objects import Key, Lease
 from berth.machines.contract import Action, Get, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from berth.fleet.scheduler.binding_state import BindingRecord
-    from berth.fleet.scheduler.fleet_cache import FleetCache
-    from berth.fleet.state.terms import WorkloadRule
 
 
 class GroupClaims:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from berth.fleet.state.index import HOME, LEAVING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from berth.engine.state.pod_class import Term
-    from berth.fleet.placement.fleet import Fleet
-    from berth.fleet.state.index import IndexedWorkload
-    from berth.kube.karmada import Binding, TargetCluster
-    from berth.kube.objects import Key
+from berth.engine.state.pod_class import Term
+from berth.fleet.placement.fleet import Fleet
+from berth.fleet.state.index import HOME, LEAVING, IndexedWorkload
+from berth.kube.karmada import Binding, TargetCluster
+from berth.kube.objects import Key
 
 
 def left_behind(fleet: Fleet, key: Key, binding: Binding, targets: Iterable[TargetCluster]) -> list[str]:

@@ -11,8 +11,8 @@ import heapq
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from berth.fleet.placement.decision import PlacementDecision
 from berth.fleet.scheduler import group_failover, patches
 from berth.fleet.scheduler.answers import BindingAnswers
 from berth.fleet.scheduler.binding_state import (
@@ -28,17 +28,13 @@ from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
 from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
-from berth.fleet.state.errors import NO_CLUSTER_FIT
+from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
 from berth.kube.api_resources import CLUSTERS, NAMESPACES, Resource
 from berth.kube.karmada import Binding, Placement
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import DELETED, SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.machines.contract import Action, Event, Get, Outcome
 from berth.machines.recorder import EVENT
-
-if TYPE_CHECKING:
-    from berth.fleet.placement.decision import PlacementDecision
-    from berth.fleet.state.errors import PlacementError
 
 # Decisions between two looks at the events.
 _BATCH = 32

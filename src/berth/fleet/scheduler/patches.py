@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
-from berth.kube.karmada import APPLIED_PLACEMENT
+from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
 from berth.kube.well_known import UNSCHEDULABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from berth.kube.karmada import Binding, TargetCluster
 
 SCHEDULED = "Scheduled"
 SUCCESS, QUOTA_EXCEEDED = "Success", "QuotaExceeded"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from berth.fleet.scheduler.settings import FleetSettings
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.rescheduling import reschedule_required
 from berth.fleet.state.strategy import is_workload, replicas_changed
 from berth.kube.karmada import (
@@ -13,14 +13,11 @@ from berth.kube.karmada import (
     CLUSTER_POLICY_ID,
     DUPLICATED,
     POLICY_ID,
+    Binding,
+    ClusterAffinityTerm,
     Placement,
 )
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
-
-if TYPE_CHECKING:
-    from berth.fleet.scheduler.settings import FleetSettings
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Binding, ClusterAffinityTerm
 
 # Labels of bindings that a policy, or another binding, made.
 CLAIMED_BY = (

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_events import BindingEvents
 from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest
 from berth.fleet.scheduler.fleet_cache import FleetCache
 from berth.fleet.scheduler.group_claims import GroupClaims
+from berth.fleet.scheduler.metrics import FleetMetrics
+from berth.fleet.scheduler.patches import ScheduledCondition
+from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.unschedulable import UnschedulableBindings
+from berth.fleet.state.index import IndexedWorkload
+from berth.kube.karmada import Binding
 from berth.kube.objects import Key, RawObject
 from berth.machines.contract import Action, Patch
 from berth.machines.queue import Queue
 from berth.machines.story import Story
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from berth.fleet.scheduler.metrics import FleetMetrics
-    from berth.fleet.scheduler.patches import ScheduledCondition
-    from berth.fleet.scheduler.settings import FleetSettings
-    from berth.fleet.state.index import IndexedWorkload
-    from berth.kube.karmada import Binding
 
 
 class FleetSchedulerState:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from berth.engine.state.pod_class import LabelSet, Term
+from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.kube.objects import Key
 from berth.machines.indexes import take
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from berth.engine.state.pod_class import LabelSet, Term
-    from berth.fleet.state.index import BindingIndex, IndexedWorkload
 
 
 class UnschedulableBindings:

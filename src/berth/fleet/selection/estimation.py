@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, Int64Array, grown
+from berth.fleet.state.clusters import Clusters
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import (
     CPU,
@@ -26,17 +26,14 @@ from berth.kube.amounts.resource_names import (
     is_extended,
     is_huge_page,
 )
-
-if TYPE_CHECKING:
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import (
-        AllocatableModeling,
-        Binding,
-        Cluster,
-        ResourceModel,
-        ResourceSummary,
-    )
-    from berth.kube.objects import RawQuantity, ResourceList
+from berth.kube.karmada import (
+    AllocatableModeling,
+    Binding,
+    Cluster,
+    ResourceModel,
+    ResourceSummary,
+)
+from berth.kube.objects import RawQuantity, ResourceList
 
 UNLIMITED = 2**31 - 1
 _PODS_PER_NODE = 110

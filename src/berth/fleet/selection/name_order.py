@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from berth.engine.state.arrays import Int64Array
-
-if TYPE_CHECKING:
-    from berth.fleet.state.clusters import Clusters
+from berth.fleet.state.clusters import Clusters
 
 
 class _NameOrder:

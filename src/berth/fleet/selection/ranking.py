@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.estimation import estimate
 from berth.fleet.selection.name_order import name_ranks
 from berth.fleet.state.cluster_affinity import matching
-
-if TYPE_CHECKING:
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Binding, ClusterAffinityTerm
+from berth.fleet.state.clusters import Clusters
+from berth.kube.karmada import Binding, ClusterAffinityTerm
 
 _UNMATCHED_TIER = 1000
 

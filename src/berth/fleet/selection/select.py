@@ -7,28 +7,23 @@ no maximum where none is written, and enough room for the replicas in the select
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from berth.engine.state.arrays import BoolArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, ranked
 from berth.fleet.selection.spread_by_cluster import select_by_cluster
 from berth.fleet.selection.spread_by_group import ReplicaDemand, select_by_group
 from berth.fleet.selection.spread_cover import select_by_cover
 from berth.fleet.selection.spread_limits import ANY_NUMBER, SpreadLimit, karmadas_limits, limits
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
+from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import strategy_of
 from berth.fleet.state.terms import CLUSTER, REGION, ZONE
 from berth.kube.amounts.quantity import QuantityError
-from berth.kube.karmada import DUPLICATED, Placement
+from berth.kube.karmada import DUPLICATED, Binding, Placement
 from berth.kube.well_known import SCHEDULER_ERROR
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.engine.state.arrays import BoolArray, Int64Array
-    from berth.fleet.state.clusters import Clusters
-    from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import Binding
 
 UNSUPPORTED = "just support cluster and region spread constraint"
 _NONE = SpreadLimit(CLUSTER, 0, 0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from berth.engine.state.arrays import IndexArray, Int64Array
+from berth.fleet.selection.ranking import ClusterSelection
+from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR
-
-if TYPE_CHECKING:
-    from berth.fleet.selection.ranking import ClusterSelection
-    from berth.fleet.selection.spread_limits import SpreadLimit
 
 TOO_FEW_CLUSTERS = "the number of feasible clusters is less than spreadConstraint.MinGroups"
 

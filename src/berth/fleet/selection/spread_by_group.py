@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.state.arrays import IndexArray, Int64Array
-from berth.fleet.selection.ranking import in_order
+from berth.fleet.selection.ranking import ClusterSelection, in_order
 from berth.fleet.selection.spread_domains import domains
 from berth.fleet.selection.spread_groups import SpreadGroup, best_groups
+from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR
-
-if TYPE_CHECKING:
-    from berth.fleet.selection.ranking import ClusterSelection
-    from berth.fleet.selection.spread_limits import SpreadLimit
 
 TOO_FEW_CLUSTERS = "the number of clusters is less than the cluster spreadConstraint.MinGroups"
 # A replica, or a cluster with room, is worth more than any score, which is 100 at most in Karmada.

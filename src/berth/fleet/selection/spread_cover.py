@@ -15,12 +15,13 @@ succeeds is the answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
+from berth.fleet.selection.ranking import ClusterSelection
 from berth.fleet.selection.spread_by_group import (
     TOO_FEW_CLUSTERS,
     GroupMembers,
@@ -28,14 +29,9 @@ from berth.fleet.selection.spread_by_group import (
     too_few,
 )
 from berth.fleet.selection.spread_domains import domains
+from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from berth.fleet.selection.ranking import ClusterSelection
-    from berth.fleet.selection.spread_limits import SpreadLimit
 
 _STARTS = 16
 # How often it is looked for a cluster to exchange another for; only the hopeless need as many.

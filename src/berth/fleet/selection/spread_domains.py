@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, grown
+from berth.fleet.selection.spread_limits import SpreadLimit
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.topology import domains_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from berth.fleet.selection.spread_limits import SpreadLimit
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Cluster
+from berth.kube.karmada import Cluster
 
 
 class Domains:

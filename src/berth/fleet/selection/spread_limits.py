@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from berth.kube.karmada import SpreadConstraint
+from berth.kube.karmada import SpreadConstraint
 
 _NO_LIMIT = 2**31 - 1
 

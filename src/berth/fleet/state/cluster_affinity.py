@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, grown
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.terms import ZONE
-from berth.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from berth.kube.karmada import Cluster, ClusterAffinity, FieldSelector
+from berth.kube.objects import LabelSelector, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from berth.kube.selectors import IN, LABEL_OPERATORS, NodeTerm, parse_node_selector
-
-if TYPE_CHECKING:
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Cluster, ClusterAffinity, FieldSelector
-    from berth.kube.objects import LabelSelector
 
 _KEPT = 1024
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar, cast
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, grown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-    from berth.kube.karmada import Cluster
+from berth.kube.karmada import Cluster
 
 _FIRST_SIZE = 16
 _MEMORIES = 4096

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from berth.kube.karmada import Binding
+from berth.kube.karmada import Binding
 
 _version = re.compile(r"[1-9][0-9]*", re.ASCII).fullmatch
 

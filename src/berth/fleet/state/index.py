@@ -15,17 +15,13 @@ peers are, whatever the number of bindings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from berth.engine.state.arrays import BoolArray
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.pod_class import LabelSet, Term
-from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP
-
-if TYPE_CHECKING:
-    from berth.engine.state.arrays import BoolArray
-    from berth.fleet.state.terms import WorkloadRule, WorkloadRules
+from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, WorkloadRule, WorkloadRules
 
 # Where a workload counts for affinity, where for anti-affinity, and what it is being evicted from.
 HOME, PRESENT, LEAVING = 0, 1, 2

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from berth.kube.karmada import Binding
 from berth.kube.times import seconds_of
-
-if TYPE_CHECKING:
-    from berth.kube.karmada import Binding
 
 
 def reschedule_required(binding: Binding) -> bool:

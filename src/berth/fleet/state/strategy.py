@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from berth.kube.karmada import AGGREGATED, DIVIDED, DUPLICATED, WEIGHTED, ClusterPreferences
-
-if TYPE_CHECKING:
-    from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import BindingSpec, Placement
+from berth.fleet.state.options import FleetOptions
+from berth.kube.karmada import (
+    AGGREGATED,
+    DIVIDED,
+    DUPLICATED,
+    WEIGHTED,
+    BindingSpec,
+    ClusterPreferences,
+    Placement,
+)
 
 STATIC_WEIGHT, DYNAMIC_WEIGHT = "StaticWeight", "DynamicWeight"
 

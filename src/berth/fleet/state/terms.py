@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from berth.kube.karmada import TOPOLOGY_PREFIX, WorkloadAntiAffinity
+from berth.fleet.state.options import FleetOptions
+from berth.kube.karmada import (
+    TOPOLOGY_PREFIX,
+    Binding,
+    Placement,
+    WeightedWorkloadTerm,
+    WorkloadAntiAffinity,
+    WorkloadTerm,
+)
 from berth.kube.selectors import IN, NOTHING, Requirement, Selector, parse_label_selector
-
-if TYPE_CHECKING:
-    from berth.fleet.state.options import FleetOptions
-    from berth.kube.karmada import Binding, Placement, WeightedWorkloadTerm, WorkloadTerm
 
 AFFINITY_GROUP = "=affinity"
 ANTI_AFFINITY_GROUP = "=anti-affinity"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray
+from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.terms import CLUSTER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from berth.fleet.state.clusters import Clusters
-    from berth.kube.karmada import Cluster
+from berth.kube.karmada import Cluster
 
 
 def domains_of(cluster: Cluster, topology: str) -> Sequence[str]:

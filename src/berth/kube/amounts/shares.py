@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from berth.kube.objects import IntOrString
+from berth.kube.objects import IntOrString
 
 
 def resolved(value: IntOrString | None, total: int, *, default: IntOrString, up: bool) -> int:

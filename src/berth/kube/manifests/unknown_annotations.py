@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.near_fields import possible
-from berth.kube.objects import CronJob, Job, Pod, ReplicationController, Workload
+from berth.kube.objects import CronJob, Job, KubeObject, ObjectMeta, Pod, ReplicationController, Workload
 from berth.kube.validation.errors import Path, render
-
-if TYPE_CHECKING:
-    from berth.kube.manifests.manifest import Manifest
-    from berth.kube.objects import KubeObject, ObjectMeta
 
 _PREFIX = "berth.dev/"
 # What a pod can have; hollow nodes read the last four.

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from berth.kube.manifests import kinds
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.near_fields import Place, hint
 from berth.kube.manifests.strict_types import knows_all_fields
-from berth.kube.schema import Schema, SchemaRegistry
+from berth.kube.objects import RawObject
+from berth.kube.schema import Schema, SchemaNode, SchemaRegistry, SchemaStruct
 from berth.kube.schema.newer import newer_fields
 from berth.kube.text import json_reader
 from berth.kube.validation.errors import Path, render
-
-if TYPE_CHECKING:
-    from berth.kube.manifests.manifest import Manifest
-    from berth.kube.objects import RawObject
-    from berth.kube.schema import SchemaNode, SchemaStruct
 
 CustomSchemas = Mapping[tuple[str, str], Schema]  # by apiVersion and kind
 

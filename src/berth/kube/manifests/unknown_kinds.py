@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from berth.kube.manifests import kinds
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.near_fields import certain, possible
+from berth.kube.manifests.unknown_fields import CustomSchemas
 from berth.kube.schema import builtin
-
-if TYPE_CHECKING:
-    from berth.kube.manifests.manifest import Manifest
-    from berth.kube.manifests.unknown_fields import CustomSchemas
 
 # What the groups have, or had, besides the kinds whose fields are known.
 _BESIDES: dict[str, tuple[str, ...]] = {

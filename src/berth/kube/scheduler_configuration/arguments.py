@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from berth.kube import names
 from berth.kube.amounts import durations
+from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, Shape
 from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
-from berth.kube.validation.errors import FieldError, render
-
-if TYPE_CHECKING:
-    from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
-    from berth.kube.validation.errors import Errors, Path
+from berth.kube.validation.errors import Errors, FieldError, Path, render
 
 _GROUP = "kubescheduler.config.k8s.io"
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")

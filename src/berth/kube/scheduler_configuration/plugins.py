@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from berth.kube.scheduler_configuration.wire import Plugin, Plugins, PluginSet
-
-if TYPE_CHECKING:
-    from berth.kube.validation.errors import Errors, Path
+from berth.kube.validation.errors import Errors, Path
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 MULTI_POINT = "multiPoint"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
 
 from berth.kube.objects import Struct
 from berth.kube.scheduler_configuration import plugins, wire
@@ -22,13 +22,8 @@ from berth.kube.scheduler_configuration.model import (
 )
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import DecodeError, convert, show, unknown_field, without_nulls
-from berth.kube.validation.errors import Errors, render
+from berth.kube.validation.errors import Errors, Path, render
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from berth.kube.validation.errors import Path
 
 KIND = "KubeSchedulerConfiguration"
 _BOM = "\ufeff"

@@ -13,9 +13,9 @@ The entry ``@`` of a type says that server-side apply owns it as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,9 +29,6 @@ from berth.kube.schema.nodes import (
     SchemaStruct,
     Type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FILES = (
     "meta.v1",

@@ -6,14 +6,11 @@ nothing; only when it fails is the object walked again to say what is wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from berth.kube.schema.nodes import SchemaNode
 from berth.kube.schema.scalars import fits, go_type, json_type, problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from berth.kube.schema.nodes import SchemaNode
 
 
 class FieldProblem(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from berth.kube.schema.nodes import INT_OR_STRING
+from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
     DUPLICATE,
@@ -17,11 +18,6 @@ from berth.kube.validation.errors import (
     TOO_LONG,
     FieldError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from berth.kube.schema.nodes import SchemaNode
 
 TYPE_INVALID = "FieldValueTypeInvalid"
 TOO_MANY = "FieldValueTooMany"

@@ -6,13 +6,11 @@ CEL rules (``x-kubernetes-validations``) are kept in the CustomResourceDefinitio
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from berth.kube.schema import builtin
 from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _TYPES: dict[str, Type] = {
     "object": "object",

@@ -6,10 +6,7 @@ known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from berth.kube.schema.nodes import SchemaStruct
+from berth.kube.schema.nodes import SchemaStruct
 
 _USER, _DEFAULT_USER = ("user",), ("defaultUser",)
 _CORE = {

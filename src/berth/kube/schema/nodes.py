@@ -7,12 +7,10 @@ other in circles (a JSON schema holds JSON schemas).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 Type = Literal["object", "array", "string", "integer", "number", "boolean", "any"]
 ListType = Literal["atomic", "set", "map"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from berth.kube.schema import builtin
 from berth.kube.schema.checks import conforms, problems, prune
 from berth.kube.schema.constraints import violations
 from berth.kube.schema.crd import apply_defaults, root_node
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from berth.kube.schema.nodes import SchemaNode
-    from berth.kube.validation import FieldError
+from berth.kube.schema.nodes import SchemaNode
+from berth.kube.validation import FieldError
 
 Gvk = tuple[str, str, str]
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING
 
 from berth.kube.amounts import quantity
-from berth.kube.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
-
-if TYPE_CHECKING:
-    from berth.kube.schema.nodes import SchemaNode
+from berth.kube.schema.nodes import BYTES, INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, SchemaNode
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"

@@ -6,8 +6,6 @@ the same conditions as their IgnoredDuringExecution siblings, each under its own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from berth.kube import names
 from berth.kube.objects import (
     Affinity,
@@ -19,7 +17,7 @@ from berth.kube.objects import (
     PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
 )
-from berth.kube.validation.errors import WEIGHT_RANGE
+from berth.kube.validation.errors import WEIGHT_RANGE, Errors, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.selectors import (
     check_label_selector,
@@ -31,9 +29,6 @@ from berth.kube.well_known import (
     REQUIRED_DURING_EXECUTION,
     REQUIRED_DURING_SCHEDULING,
 )
-
-if TYPE_CHECKING:
-    from berth.kube.validation.errors import Errors, Path
 
 _NO_SELECTOR = "must not be specified when labelSelector is not set"
 _IN_SELECTOR = "exists in both matchLabelKeys and labelSelector"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from berth.kube import names
 from berth.kube.affinity.annotations import (
@@ -24,15 +23,12 @@ from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Affinity, NodeSelectorTerm, ObjectMeta, Pod
 from berth.kube.selectors import parse_int64
 from berth.kube.validation.affinity import check_affinity
-from berth.kube.validation.errors import Errors, FieldError, key, render
+from berth.kube.validation.errors import Errors, FieldError, Path, key, render
 from berth.kube.well_known import (
     PREFERRED_DURING_SCHEDULING,
     REQUIRED_DURING_EXECUTION,
     REQUIRED_DURING_SCHEDULING,
 )
-
-if TYPE_CHECKING:
-    from berth.kube.validation.errors import Path
 
 _WHERE: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
 _NUMERIC = ("Gt", "Lt")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from berth.kube import names
+from berth.kube.objects import Container, ContainerPort
+from berth.kube.validation.errors import Errors, Path
 from berth.kube.validation.resources import check_container_resources
-
-if TYPE_CHECKING:
-    from berth.kube.objects import Container, ContainerPort
-    from berth.kube.validation.errors import Errors, Path
 
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -7,12 +7,9 @@ text when there is something to report: almost every object is valid.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Path = tuple[str | int, ...]
 

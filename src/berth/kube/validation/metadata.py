@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from berth.kube import names
+from berth.kube.objects import ObjectMeta, OwnerReference
 from berth.kube.selectors import parse_int64
 from berth.kube.validation.errors import Errors, Path, key
 from berth.kube.well_known import MIRROR_POD, POD_DELETION_COST
-
-if TYPE_CHECKING:
-    from berth.kube.objects import ObjectMeta, OwnerReference
 
 NameCheck = Callable[[str], list[str]]
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from berth.kube.objects import MountingPod, Pod
 from berth.kube.validation.errors import Errors, FieldError
 from berth.kube.validation.scheduling import check_volumes
-
-if TYPE_CHECKING:
-    from berth.kube.objects import MountingPod, Pod
 
 
 def validate_mounts(pod: Pod, mounting: MountingPod) -> list[FieldError]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from berth.kube import names
 from berth.kube.defaults import created
@@ -36,9 +37,6 @@ from berth.kube.validation.pod import check_pod_spec, validate_pod
 from berth.kube.validation.resources import NEGATIVE, check_amount
 from berth.kube.validation.scheduling import EFFECTS
 from berth.kube.validation.selectors import check_label_selector, check_node_selector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _T = TypeVar("_T")
 

@@ -7,7 +7,6 @@ fields) is checked there, except where a placement can also come from elsewhere,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from berth.kube import names
 from berth.kube.karmada import (
@@ -15,28 +14,24 @@ from berth.kube.karmada import (
     DIVIDED,
     TOPOLOGY_PREFIX,
     WEIGHTED,
+    ClusterAffinity,
+    ClusterAffinityTerm,
+    FieldSelector,
+    GroupTerm,
+    Placement,
+    ReplicaScheduling,
+    SpreadConstraint,
+    WeightedWorkloadTerm,
     WorkloadAffinity,
     WorkloadAntiAffinity,
+    WorkloadTerm,
 )
+from berth.kube.objects import LabelSelector, Toleration
 from berth.kube.selectors import IN, NOT_IN, Selector, parse_label_selector
 from berth.kube.validation.errors import WEIGHT_RANGE, Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.selectors import check_label_selector
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
-
-if TYPE_CHECKING:
-    from berth.kube.karmada import (
-        ClusterAffinity,
-        ClusterAffinityTerm,
-        FieldSelector,
-        GroupTerm,
-        Placement,
-        ReplicaScheduling,
-        SpreadConstraint,
-        WeightedWorkloadTerm,
-        WorkloadTerm,
-    )
-    from berth.kube.objects import LabelSelector, Toleration
 
 PLACEMENT: Path = ("spec", "placement")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from berth.kube import names
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.objects import Pod, PodSpec
 from berth.kube.validation.affinity import check_affinity
 from berth.kube.validation.annotation import check_annotation
 from berth.kube.validation.containers import (
@@ -24,9 +23,6 @@ from berth.kube.validation.scheduling import (
     check_volumes,
 )
 from berth.kube.validation.spread import check_spread_constraints
-
-if TYPE_CHECKING:
-    from berth.kube.objects import Pod, PodSpec
 
 _SPEC: Path = ("spec",)
 

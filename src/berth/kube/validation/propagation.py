@@ -5,7 +5,7 @@ Upstream: pkg/util/validation/validation.go (ValidatePropagationSpec).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.affinity.workload_annotations import (
@@ -13,15 +13,10 @@ from berth.kube.affinity.workload_annotations import (
     annotated_affinity,
     effective_placement,
 )
-from berth.kube.karmada import ALWAYS, Placement
+from berth.kube.karmada import ALWAYS, Placement, PropagationPolicy, ResourceSelector
 from berth.kube.validation.errors import INVALID, Errors, FieldError, Path, key
 from berth.kube.validation.placement import PLACEMENT, validate_placement
 from berth.kube.validation.selectors import check_label_selector
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from berth.kube.karmada import PropagationPolicy, ResourceSelector
 
 OTHER_NAMESPACE = "namespace of resource selector must be the same as the namespace of the policy"
 NAMELESS = (

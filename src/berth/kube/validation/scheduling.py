@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from berth.kube import names
+from berth.kube.objects import PodSchedulingGate, PodSchedulingGroup, Toleration, Volume
 from berth.kube.selectors import EXISTS, GT, LT
+from berth.kube.validation.errors import Errors, Path
 from berth.kube.validation.metadata import check_label_key
-
-if TYPE_CHECKING:
-    from berth.kube.objects import PodSchedulingGate, PodSchedulingGroup, Toleration, Volume
-    from berth.kube.validation.errors import Errors, Path
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _EQUAL = "Equal"

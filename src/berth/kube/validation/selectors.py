@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from berth.kube import names
+from berth.kube.objects import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, GT, IN, LT, NOT_IN
+from berth.kube.validation.errors import Errors, Path
 from berth.kube.validation.metadata import check_label_key, check_labels
 from berth.kube.well_known import NODE_NAME_FIELD
-
-if TYPE_CHECKING:
-    from berth.kube.objects import (
-        LabelSelector,
-        LabelSelectorRequirement,
-        NodeSelector,
-        NodeSelectorRequirement,
-        NodeSelectorTerm,
-    )
-    from berth.kube.validation.errors import Errors, Path
 
 _NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 _NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"

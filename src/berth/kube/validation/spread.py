@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from berth.kube.objects import TopologySpreadConstraint
 from berth.kube.validation.affinity import check_label_keys
+from berth.kube.validation.errors import Errors, Path
 from berth.kube.validation.selectors import check_label_selector
 from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
-
-if TYPE_CHECKING:
-    from berth.kube.objects import TopologySpreadConstraint
-    from berth.kube.validation.errors import Errors, Path
 
 POLICIES = ("Honor", "Ignore")
 _POSITIVE = "must be greater than zero"

@@ -6,13 +6,14 @@ only the pods that are missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from berth.kube.affinity.annotations import AnnotationError
+from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CronJob,
     Job,
@@ -46,12 +47,6 @@ from berth.kube.workloads.pod_templates import (
     pinned,
     template_hash,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from berth.kube.manifests.manifest import Manifest
-
 
 # Beyond these, a count is rather a slip than a wish, and its pods would fill the memory.
 MAX_PODS_OF_A_WORKLOAD = 100_000

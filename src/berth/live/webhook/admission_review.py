@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
 from berth.kube.objects import RawObject
 from berth.kube.text.decoding import TOO_DEEP, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from berth.kube.validation import FieldError
+from berth.kube.validation import FieldError
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -27,14 +27,10 @@ from berth.server.http.requests import (
     parse_path,
     parse_query,
 )
+from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
 from berth.server.registry.kinds.events import expire
 from berth.server.storage.journal import JournalError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from berth.server.http.state import ServerState
 
 _log = logging.getLogger(__name__)
 _NOWHERE = Address("", "", "")

@@ -9,15 +9,11 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from berth.server.registry.resources import SUBRESOURCES
+from berth.server.registry.resources import SUBRESOURCES, ServedResource, Subresource
 from berth.server.settings import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from berth.server.registry.resources import ServedResource, Subresource
 
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 

@@ -6,21 +6,18 @@ Documents are written when they are first asked for and kept until their resourc
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
+from berth.kube.schema import SchemaRegistry
 from berth.server.openapi import gnostic
 from berth.server.openapi.paths import parameters, paths
 from berth.server.openapi.schemas import Components
 from berth.server.openapi.swagger import to_swagger
+from berth.server.registry.resources import ServedResource
 from berth.server.settings import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.kube.schema import SchemaRegistry
-    from berth.server.registry.resources import ServedResource
 
 _INFO = {"title": "Kubernetes", "version": VERSION}
 _SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}

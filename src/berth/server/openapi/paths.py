@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
+from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.well_known import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from berth.server.registry.resources import SUBRESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from berth.kube.schema import Schema, SchemaRegistry
-    from berth.server.openapi.schemas import Components
-    from berth.server.registry.resources import ServedResource
+from berth.server.openapi.schemas import Components
+from berth.server.registry.resources import SUBRESOURCES, ServedResource
 
 _BODY_TYPES = (JSON, "application/yaml")
 PATCH_TYPES = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)

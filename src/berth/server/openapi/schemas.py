@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from berth.kube.schema import NO_DEFAULT, builtin
+from berth.kube.schema import NO_DEFAULT, Schema, SchemaNode, SchemaStruct, builtin
 from berth.kube.schema.nodes import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from berth.kube.schema import Schema, SchemaNode, SchemaStruct
-    from berth.server.registry.resources import ServedResource
+from berth.server.registry.resources import ServedResource
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 SCHEMAS_PREFIX = "#/components/schemas/"

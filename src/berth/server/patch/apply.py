@@ -5,20 +5,17 @@ Both take the time as an argument and return a new object whose ``metadata.manag
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from berth.kube.schema import Schema
 from berth.server.errors import StatusError, bad_request
 from berth.server.patch import fieldset, managers
 from berth.server.patch.errors import refuse_depth
+from berth.server.patch.fieldset import FieldSet, Path
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from berth.kube.schema import Schema
-    from berth.server.patch.fieldset import FieldSet, Path
 
 # What there was before anybody applied belongs to this manager.
 BEFORE_FIRST_APPLY = "before-first-apply"

@@ -7,12 +7,10 @@ Plain frozensets of such paths make union and difference what they say.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]

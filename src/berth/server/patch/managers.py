@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from berth.server.patch import fieldset
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from berth.server.patch.fieldset import FieldSet
+from berth.server.patch.fieldset import FieldSet
 
 APPLY, UPDATE = "Apply", "Update"
 

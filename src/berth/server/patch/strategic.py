@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from berth.kube.schema import Schema, SchemaNode
 from berth.server.errors import StatusError, bad_request
 from berth.server.patch.errors import refuse_depth, unprocessable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from berth.kube.schema import Schema, SchemaNode
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"

@@ -7,17 +7,14 @@ lists do not.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from berth.kube.schema import NO_DEFAULT, SchemaNode
 from berth.server.errors import bad_request
 from berth.server.patch import fieldset
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from berth.server.patch.fieldset import Path
+from berth.server.patch.fieldset import Path
 
 MISSING: Any = object()
 

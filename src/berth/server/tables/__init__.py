@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from berth.server.tables.cells import Column
+from berth.server.tables.cells import Column
 
 
 def render_table(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from berth.server.tables.ages import UNKNOWN, age
 from berth.server.tables.cells import (
@@ -24,9 +25,6 @@ from berth.server.tables.cells import (
     size,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _LISTED = 3

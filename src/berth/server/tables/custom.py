@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from berth.kube.times import seconds_of
 from berth.server.tables.ages import INVALID, age
 from berth.server.tables.cells import AGE, NAME, Column, Object, at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _token = re.compile(
     r"""\.(?P<field>(?:\\.|[^.\[\\])+)"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,14 +12,12 @@ from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, BoolArray, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, PodAdded, PodDeleted, VolumesChanged
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.csi import CsiVolume
 from berth.engine.state.volumes.index import not_found
 from berth.engine.state.volumes.objects import ClaimKey
 from berth.kube.well_known import UNSCHEDULABLE
-
-if TYPE_CHECKING:
-    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON = "node(s) exceed max volume count"
 

@@ -8,7 +8,6 @@ make one for the node.  Any other unbound claim makes the pod wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,13 +25,11 @@ from berth.engine.rules.volume_binding import clues
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.needs import Needs, Offer
 from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
 from berth.kube.selectors import NodeTerms
-
-if TYPE_CHECKING:
-    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON_NODE = "node(s) didn't match PersistentVolume's node affinity"
 REASON_BIND = "node(s) didn't find available persistent volumes to bind"

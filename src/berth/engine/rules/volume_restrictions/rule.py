@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +19,10 @@ from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.index import not_found
 from berth.kube.well_known import UNSCHEDULABLE
-
-if TYPE_CHECKING:
-    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "

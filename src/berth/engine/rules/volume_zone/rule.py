@@ -6,7 +6,6 @@ Nodes without any zone label can: such a cluster has just one zone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +22,10 @@ from berth.engine.rules.volume_binding import binds_volumes
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
+from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.objects import ZONE_KEYS
 from berth.kube.selectors import EXISTS, IN, Requirement
-
-if TYPE_CHECKING:
-    from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 
 REASON = "node(s) had no available volume zone"
 
