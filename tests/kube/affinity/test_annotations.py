@@ -176,10 +176,13 @@ def test_a_combination_out_of_all_proportion_is_refused() -> None:
             f'{{"nodeAffinity": {{"{PREFERRED}": [{{"weight": "x"}}]}}}}',
             rf"affinity\]\.nodeAffinity\.{PREFERRED}\[0\]\.weight: expected an integer, got \"x\"",
         ),
-        ('{"nodeAfinity": {}}', r"affinity\]\.nodeAfinity: unknown field"),
+        ('{"nodeAfinity": {}}', r"affinity\]\.nodeAfinity: unknown field; did you mean nodeAffinity\?"),
         (
             f'{{"podAffinity": {{"{EXECUTION}": [{{"topologyKey": "a", "selector": {{}}}}]}}}}',
-            rf"affinity\]\.podAffinity\.{EXECUTION}\[0\]\.selector: unknown field",
+            (
+                rf"affinity\]\.podAffinity\.{EXECUTION}\[0\]\.selector: unknown field; "
+                r"did you mean labelSelector\?"
+            ),
         ),
     ],
 )

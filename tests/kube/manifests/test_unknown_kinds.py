@@ -53,6 +53,11 @@ def told(
         ("scheduling.k8s.io/v9", "PriorityClas", "PriorityClass"),
         ("scheduling.x-k8s.io/v1alpha1", "Podgroup", "PodGroup"),
         ("storage.k8s.io/v1", "StorageClas", "StorageClass"),
+        ("app/v1", "Deployment", "Deployment of apps/v1"),
+        ("app/v1", "Deploymnt", "Deployment of apps/v1"),
+        ("core/v1", "Pod", "Pod of v1"),
+        ("polcy/v1", "PodDisruptionBudget", "PodDisruptionBudget of policy/v1"),
+        ("storage.k8.io/v1", "StorageClass", "StorageClass of storage.k8s.io/v1"),
     ],
 )
 def test_what_is_meant(tmp_path: Path, api_version: str, kind: str, meant: str) -> None:
@@ -125,3 +130,21 @@ def test_custom_kinds(tmp_path: Path) -> None:
         f"kind: PropagationPolcy is not a kind of {policy}; did you mean PropagationPolicy?",
         f"kind: ResourceBindng is not a kind of {work}; did you mean ResourceBinding?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("serving.knative.dev/v1", "Service"),
+        ("apps.kruise.io/v1alpha1", "StatefulSet"),
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("scheduling.volcano.sh/v1beta1", "PodGroup"),
+        ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+        ("resource.k8s.io/v1", "DeviceClass"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler"),
+        ("example.com/v1", "Deployment"),
+    ],
+)
+def test_the_groups_of_others_are_left_alone(tmp_path: Path, api_version: str, kind: str) -> None:
+    """A group that is not nearly one of Kubernetes' may have kinds of any name."""
+    assert told(tmp_path, (api_version, kind)) == []

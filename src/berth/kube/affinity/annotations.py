@@ -123,7 +123,8 @@ def read_rules(text: str, kind: type[_T], annotation: str) -> _T:
         raise AnnotationError(error.path, error.detail, error.value, annotation=annotation) from None
     # A stock API server cannot warn about a misspelt rule in here, so it must not be ignored.
     if (unknown := unknown_field(raw, rules)) is not None:
-        raise AnnotationError(unknown, "unknown field", annotation=annotation)
+        near = f"; did you mean {unknown.near}?" if unknown.near else ""
+        raise AnnotationError(unknown.path, f"unknown field{near}", annotation=annotation)
     return rules
 
 

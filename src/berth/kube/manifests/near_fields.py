@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import SequenceMatcher
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from berth.kube.schema import SchemaNode
+from berth.kube.text.near_names import certain, meant, possible
 from berth.kube.validation.errors import Path, render
 
-_CERTAIN, _POSSIBLE = 0.8, 0.6  # how alike two names are that are surely, or perhaps, the same
 _DEPTH = 3  # how far below a place a misplaced field is looked for
 _LENGTH = 60  # of a path, beyond which its last part is easier to read
 _MOST = 2  # places that are named; a name that fits in more says nothing
-
-# Spellings of the proposals and of people who remember them, by the fields that can be meant.
-_MEANT = {
-    "selector": ("labelSelector",),
-    "nodeLabelSelector": ("nodeSelector",),
-    "nodeSelectorTerm": ("nodeSelectorTerms",),
-    "requiredDuringScheduling": ("requiredDuringSchedulingIgnoredDuringExecution",),
-    "requiredDuringSchedulingScheduling": ("requiredDuringSchedulingIgnoredDuringExecution",),
-    "requiredDuringExecution": ("requiredDuringSchedulingRequiredDuringExecution",),
-    "preferredDuringScheduling": ("preferredDuringSchedulingIgnoredDuringExecution",),
-    "antiAffinity": ("podAntiAffinity", "workloadAntiAffinity"),
-    "spreadConstraints": ("topologySpreadConstraints",),
-    "term": ("podAffinityTerm", "preference", "workloadAffinityTerm"),
-}
 
 
 class Place(NamedTuple):
@@ -43,27 +28,17 @@ def hint(place: Place, name: str, value: object) -> str:
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
-def certain(names: Iterable[str], name: str) -> str | None:
-    """The one of some names that is surely meant."""
-    return _alike(names, name, _CERTAIN)
-
-
-def possible(names: Iterable[str], name: str) -> str | None:
-    """The one of some names that may be meant."""
-    return _alike(names, name, _POSSIBLE)
-
-
 def _near(place: Place, name: str, value: object) -> list[str]:
     fields = place.node.fields
-    if (meant := _meant(fields, name)) is not None:
-        return [_beside(place, meant, value)]
+    if (known := meant(fields, name)) is not None:
+        return [_beside(place, known, value)]
     if below := _below(place, name, 1):
         return below
-    if (alike := _alike(fields, name, _CERTAIN)) is not None:
+    if (alike := certain(fields, name)) is not None:
         return [_beside(place, alike, value)]
     if elsewhere := _below(place, name, _DEPTH) or _above(place, name):
         return elsewhere
-    alike = _alike(fields, name, _POSSIBLE)
+    alike = possible(fields, name)
     return [_beside(place, alike, value)] if alike is not None else []
 
 
@@ -80,20 +55,6 @@ def _within(place: Place, path: str) -> str:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _meant(fields: Mapping[str, SchemaNode], name: str) -> str | None:
-    return next((each for each in _MEANT.get(name, ()) if each in fields), None)
-
-
-def _alike(names: Iterable[str], name: str, least: float) -> str | None:
-    written = name.lower()
-    ratio, near = max(
-        ((SequenceMatcher(None, written, each.lower()).ratio(), each) for each in names),
-        key=lambda found: found[0],
-        default=(0.0, ""),
-    )
-    return near if ratio >= least else None
 
 
 # --- the right name in the wrong place ------------------------------------------------------------------

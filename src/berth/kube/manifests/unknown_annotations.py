@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.manifests.near_fields import possible
 from berth.kube.objects import CronJob, Job, KubeObject, ObjectMeta, Pod, ReplicationController, Workload
+from berth.kube.text.near_names import possible
 from berth.kube.validation.errors import Path, render
 
 _PREFIX = "berth.dev/"

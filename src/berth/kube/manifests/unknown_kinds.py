@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.manifests.near_fields import certain, possible
 from berth.kube.manifests.unknown_fields import CustomSchemas
 from berth.kube.schema import builtin
+from berth.kube.text.near_names import certain, possible
 
 # What the groups have, or had, besides the kinds whose fields are known.
 _BESIDES: dict[str, tuple[str, ...]] = {
@@ -97,7 +97,7 @@ def _judged(manifest: Manifest, custom: CustomSchemas) -> str | None:
         return _without_version(kind)
     own = {name for api_version, name in custom if kinds.group_of(api_version) == group}
     if not own and not kinds.versions_of(group):
-        return None  # a group of which nothing is read
+        return _of_unknown_group(group, kind)
     held = {*kinds.read_kinds(group), *builtin.kinds_of(group), *_BESIDES.get(group, ()), *own}
     if kind in held:
         return None
@@ -112,6 +112,17 @@ def _without_version(kind: str) -> str | None:
     if kind in every or kind in {each for names in _BESIDES.values() for each in names}:
         return None
     return certain(sorted(each for each in every if kinds.view_of("", each)), kind)
+
+
+def _of_unknown_group(group: str, kind: str) -> str | None:
+    """A kind that is read, or nearly, in a misspelt group; those of others may have any kind."""
+    homes = builtin.api_versions()
+    near = kind if kind in homes else certain(sorted(homes), kind)
+    if near is None or builtin.kinds_of(group):
+        return None
+    # Custom resources have groups with a dot: one without, that is not known, is nobody's.
+    misspelt = "." not in group or certain((kinds.group_of(homes[near]),), group) is not None
+    return f"{near} of {homes[near]}" if misspelt else None
 
 
 def _elsewhere(kind: str) -> str | None:

@@ -74,7 +74,7 @@ def _read_one(name: str, raw: dict[str, object], reading: Reading, path: Path) -
     except DecodeError as error:
         raise DecodeError(_joined(path, error.path), error.detail, error.value) from None
     if (unknown := unknown_field(raw, view)) is not None:
-        raise UnknownFieldError(_joined(path, unknown))
+        raise UnknownFieldError(_joined(path, unknown.path))
     read(view, reading, path)
 
 

@@ -115,7 +115,7 @@ def _value(text: str) -> object:
 def _decoded(raw: object) -> wire.Configuration:
     given = convert(raw, wire.Configuration)
     if (unknown := unknown_field(raw, given)) is not None:
-        raise UnknownFieldError(unknown)
+        raise UnknownFieldError(unknown.path)
     return given
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from berth.kube.objects import Struct
+from berth.kube.text.near_names import meant, possible
 
 _T = TypeVar("_T")
 
@@ -115,19 +116,33 @@ def show(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:76]}..."
 
 
-def unknown_field(raw: object, view: object) -> str | None:
-    """The path of the first field in `raw` that `view`, decoded from it, has no place for."""
+class UnknownName(NamedTuple):
+    """A field that a view has no place for: where it is, and what could stand there."""
+
+    path: str
+    known: tuple[str, ...]
+
+    @property
+    def near(self) -> str | None:
+        """The name that was probably meant."""
+        name = self.path.rpartition(".")[2]
+        return meant(self.known, name) or possible(self.known, name)
+
+
+def unknown_field(raw: object, view: object, path: str = "") -> UnknownName | None:
+    """The first field in `raw` that `view`, decoded from it, has no place for."""
     if isinstance(view, Struct) and isinstance(raw, dict):
         names = dict(zip(view.__struct_encode_fields__, view.__struct_fields__, strict=True))
         for key, value in raw.items():
+            inner = f"{path}.{key}" if path else str(key)
             if key not in names:
-                return str(key)
-            if (found := unknown_field(value, getattr(view, names[key]))) is not None:
-                return found if not found else f"{key}{'' if found.startswith('[') else '.'}{found}"
+                return UnknownName(inner, tuple(names))
+            if (found := unknown_field(value, getattr(view, names[key]), inner)) is not None:
+                return found
     elif isinstance(view, list) and isinstance(raw, list):
         for i, (value, item) in enumerate(zip(raw, view, strict=True)):
-            if (found := unknown_field(value, item)) is not None:
-                return f"[{i}].{found}"
+            if (found := unknown_field(value, item, f"{path}[{i}]")) is not None:
+                return found
     return None
 
 
