@@ -6,6 +6,7 @@ further version is one more entry of the table below, with a field for whatever 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 
@@ -64,3 +65,45 @@ _V1_37 = replace(
 # By name, the oldest first.
 VERSIONS = {version.name: version for version in (_V1_36, _V1_37)}
 NEWEST = _V1_37
+OLDEST = _V1_36
+
+_RELEASE = re.compile(r"v?(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerVersion:
+    """Which version a server says it is, and as which it is followed.
+
+    Attributes:
+        said: As the server says it, such as ``v1.37.2-gke.100``; empty if it does not.
+        note: What to tell if that is not one of ours; None if it is.
+    """
+
+    followed: KubernetesVersion
+    said: str = ""
+    note: str | None = None
+
+
+def version_of_server(said: str, why: str = "it does not say which") -> ServerVersion:
+    """How to follow a server: as the version it says, or as the nearest one there is.
+
+    Args:
+        said: Its `gitVersion`; whatever stands behind the minor version does not matter.
+        why: Why that cannot be known, if it cannot be read.
+    """
+    found = _RELEASE.match(said)
+    if found is None:
+        note = f"the server's version is not known ({why}); it is followed as {NEWEST.name}"
+        return ServerVersion(NEWEST, said, note)
+    numbers = (int(found[1]), int(found[2]))
+    known = {_numbers(name): version for name, version in VERSIONS.items()}
+    if numbers in known:
+        return ServerVersion(known[numbers], said)
+    nearest, age = (OLDEST, "older") if numbers < min(known) else (NEWEST, "newer")
+    note = f"the server is {said}, {age} than what Berth knows; it is followed as {nearest.name}"
+    return ServerVersion(nearest, said, note)
+
+
+def _numbers(name: str) -> tuple[int, int]:
+    major, minor = name.split(".")
+    return int(major), int(minor)

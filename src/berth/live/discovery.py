@@ -1,4 +1,4 @@
-"""Which resources a server has."""
+"""Which resources a server has, and which version of Kubernetes it is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 import msgspec
 
 from berth.kube.api_resources import Resource
+from berth.kube.versions import ServerVersion, version_of_server
 from berth.live.client import Client
-from berth.live.errors import NotFound
+from berth.live.errors import Forbidden, NotFound
 
 _NEEDED = frozenset({"list", "watch", "delete"})
 _WATCHED = frozenset({"list", "watch"})
@@ -39,6 +40,25 @@ class _Group(msgspec.Struct, rename="camel"):
 
 class _Groups(msgspec.Struct):
     groups: list[_Group] = []
+
+
+class _Release(msgspec.Struct, rename="camel"):
+    git_version: str = ""
+    major: str = ""
+    minor: str = ""
+
+
+async def ask_version(client: Client) -> ServerVersion:
+    """As which version of Kubernetes to follow a server.
+
+    Raises:
+        berth.live.errors.ApiError: it may tell later.
+    """
+    try:
+        said = msgspec.json.decode(await client.request("GET", "/version"), type=_Release)
+    except (Forbidden, NotFound, msgspec.DecodeError) as error:
+        return version_of_server("", str(error))
+    return version_of_server(said.git_version or f"{said.major}.{said.minor}")
 
 
 async def discover(client: Client) -> list[Resource]:

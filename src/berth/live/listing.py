@@ -34,7 +34,9 @@ from berth.kube.api_resources import (
 from berth.kube.manifests.manifest import Manifest, listed
 from berth.kube.objects import Pod
 from berth.kube.pod_groups import group_of
+from berth.kube.versions import NEWEST, ServerVersion, version_of_server
 from berth.live.client import PAGE, Client
+from berth.live.discovery import ask_version
 from berth.live.errors import (
     ApiError,
     Expired,
@@ -68,11 +70,13 @@ class Listing:
     Attributes:
         notes: Which resources are left out, and why.
         whole_storage: Whether all claims, volumes and storage classes are there.
+        server: As which version of Kubernetes the cluster is to be read.
     """
 
     manifests: list[Manifest]
     notes: list[str] = field(default_factory=list)
     whole_storage: bool = True
+    server: ServerVersion = field(default_factory=lambda: ServerVersion(NEWEST))
 
 
 async def list_cluster(
@@ -99,7 +103,14 @@ async def list_cluster(
         manifests += sorted(views, key=_created) if resource == PODS else views
     for resource, items in (await lister.all(_group_resources(manifests))).items():
         manifests += listed(items or (), resource.kind, resource.api_version, client.url)
-    return Listing(manifests, lister.notes, whole)
+    return Listing(manifests, lister.notes, whole, await _version(client))
+
+
+async def _version(client: Client) -> ServerVersion:
+    try:
+        return await ask_version(client)
+    except ApiError as error:
+        return version_of_server("", str(error))
 
 
 def _group_resources(manifests: Iterable[Manifest]) -> list[Resource]:

@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from berth.kube.versions import NEWEST
 from berth.live.client import Client
 
 Raw = dict[str, Any]
@@ -34,6 +35,7 @@ class FakeApi:
         oldest: Watches from before this version are told that it is gone.
         before: Called with (method, path) first; may raise a Fault or drop the connection.
         cut_after: How many watch frames to send before the connection is cut; None for all.
+        documents: What is answered at other paths, such as /version and those of discovery.
     """
 
     def __init__(self) -> None:
@@ -45,6 +47,7 @@ class FakeApi:
         self.before: Callable[[str, str], None] = lambda _method, _path: None
         self.cut_after: int | None = None
         self.watches = 0
+        self.documents: dict[str, Raw] = {"/version": {"gitVersion": NEWEST.release}}
         self._changed = asyncio.Condition()
         self._numbers = itertools.count(1)
 
@@ -90,6 +93,8 @@ class FakeApi:
             return web.json_response(body, status=fault.code, headers=headers)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path in self.documents:
+            return web.json_response(self.documents[request.path])
         parts = request.path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
+from berth.live.component.versions import FollowedVersion
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.views import VIEWS
@@ -72,10 +74,13 @@ def command(
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 
+    server = FollowedVersion()
+
     def make(client: Client, registry: CollectorRegistry) -> Work:
         cache = Cache()
-        machine = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=log_decision)
+        current = replace(eviction, options=replace(options, version=server.version))
+        machine = AffinityEviction(cache, current, metrics=EvictionMetrics(registry), tell=log_decision)
         runner = Runner(client, [machine], VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
-    run_to_the_end(run_component(settings, make, gates=str(gates), dryRun=eviction.dry_run))
+    run_to_the_end(run_component(settings, make, version=server, gates=str(gates), dryRun=eviction.dry_run))

@@ -37,6 +37,7 @@ from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.election import ElectionSettings
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
+from berth.live.component.versions import FollowedVersion
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.machines import views
@@ -117,14 +118,18 @@ def command(
 
 async def run(scheduler: SchedulerSettings, settings: ComponentSettings) -> None:
     """Schedule until cancelled; see `berth.live.component.lifecycle.run_component`."""
+    server = FollowedVersion()
 
     def make(client: Client, registry: CollectorRegistry) -> Work:
         metrics = SchedulerMetrics(time.perf_counter, registry)
-        machine = Scheduler(scheduler, metrics=metrics, tell=log_failed_attempt)
+        profiles = {
+            name: replace(found, version=server.version) for name, found in scheduler.profiles.items()
+        }
+        machine = Scheduler(replace(scheduler, profiles=profiles), metrics=metrics, tell=log_failed_attempt)
         runner = Runner(client, (machine,), VIEWS, optional=OPTIONAL, settings=scheduler_runs(scheduler))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
-    await run_component(settings, make, profiles=", ".join(scheduler.profiles))
+    await run_component(settings, make, version=server, profiles=", ".join(scheduler.profiles))
 
 
 def scheduler_runs(scheduler: SchedulerSettings, *, writers: int = WRITERS) -> MachineSettings:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import click
@@ -13,13 +14,13 @@ import numpy as np
 
 from berth.cli.input.daemon_namespaces import assume_daemon_namespaces, daemon_namespaces_option
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
-from berth.cli.input.versions import version_option
+from berth.cli.input.versions import cluster_version_option
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
-from berth.kube.versions import VERSIONS
+from berth.kube.versions import NEWEST, VERSIONS
 
 FORMS = ("table", "wide", "json", "yaml")
 _SHOW_AFTER, _SHOW_EVERY = 1.0, 0.1  # seconds
@@ -67,7 +68,7 @@ _SCHEDULER_NAMES = click.option(
     help=f"Place pods with this spec.schedulerName (by default {' and '.join(SCHEDULERS)}). May be repeated.",
 )
 _SCHEDULING = (
-    version_option,
+    cluster_version_option,
     click.option(
         "--hard-pod-affinity-weight",
         type=click.IntRange(0, 100),
@@ -93,7 +94,7 @@ class InputSettings(TypedDict):
     kubeconfig: str | None
     context: str | None
     validate: str
-    kubernetes_version: str
+    kubernetes_version: str | None
     hard_pod_affinity_weight: int
     daemon_namespaces: frozenset[str]
     feature_gates: str
@@ -140,7 +141,7 @@ def read_input(settings: InputSettings, *kinds: str) -> Snapshot:
     """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
     options = _options(settings)
     if not settings["files"]:
-        return _read_cluster(settings["kubeconfig"], settings["context"], kinds, options)
+        return _read_cluster(settings, kinds, options)
     if settings["kubeconfig"] or settings["context"]:
         raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
     return read_files(settings["files"], options, settings["validate"])
@@ -152,7 +153,7 @@ def _options(settings: InputSettings) -> Options:
     except FeatureGateError as error:
         raise click.ClickException(f"--feature-gates: {error}") from None
     return Options(
-        version=VERSIONS[settings["kubernetes_version"]],
+        version=VERSIONS.get(settings["kubernetes_version"] or "", NEWEST),
         hard_pod_affinity_weight=settings["hard_pod_affinity_weight"],
         daemon_namespaces=settings["daemon_namespaces"],
         gates=gates,
@@ -173,14 +174,15 @@ def read_files(files: tuple[str, ...], options: Options, validate: str = WARN) -
     return _noted(snapshot)
 
 
-def _read_cluster(
-    kubeconfig: str | None, context: str | None, kinds: tuple[str, ...], options: Options
-) -> Snapshot:
+def _read_cluster(settings: InputSettings, kinds: tuple[str, ...], options: Options) -> Snapshot:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
 
     try:
         with progress_bar("listing") as progress:
-            found = list_from(kubeconfig, context, kinds, progress)
+            found = list_from(settings["kubeconfig"], settings["context"], kinds, progress)
+        if settings["kubernetes_version"] is None:
+            options = replace(options, version=found.server.followed)
+            found.notes += [found.server.note] if found.server.note else []
         origin = Origin(words="in the cluster", controlled=True, whole_storage=found.whole_storage)
         with progress_bar("taking in") as progress:
             snapshot = read(found.manifests, options, progress, origin)

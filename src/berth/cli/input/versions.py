@@ -13,3 +13,10 @@ version_option = click.option(
     show_default=True,
     help="The version of Kubernetes whose behaviour is followed.",
 )
+# For what reads a live cluster, too.
+cluster_version_option = click.option(
+    "--kubernetes-version",
+    type=click.Choice(tuple(VERSIONS)),
+    help="The version of Kubernetes whose behaviour is followed "
+    f"(by default the cluster's own, and {NEWEST.name} for files).",
+)

@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, Metric, PlatformCollector, ProcessCollector
+from prometheus_client.registry import Collector
 
 from berth.live.client import Client
 from berth.live.component.election import Election, ElectionSettings, LeaderFence, lead
 from berth.live.component.serving import ServingSettings, serve
+from berth.live.component.versions import FollowedVersion
 from berth.live.connection import connect
 from berth.live.errors import ApiError, Unauthorized
 from berth.live.logs import say
@@ -70,13 +72,19 @@ def keep_many_objects() -> None:
 
 
 async def run_component(
-    settings: ComponentSettings, make: Callable[[Client, CollectorRegistry], Work], **starting: object
+    settings: ComponentSettings,
+    make: Callable[[Client, CollectorRegistry], Work],
+    *,
+    version: FollowedVersion | None = None,
+    **starting: object,
 ) -> None:
     """Work until cancelled; then finish what was begun, and give up the lease.
 
     Args:
         settings: How to reach the server, and who else to be reached by.
         make: What to do; called before the server was reached.
+        version: As which the server is followed, for what depends on it: when that changes what was begun is
+            finished, `make` is called once more, and everything begins anew.
         starting: What to log then.
 
     Raises:
@@ -87,61 +95,107 @@ async def run_component(
     async with await connect(settings.kubeconfig, settings.context) as client:
         if settings.qps > 0:
             client.limiter = Limiter(settings.qps, settings.burst)
+        rounds = _Rounds(settings, client, make)
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        work = make(client, registry)
-        election = None if settings.election is None else Election(settings.election)
-        fence = client.fence = None if election is None else LeaderFence(election)
-        async with _endpoints(settings, client, work, registry, election), asyncio.TaskGroup() as group:
+        registry.register(rounds)
+        async with _endpoints(settings, client, rounds, registry):
             await _reach(client)
-            following = group.create_task(work.follow())
+            if version is not None and await version.learn(client):
+                rounds.begin()
             say(_log, logging.INFO, "Starting", **starting)
+            while await rounds.run(version):
+                say(_log, logging.INFO, "The server is of another version: beginning anew")
+                rounds.begin()
+
+
+class _Rounds(Collector):
+    """The work of a component, which may begin anew: as if the process had been started once more."""
+
+    def __init__(
+        self, settings: ComponentSettings, client: Client, make: Callable[[Client, CollectorRegistry], Work]
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._make = make
+        self.begin()
+
+    def begin(self) -> None:
+        self._registry = CollectorRegistry()
+        self._work = self._make(self._client, self._registry)
+        elects = self._settings.election
+        self._fence = self._client.fence = None if elects is None else LeaderFence(Election(elects))
+
+    async def run(self, version: FollowedVersion | None) -> bool:
+        """Work until cancelled, or until the server is followed as another version: then True."""
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(self._work.follow())
+            acting = group.create_task(self._act())
+            changing = group.create_task(_never() if version is None else version.change(self._client))
             try:
-                await _act(fence, client, work, registry)
+                await asyncio.wait((acting, changing), return_when=asyncio.FIRST_COMPLETED)
             finally:
+                changed = changing.done()
+                acting.cancel()
+                await asyncio.wait((acting,))
                 following.cancel()
+                changing.cancel()
+        return changed
+
+    async def _act(self) -> None:
+        fence, work = self._fence, self._work
+        if fence is None:
+            await work.act()
+            return
+        election = fence.election
+        leads = Gauge(
+            "leader_election_master_status",
+            "Whether this process leads: 1 if it does.",
+            ("name",),
+            registry=self._registry,
+        ).labels(election.settings.name)
+        leads.set(0)
+        leading = False
+
+        def changed(leader: str) -> None:
+            nonlocal leading
+            lost = leading and leader != election.settings.identity
+            leading = leader == election.settings.identity
+            leads.set(int(leading))
+            if lost and work.abandon is not None:
+                work.abandon()
+
+        # A lease that cannot be renewed because other requests are waiting would be lost for nothing.
+        await lead(self._client.unlimited(), election.settings, work.act, on_change=changed, fence=fence)
+
+    # --- what can be asked --------------------------------------------------------------------------
+
+    def collect(self) -> Iterable[Metric]:
+        """What is counted in this round."""
+        return self._registry.collect()
+
+    def unsynced(self) -> str | None:
+        return self._work.unsynced()
+
+    def failing(self) -> str | None:
+        """What is wrong with the election; None if nothing is."""
+        return None if self._fence is None else self._fence.election.failing(lasting())
 
 
-async def _act(fence: LeaderFence | None, client: Client, work: Work, registry: CollectorRegistry) -> None:
-    if fence is None:
-        await work.act()
-        return
-    election = fence.election
-    leads = Gauge(
-        "leader_election_master_status",
-        "Whether this process leads: 1 if it does.",
-        ("name",),
-        registry=registry,
-    ).labels(election.settings.name)
-    leads.set(0)
-    leading = False
-
-    def changed(leader: str) -> None:
-        nonlocal leading
-        lost = leading and leader != election.settings.identity
-        leading = leader == election.settings.identity
-        leads.set(int(leading))
-        if lost and work.abandon is not None:
-            work.abandon()
-
-    # A lease that cannot be renewed because other requests are waiting would be lost for nothing.
-    await lead(client.unlimited(), election.settings, work.act, on_change=changed, fence=fence)
+async def _never() -> None:
+    await asyncio.Event().wait()
 
 
 @contextlib.asynccontextmanager
 async def _endpoints(
-    settings: ComponentSettings,
-    client: Client,
-    work: Work,
-    registry: CollectorRegistry,
-    election: Election | None,
+    settings: ComponentSettings, client: Client, rounds: _Rounds, registry: CollectorRegistry
 ) -> AsyncIterator[None]:
     if settings.serving is None:
         yield
         return
-    checks = {"ping": lambda: None, "informers": work.unsynced}
-    live_checks = {} if election is None else {"leaderElection": lambda: election.failing(lasting())}
+    checks = {"ping": lambda: None, "informers": rounds.unsynced}
+    live_checks = {} if settings.election is None else {"leaderElection": rounds.failing}
     async with serve(settings.serving, checks, registry, client.unlimited(), live_checks=live_checks) as port:
         say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port)
         yield
