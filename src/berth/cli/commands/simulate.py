@@ -40,9 +40,10 @@ def command(
     Reads what you have: a folder of manifests, the output of
     'kubectl get nodes,pods,namespaces -A -o json', or both. Workloads get the pods they lack. Without -f
     it reads the cluster of --kubeconfig, by default the one kubectl would talk to, and changes nothing there.
+    Pods of higher priority preempt others, whose workloads make them anew.
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
-    simulation = place_input("placing pods", **settings)
+    simulation = place_input("placing pods", "PodDisruptionBudget", **settings)
     if target is not None:
         save(simulation, target)
     _show(simulation, form, namespace)

@@ -14,6 +14,7 @@ from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.offline.audit import Audit, Eviction
 from berth.engine.offline.budgets import DisruptionBudget
 from berth.engine.offline.explanation import Explanation, NodeVerdict
+from berth.engine.offline.placements import Victim
 from berth.engine.offline.relaxations import Relaxation
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
@@ -87,11 +88,27 @@ def simulation_document(
             }
             for unplaced in simulation.unplaced
         ],
+        "preempted": [
+            _preempted(simulation, victim, preemptor) for victim, preemptor in simulation.preemptions()
+        ],
         "domains": [_zone(zone) for zone in zones],
         "spread": [_spread(spread) for spread in spreads],
         "notes": list(snapshot.notes),
         "warnings": list(snapshot.warnings),
         **_assumed(snapshot.daemon_namespaces),
+    }
+
+
+def _preempted(simulation: Simulation, victim: Victim, preemptor: Entry) -> Document:
+    return {
+        "namespace": victim.entry.namespace,
+        "pod": victim.entry.name,
+        "owner": victim.entry.owner,
+        "node": victim.node,
+        "priority": victim.entry.priority,
+        "by": preemptor.key,
+        "replaced": victim.replacement is not None,
+        "landsOn": simulation.node_of(victim.entry.key),
     }
 
 

@@ -44,14 +44,29 @@ def _encoded(content: Raw, target: Path) -> bytes:
 
 def items(simulation: Simulation) -> list[Raw]:
     nodes = {placement.entry.key: placement.node for placement in simulation.placements}
+    preempted = {victim.entry.key: victim for victim, _ in simulation.preemptions()}
     found: list[Raw] = []
     own = {id(entry.manifest): entry for entry in simulation.snapshot.pods if not entry.made}
     for manifest in simulation.snapshot.manifests:
         entry = own.get(id(manifest))
         raw = _named(manifest)
+        victim = preempted.get(entry.key) if entry is not None else None
+        if victim is not None:
+            if victim.replacement is None:
+                continue  # it is gone
+            raw = _anew(raw)
         found.append(raw if entry is None else _bound(raw, nodes.get(entry.key)))
     found += [_bound(_made(entry), nodes.get(entry.key)) for entry in simulation.snapshot.pods if entry.made]
     return found
+
+
+def _anew(raw: Raw) -> Raw:
+    """The pod that is made for one that was preempted: nobody has given it a node yet."""
+    metadata = {
+        k: v for k, v in raw["metadata"].items() if k not in ("uid", "creationTimestamp", "resourceVersion")
+    }
+    spec = {name: value for name, value in (raw.get("spec") or {}).items() if name != "nodeName"}
+    return {**{k: v for k, v in raw.items() if k != "status"}, "metadata": metadata, "spec": spec}
 
 
 def _named(manifest: Manifest) -> Raw:

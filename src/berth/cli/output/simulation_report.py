@@ -33,7 +33,29 @@ def report(
     if spreads:
         yield spread_table(spreads, term, wide=wide)
         yield ""
+    yield from _preempted(simulation, term, wide=wide)
     yield from _conclusion(simulation, term)
+
+
+def _preempted(simulation: Simulation, term: Terminal, *, wide: bool) -> Report:
+    rows = [
+        (
+            victim.entry.namespace,
+            victim.entry.name,
+            victim.node,
+            preemptor.key,
+            (simulation.node_of(victim.entry.key) or "nowhere") if victim.replacement else "not made again",
+        )
+        for victim, preemptor in simulation.preemptions()
+    ]
+    if not rows:
+        return
+    listed = rows if wide else rows[:_ROWS_LISTED]
+    headers = ("NAMESPACE", "PREEMPTED", "NODE", "FOR", "REPLACEMENT")
+    yield table(headers, listed, term, {"nowhere": "red", "not made again": "red"}.get)
+    if len(listed) < len(rows):
+        yield f"({count(len(rows), 'pod')}; -o wide lists every one)"
+    yield ""
 
 
 # --- pods --------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def _at_its_turn(simulation: Simulation, entry: Entry) -> str | None:
     for i, placement in enumerate(simulation.placements):
         if placement.entry.key == entry.key:
             simulation.rewind(i)
-            return placement.node
+            return None if placement.victims else placement.node
     _without_those_behind(simulation, entry)
     return None
 
@@ -149,7 +149,7 @@ def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
     def behind(other: Entry) -> bool:
         if own is None:  # it does not exist yet, so it is the last of its priority
             return other.priority < entry.priority
-        return turns[other.key] > own
+        return turns.get(other.key, len(turns)) > own  # who replaces a victim comes last
 
     later = [
         placement
@@ -172,7 +172,8 @@ def _fits(simulation: Simulation, entry: Entry) -> bool:
 
 
 def _others(simulation: Simulation) -> dict[str, Pod]:
-    running = {entry.key: entry.pod for entry in simulation.snapshot.running}
+    cluster = simulation.snapshot.cluster
+    running = {entry.key: entry.pod for entry in simulation.snapshot.running if cluster.has_pod(entry.key)}
     return running | {placement.entry.key: placement.entry.pod for placement in simulation.placements}
 
 

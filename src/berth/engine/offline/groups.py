@@ -61,11 +61,15 @@ class GroupBooks:
     def __init__(self, snapshot: Snapshot) -> None:
         self._minimums = snapshot.group_minimums
         keys = (group_key(entry) for entry in snapshot.running)
-        self._running = Counter(key for key in keys if key is not None)
+        self._placed = Counter(key for key in keys if key is not None)
 
-    def state(self, key: GroupKey, placements: Sequence[PodPlacement]) -> GroupState:
-        placed = sum(group_key(placement.entry) == key for placement in placements)
-        return GroupState(key, key in self._minimums, self._minimums.get(key, 0), self._running[key] + placed)
+    def count(self, entry: Entry, sign: int = 1) -> None:
+        """A pod came to a node, or (-1) went from one."""
+        if (key := group_key(entry)) is not None:
+            self._placed[key] += sign
+
+    def state(self, key: GroupKey) -> GroupState:
+        return GroupState(key, key in self._minimums, self._minimums.get(key, 0), self._placed[key])
 
 
 class GroupSite:

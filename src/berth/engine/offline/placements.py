@@ -11,12 +11,38 @@ from berth.engine.state.pod_class import PodClass
 
 
 @dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that had to make room.
+
+    Attributes:
+        entry: As it was on its node.
+        placement: How it had come there, if it was placed meanwhile; None if it ran before.
+        replacement: The pod that its workload makes for it, under the same name; None if nobody does.
+    """
+
+    entry: Entry
+    node: str
+    placement: PodPlacement | None = None
+    replacement: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodPlacement:
-    """A pod that found a node; `score` is the weighted total of that node."""
+    """A pod that found a node.
+
+    Attributes:
+        score: The weighted total of that node.
+        victims: Who was preempted for it.
+        why: What put this node before the next, if somebody asked.
+        number: Counts placements in the order in which they were made, those undone since included.
+    """
 
     entry: Entry
     node: str
     score: int
+    victims: tuple[Victim, ...] = ()
+    why: str | None = None
+    number: int = 0
 
 
 def count_on(cluster: Cluster, entry: Entry, node: str, pod_class: PodClass | None = None) -> None:

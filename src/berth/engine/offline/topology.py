@@ -57,8 +57,9 @@ def domains(simulation: Simulation, namespace: str | None = None) -> list[ZoneDo
     """
     snapshot = simulation.snapshot
     nodes = {name: NodeDomain(name) for name in snapshot.nodes}
+    preempted = {victim.entry.key for victim, _ in simulation.preemptions()}
     for entry in snapshot.running:
-        if namespace not in (None, entry.namespace):
+        if namespace not in (None, entry.namespace) or entry.key in preempted:
             continue
         if (node := nodes.get(entry.pod.spec.node_name or "")) is not None:
             node.pods.append(PodOnNode(entry, placed=False))

@@ -1,0 +1,119 @@
+"""Preempting pods of a snapshot for one of higher priority, and the pods that replace them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+
+from msgspec import structs
+
+from berth.engine.execution.eviction_ceiling import TIED_TO_NODES
+from berth.engine.offline.budgets import DisruptionBudget, budgets_of
+from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.placement.preemption import Budget, Preemption, preempt
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Pod
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_terminating
+from berth.kube.times import seconds_of
+
+_DAEMON_SET = "DaemonSet"
+
+
+def is_daemon(entry: Entry) -> bool:
+    """Whether a DaemonSet made it, for the node it is on."""
+    return entry.daemon_of is not None or (entry.owner or "").startswith(f"{_DAEMON_SET}/")
+
+
+def comes_again(entry: Entry) -> bool:
+    """Whether a workload makes a new pod, for any node, when this one goes."""
+    owner = controller_of(entry.pod.metadata)
+    kind = (entry.owner or "").partition("/")[0] if owner is None else owner.kind or ""
+    return bool(kind) and kind not in TIED_TO_NODES and not is_daemon(entry)
+
+
+def replacement(entry: Entry, node: str | None = None) -> Entry | None:
+    """The pod that is made for one that went, under its name; None if nobody makes it.
+
+    `node` is the one it was on, if that is still there: a DaemonSet makes the pod for it again.
+    """
+    if is_terminating(entry.pod):
+        return None  # whoever makes it anew has done so
+    daemon_of = node if is_daemon(entry) else None
+    if daemon_of is None and not comes_again(entry):
+        return None
+    return replace(entry, pod=unbound(entry.pod), daemon_of=daemon_of)
+
+
+def unbound(pod: Pod) -> Pod:
+    """The pod as it is made: nobody has given it a node yet."""
+    metadata = structs.replace(pod.metadata, uid=None, creation_timestamp=None, deletion_timestamp=None)
+    return structs.replace(
+        pod, metadata=metadata, spec=structs.replace(pod.spec, node_name=None), status=None
+    )
+
+
+class Room:
+    """Who is preempted for whom.
+
+    Attributes:
+        preempting: The schedulers that may preempt; None: all of them.
+    """
+
+    def __init__(self, snapshot: Snapshot, preempting: frozenset[str] | None = None) -> None:
+        self.preempting = preempting
+        self._snapshot = snapshot
+        self._used: Counter[int] = Counter()
+
+    @cached_property
+    def _running(self) -> dict[str, Entry]:
+        return {entry.key: entry for entry in self._snapshot.running}
+
+    @cached_property
+    def _budgets(self) -> list[DisruptionBudget]:
+        return budgets_of(self._snapshot)
+
+    def running(self, key: str) -> Entry | None:
+        """The pod of this name that ran at the beginning."""
+        return self._running.get(key)
+
+    def make(self, entry: Entry, pod_class: PodClass) -> Preemption | None:
+        """Whom to preempt on which node, or why that does not help; None if it is not tried."""
+        if self.preempting is not None and entry.scheduler not in self.preempting:
+            return None
+        cluster = self._snapshot.cluster
+        if not self._may_help(pod_class):
+            return None
+        status = entry.pod.status
+        return preempt(
+            cluster,
+            pod_class,
+            budgets=[
+                Budget(budget.namespace, budget.selector, budget.allowed - self._used[i])
+                for i, budget in enumerate(self._budgets)
+            ],
+            started=self._started,
+            nominated_node=status.nominated_node_name if status else None,
+        )
+
+    def _may_help(self, pod_class: PodClass) -> bool:
+        """Whether there is any pod of lower priority: mostly there is none, and nothing else to ask."""
+        classes = self._snapshot.cluster.classes.by_key.values()
+        return any(other.running and other.priority < pod_class.priority for other in classes)
+
+    def _started(self, key: str) -> float:
+        entry = self._running.get(key)
+        status = entry.pod.status if entry else None
+        return seconds_of(status.start_time if status else None) or math.inf
+
+    def disrupt(self, entries: Iterable[Entry], sign: int = 1) -> None:
+        """Count pods that went against their budgets, or (-1) their replacements for them."""
+        if not self._budgets:
+            return
+        for entry in entries:
+            for i, budget in enumerate(self._budgets):
+                if budget.protects(entry):
+                    self._used[i] += sign

@@ -1,0 +1,211 @@
+"""Placing pods one after the other as a scheduler does: queue, groups, preemption.
+
+The highest priority goes first.  A pod that finds no node preempts pods of lower priority where that
+helps, and the pods that are made for these wait in the queue.  A pod that still has no node is tried
+again once others were placed, since a peer that it needs may have come meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from berth.engine.offline.groups import GroupBooks, GroupFailure, GroupSite, group_key
+from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
+from berth.engine.offline.scheduling.making_room import Room, replacement
+from berth.engine.offline.scheduling.messages import Messages
+from berth.engine.offline.scheduling.simulated import Simulation
+from berth.engine.offline.snapshot import Entry, Progress, unpinned
+from berth.engine.placement.plan import Plan, SchedulingError, plan_for
+from berth.engine.placement.preemption import Preemption
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.identity import has_own_claims
+from berth.engine.state.pod_class import PodClass
+from berth.kube.objects import Pod
+from berth.kube.pod_groups import GroupKey
+
+# Says what put a node before the next.
+Reason = Callable[[Plan, int], str]
+
+
+class Placer:
+    """Places pods on the cluster of a snapshot, and keeps what became of them in a simulation."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        books: GroupBooks | None = None,
+        room: Room | None = None,
+        rng: np.random.Generator | None = None,
+        reason: Reason | None = None,
+    ) -> None:
+        snapshot = simulation.snapshot
+        self._simulation = simulation
+        self._cluster: Cluster = snapshot.cluster
+        self._rng = rng
+        self._reason = reason
+        self._books = books or GroupBooks(snapshot)
+        self._room = room or Room(snapshot)
+        self._numbers = count(1)
+        self._changes = 0
+        # Class -> how many changes there had been when it last found no node, and why there is no room.
+        self._stuck: dict[PodClass, tuple[int, Preemption | None]] = {}
+        self._daemons: dict[int, Pod] = {}
+        self._placed: dict[str, PodPlacement] = {}
+        self._evicted: set[str] = set()
+        self._queue: list[tuple[tuple[int, bool, str], int, Entry]] = []
+        self._order = count()
+        self._groups: dict[GroupKey, list[Entry]] = {}
+        self._missed: list[Entry] = []
+
+    def run(self, pending: Iterable[Entry], progress: Progress | None = None) -> Simulation:
+        simulation = self._simulation
+        pending = list(pending)
+        waiting = [entry for entry in pending if simulation.held_back(entry) is None]
+        total = len(waiting)
+        while waiting:
+            before = self._changes
+            self._round(waiting, total, progress)
+            waiting = self._missed
+            if self._changes == before:
+                break
+        if progress is not None:
+            progress(total, total)
+        simulation.placements += sorted(self._placed.values(), key=lambda placement: placement.number)
+        messages = Messages(simulation, self.class_of)
+        order = {entry.key: place for place, entry in enumerate(pending)}
+        left = [*(entry for entry in pending if simulation.held_back(entry) is not None), *waiting]
+        left.sort(key=lambda entry: (entry.turn, order.get(entry.key, total)))
+        simulation.unplaced = [messages.unplaced(entry, self._no_room(entry)) for entry in left]
+        return simulation
+
+    def _no_room(self, entry: Entry) -> Preemption | None:
+        known = self._stuck.get(self.class_of(entry)) if self._stuck else None
+        return known[1] if known else None
+
+    # --- the queue ------------------------------------------------------------------------------------
+
+    def _round(self, waiting: list[Entry], total: int, progress: Progress | None) -> None:
+        self._missed, self._groups = [], {}
+        self._queue = []
+        for entry in waiting:
+            self._join(entry)
+        while self._queue:
+            _, _, entry = heappop(self._queue)
+            key = group_key(entry)
+            if key is None:
+                self._try(entry)
+            elif key in self._groups:
+                self._place_group(key, self._groups.pop(key))
+            if progress is not None:
+                progress(min(len(self._placed), total), total)
+
+    def _place_group(self, key: GroupKey, members: list[Entry]) -> None:
+        """As the scheduler does: all at once that must be, and then the others one by one."""
+        simulation = self._simulation
+        found = GroupSite(self._cluster, self._rng).attempt(self._books.state(key), members)
+        if isinstance(found, GroupFailure):
+            simulation.failed_groups[key] = found
+            self._missed += members
+            return
+        simulation.failed_groups.pop(key, None)
+        for placement in found:
+            self._keep(placement)
+        for entry in members:
+            if entry.key not in self._placed:
+                self._try(entry)
+
+    # --- one pod --------------------------------------------------------------------------------------
+
+    def _try(self, entry: Entry) -> None:
+        if not self._place(entry):
+            self._missed.append(entry)
+
+    def _place(self, entry: Entry) -> bool:
+        pod_class = self.class_of(entry)
+        known = self._stuck.get(pod_class)
+        if entry.daemon_of is None and known is not None and known[0] == self._changes:
+            return False
+        plan = plan_for(self._cluster, pod_class)
+        try:
+            best = self._choose(plan, entry)
+        except SchedulingError:
+            self._stuck[pod_class] = (self._changes, None)
+            return False
+        victims: tuple[Victim, ...] = ()
+        if best is None:
+            found = self._room.make(entry, self._cluster.class_of(entry.pod))
+            if found is None or found.node is None:
+                self._stuck[pod_class] = (self._changes, found)
+                return False
+            victims = self._evict(found.victims)
+            slot = self._cluster.nodes.slot_of[found.node]
+            plan = plan_for(self._cluster, pod_class)
+            best = slot, int(plan.totals(plan.blocked())[slot])
+        slot, score = best
+        node = self._cluster.nodes.names[slot] or ""
+        why = self._reason(plan, slot) if self._reason else None
+        count_on(self._cluster, entry, node, pod_class)
+        self._keep(PodPlacement(entry, node, score, victims, why))
+        for victim in victims:
+            if victim.replacement is not None:
+                self._join(victim.replacement)
+        return True
+
+    def _keep(self, placement: PodPlacement) -> None:
+        entry = placement.entry
+        self._changes += 1
+        self._placed[entry.key] = replace(placement, number=next(self._numbers))
+        self._books.count(entry)
+        if entry.key in self._evicted:
+            self._evicted.discard(entry.key)
+            self._room.disrupt((entry,), -1)
+
+    def _evict(self, keys: Iterable[str]) -> tuple[Victim, ...]:
+        found = []
+        for key in keys:
+            earlier = self._placed.pop(key, None)
+            entry = earlier.entry if earlier else self._room.running(key)
+            if entry is None:
+                continue
+            counted = self._cluster.find_pod(key)
+            node = counted[1] if counted else ""
+            take_off(self._cluster, entry)
+            self._changes += 1
+            self._books.count(entry, -1)
+            found.append(Victim(entry, node, earlier, replacement(entry, node)))
+        self._evicted.update(victim.entry.key for victim in found if victim.replacement)
+        self._room.disrupt(victim.entry for victim in found)
+        return tuple(found)
+
+    def _join(self, entry: Entry) -> None:
+        """A pod comes to the queue."""
+        heappush(self._queue, (entry.turn, next(self._order), entry))
+        if (key := group_key(entry)) is not None:
+            self._groups.setdefault(key, []).append(entry)
+
+    def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:
+        if entry.daemon_of is not None:
+            slot = self._cluster.nodes.slot_of.get(entry.daemon_of)
+            if slot is None:
+                return None
+            blocked = plan.blocked()
+            return None if blocked[slot] else (slot, int(plan.totals(blocked)[slot]))
+        return plan.best(self._rng)
+
+    def class_of(self, entry: Entry) -> PodClass:
+        spec = entry.pod.spec
+        if entry.daemon_of is None or spec.topology_spread_constraints or has_own_claims(spec):
+            return self._cluster.class_of(entry.pod)
+        # Pods of a DaemonSet differ in nothing but their node, and that is already decided: one class
+        # for all of them saves compiling the rules once a node. (Spreading alone looks at the pin, and
+        # ephemeral volumes have claims of their own.)
+        found = self._daemons.get(id(entry.manifest))
+        if found is None:
+            found = self._daemons[id(entry.manifest)] = unpinned(entry)
+        return self._cluster.class_of(found)

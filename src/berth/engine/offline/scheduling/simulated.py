@@ -1,0 +1,105 @@
+"""What became of the pods that were to be placed, and taking some of it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from berth.engine.offline.groups import GroupFailure
+from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
+from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.kube.pod_groups import GroupKey
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
+
+# Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
+SCHEDULERS = (DEFAULT_SCHEDULER_NAME, "berth")
+# Why a pod is not placed: it waits for a scheduler that is none of ours.
+OTHER_SCHEDULER = "OtherScheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedPod:
+    """A pod that did not: the reason is one of the PodScheduled condition, the message kube-scheduler's.
+
+    A pod that waits for another scheduler has the reason `OTHER_SCHEDULER`.
+
+    Attributes:
+        preemption: Why making room does not help either, in kube-scheduler's words; empty if nobody tried.
+    """
+
+    entry: Entry
+    reason: str
+    message: str
+    preemption: str = ""
+
+
+@dataclass(slots=True)
+class Simulation:
+    """What became of the pending pods; the snapshot's cluster holds the result.
+
+    Attributes:
+        placements: In the order in which they were made; those of pods that replace a victim, too.
+        unplaced: In queue order; replacements of victims, too.
+        schedulers: The names of the schedulers whose pods were placed; others wait for theirs.
+        failed_groups: The groups whose pods wait, because too few of them find a node at once.
+    """
+
+    snapshot: Snapshot
+    placements: list[PodPlacement] = field(default_factory=list)
+    unplaced: list[UnplacedPod] = field(default_factory=list)
+    schedulers: tuple[str, ...] = SCHEDULERS
+    failed_groups: dict[GroupKey, GroupFailure] = field(default_factory=dict)
+
+    def rewind(self, placements: int) -> None:
+        """Take back all but the first `placements`; whom later ones had preempted is where it was then."""
+        if placements < len(self.placements):
+            first = self.placements[placements].number
+            while later := [placement for placement in self.placements if placement.number >= first]:
+                self.take_back(later)
+
+    def held_back(self, entry: Entry) -> tuple[str, str] | None:
+        """Reason and message if a pod is not tried at all, None if it is."""
+        if entry.scheduler not in self.schedulers:
+            ours = " and ".join(self.schedulers)
+            return OTHER_SCHEDULER, f"waits for scheduler {entry.scheduler}; those placed here are of {ours}"
+        if entry.gates:
+            return SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
+        return None
+
+    def preemptions(self) -> Iterator[tuple[Victim, Entry]]:
+        """Every pod that had to make room, and for whom."""
+        for placement in self.placements:
+            for victim in placement.victims:
+                yield victim, placement.entry
+
+    def node_of(self, key: str) -> str | None:
+        """Where a pod was placed, None if it was not."""
+        return next((placement.node for placement in self.placements if placement.entry.key == key), None)
+
+    def take_back(self, placements: Iterable[PodPlacement]) -> None:
+        """Undo some of the placements: victims return, and the pods that replaced these go first."""
+        undone = {placement.entry.key for placement in placements}
+        for placement in self.placements:
+            if placement.entry.key in undone:
+                undone.update(victim.entry.key for victim in placement.victims)
+        gone = [placement for placement in self.placements if placement.entry.key in undone]
+        self.placements = [placement for placement in self.placements if placement.entry.key not in undone]
+        for placement in reversed(gone):
+            take_off(self.snapshot.cluster, placement.entry)
+            for victim in placement.victims:
+                self._return(victim)
+
+    def _return(self, victim: Victim) -> None:
+        if victim.placement is None:
+            self.snapshot.cluster.add_pod(victim.entry.pod)
+        else:
+            self.put_back((victim.placement,))
+            self.placements.sort(key=lambda placement: placement.number)
+
+    def put_back(self, placements: Iterable[PodPlacement]) -> None:
+        """Make placements that were taken back, the last ones."""
+        for placement in placements:
+            for victim in placement.victims:
+                take_off(self.snapshot.cluster, victim.entry)
+            count_on(self.snapshot.cluster, placement.entry, placement.node)
+            self.placements.append(placement)

@@ -1,0 +1,116 @@
+"""Pods of higher priority make room for themselves, as the scheduler does it, and it can be taken back."""
+
+from berth.engine.offline.simulation import Simulation, simulate
+from berth.engine.state.cluster import Cluster
+from berth.kube.objects import KubeObject, Pod
+from tests.engine.offline.test_budgets import budget
+from tests.engine.offline.test_simulation import messages
+from tests.support.builders import HOSTNAME, make_node, make_pod
+from tests.support.snapshots import explained, new, simulated, snapshot, where
+
+
+def low(name: str, node: str, *, owner: str | None = "rs", priority: int = 0) -> Pod:
+    built = make_pod(name).on(node).priority(priority).requests(cpu="1").labels(app="web")
+    return (built.owned_by("ReplicaSet", owner) if owner else built).build()
+
+
+def nodes(*cpus: int) -> list[KubeObject]:
+    return [
+        make_node(f"n{i}").labels({HOSTNAME: f"n{i}"}).capacity(cpu=str(cpu)).build()
+        for i, cpu in enumerate(cpus)
+    ]
+
+
+def high(name: str, cpu: str = "1", priority: int = 10) -> Pod:
+    return new(name).priority(priority).requests(cpu=cpu).build()
+
+
+def preempted(simulation: Simulation) -> dict[str, tuple[str, str]]:
+    return {victim.entry.name: (victim.node, who.name) for victim, who in simulation.preemptions()}
+
+
+def on_nodes(cluster: Cluster) -> dict[str, str]:
+    return {key: name for name in cluster.nodes.slot_of for key, _ in cluster.pods_on(name)}
+
+
+def test_a_victim_is_made_anew_and_placed_where_there_is_room() -> None:
+    """The preemptor gets the node that refused it, and the victim's replacement goes elsewhere."""
+    fixed = new("p").priority(10).requests(cpu="1").node_selector({HOSTNAME: "n0"}).build()
+    simulation = simulated(*nodes(1, 1), low("a", "n0"), fixed)
+    assert preempted(simulation) == {"a": ("n0", "p")}
+    assert where(simulation) == {"p": "n0", "a": "n1"}
+    assert simulation.unplaced == []
+
+
+def test_a_victim_whose_replacement_finds_no_node_is_told() -> None:
+    """Who was preempted and has no other place is unplaced; whom nobody makes anew is just gone."""
+    simulation = simulated(*nodes(2), low("a", "n0"), low("b", "n0", owner=None), high("p", cpu="2"))
+    assert where(simulation) == {"p": "n0"}
+    assert messages(simulation) == {"a": "0/1 nodes are available: 1 Insufficient cpu."}
+    assert on_nodes(simulation.snapshot.cluster) == {"default/p": "n0"}
+
+
+def test_a_replacement_may_preempt_in_turn() -> None:
+    """Priorities 10, 5 and 1 on two nodes: each takes the place of the next lower one."""
+    fixed = new("p").priority(10).requests(cpu="1").node_selector({HOSTNAME: "n0"}).build()
+    simulation = simulated(*nodes(1, 1), low("mid", "n0", priority=5), low("low", "n1", priority=1), fixed)
+    assert preempted(simulation) == {"mid": ("n0", "p"), "low": ("n1", "mid")}
+    assert where(simulation) == {"p": "n0", "mid": "n1"}
+    assert list(messages(simulation)) == ["low"]
+
+
+def test_nobody_is_preempted_in_vain() -> None:
+    """Pods of the same priority stay, a pod that never preempts waits, and one too large helps nobody."""
+    things = [*nodes(1), low("a", "n0", priority=3)]
+    never = new("p").priority(9).never_preempts().requests(cpu="1").build()
+    for pod in (high("p", priority=3), never, high("p", cpu="2")):
+        simulation = simulated(*things, pod)
+        assert (preempted(simulation), where(simulation)) == ({}, {})
+    (unplaced,) = simulated(*things, never).unplaced
+    assert unplaced.preemption == "preemption: not eligible due to preemptionPolicy=Never."
+
+
+def test_a_scheduler_without_preemption_leaves_everyone_alone() -> None:
+    """A profile that disables it preempts nobody."""
+    taken = snapshot(*nodes(1), low("a", "n0"), high("p"))
+    assert preempted(simulate(taken, preempting=frozenset())) == {}
+
+
+def test_each_preemption_uses_up_the_budget() -> None:
+    """A budget that lets one pod go steers the second preemptor to pods that no budget protects."""
+    other = make_pod("c").on("n2").requests(cpu="1").labels(app="other").owned_by("ReplicaSet", "o").build()
+    things = [*nodes(1, 1, 1), low("a", "n0"), low("b", "n1"), other, budget(min_available=1)]
+    assert set(preempted(simulated(*things, high("p"), high("q")))) == {"c", "a"}
+
+
+def test_everything_can_be_taken_back() -> None:
+    """Victims return to where they were, whether they ran before or were placed meanwhile."""
+    follower = new("f").priority(10).requests(cpu="1").affinity_to({"app": "db"}, topology=HOSTNAME).build()
+    leader = new("db").priority(10).labels(app="db").requests(cpu="1").build()
+    filler = new("filler").requests(cpu="1").build()
+    taken = snapshot(*nodes(2, 1), low("run", "n1"), follower, leader, filler)
+    before = on_nodes(taken.cluster)
+    simulation = simulate(taken)
+    assert simulation.node_of("default/f") == simulation.node_of("default/db")
+    assert preempted(simulation)
+    simulation.rewind(0)
+    assert (on_nodes(taken.cluster), simulation.placements) == (before, [])
+
+
+def test_taking_back_one_preemption_takes_back_what_followed() -> None:
+    """The victim's replacement goes before the victim returns; others stay."""
+    fixed = new("p").priority(10).requests(cpu="1").node_selector({HOSTNAME: "n0"}).build()
+    simulation = simulated(*nodes(1, 2), low("a", "n0"), fixed, new("other").requests(cpu="1").build())
+    (own,) = [placement for placement in simulation.placements if placement.victims]
+    simulation.take_back([own])
+    assert on_nodes(simulation.snapshot.cluster) == {"default/a": "n0", "default/other": "n1"}
+    simulation.put_back([own])
+    assert on_nodes(simulation.snapshot.cluster) == {"default/p": "n0", "default/other": "n1"}
+
+
+def test_explain_judges_a_preemptor_before_it_made_room() -> None:
+    """It fits nowhere as things are, and is told for whom it would be preempted."""
+    found = explained("p", *nodes(1), low("a", "n0"), high("p"))
+    assert found.state == "DoesNotFit"
+    assert found.preemption is not None
+    assert found.preemption.victims == ("default/a",)
