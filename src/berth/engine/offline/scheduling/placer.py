@@ -32,7 +32,7 @@ from berth.kube.pod_groups import GroupKey
 Reason = Callable[[Plan, int], str]
 
 
-class Placer:
+class QueuePlacer:
     """Places pods on the cluster of a snapshot, and keeps what became of them in a simulation."""
 
     def __init__(
