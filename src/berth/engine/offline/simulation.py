@@ -6,7 +6,7 @@ import numpy as np
 
 from berth.engine.offline.groups import GroupBooks, GroupFailure, GroupSite, group_key
 from berth.engine.offline.placements import take_off
-from berth.engine.offline.scheduling.making_room import Room
+from berth.engine.offline.scheduling.making_room import PreemptionRoom
 from berth.engine.offline.scheduling.placer import QueuePlacer, Reason
 from berth.engine.offline.scheduling.simulated import OTHER_SCHEDULER, SCHEDULERS, Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress, Snapshot
@@ -36,7 +36,10 @@ def simulate(
     `preempting` are the schedulers that may preempt, by default all; `reason` says of every placement why.
     """
     placer = QueuePlacer(
-        Simulation(snapshot, schedulers=schedulers), room=Room(snapshot, preempting), rng=rng, reason=reason
+        Simulation(snapshot, schedulers=schedulers),
+        room=PreemptionRoom(snapshot, preempting),
+        rng=rng,
+        reason=reason,
     )
     return placer.run(snapshot.pending, progress)
 

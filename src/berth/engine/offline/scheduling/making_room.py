@@ -56,7 +56,7 @@ def unbound(pod: Pod) -> Pod:
     )
 
 
-class Room:
+class PreemptionRoom:
     """Who is preempted for whom.
 
     Attributes:

@@ -16,7 +16,7 @@ import numpy as np
 
 from berth.engine.offline.groups import GroupBooks, GroupFailure, GroupSite, group_key
 from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
-from berth.engine.offline.scheduling.making_room import Room, replacement
+from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.messages import Messages
 from berth.engine.offline.scheduling.simulated import Simulation
 from berth.engine.offline.snapshot import Entry, Progress, unpinned
@@ -40,7 +40,7 @@ class QueuePlacer:
         simulation: Simulation,
         *,
         books: GroupBooks | None = None,
-        room: Room | None = None,
+        room: PreemptionRoom | None = None,
         rng: np.random.Generator | None = None,
         reason: Reason | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class QueuePlacer:
         self._rng = rng
         self._reason = reason
         self._books = books or GroupBooks(snapshot)
-        self._room = room or Room(snapshot)
+        self._room = room or PreemptionRoom(snapshot)
         self._numbers = count(1)
         self._changes = 0
         # Class -> how many changes there had been when it last found no node, and why there is no room.
