@@ -34,16 +34,13 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]  # bytes taken in, and bytes in all
     Report = Callable[[int], None]  # bytes of one file taken in
+    Refused = Callable[["ManifestError"], None]
 
-STDIN = "-"
+STDIN, STANDARD_INPUT = "-", "standard input"
 DEFAULT_NAMESPACE = "default"
 _EXTENSIONS = (".json", ".yaml", ".yml")
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
-
-
-class ManifestError(Exception):
-    """Input that cannot be used; the message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +50,38 @@ class Source:
     file: str
     document: int = 0  # counted from 1; 0 if the file holds only this one
     item: int | None = None  # index in a list's items
+    line: int = 0  # the one on which a YAML document begins
 
     def __str__(self) -> str:
         place = f", document {self.document}" if self.document else ""
         return f"{self.file}{place}" + (f", items[{self.item}]" if self.item is not None else "")
+
+
+class ManifestError(Exception):
+    """Input that cannot be used; the message is a sentence for the user.
+
+    Attributes:
+        source: The object that is to blame; None if it is a whole file.
+        title: What that is called, empty if nobody knows.
+        detail: What is wrong with it, without file and title.
+        foreign: It is nothing of Kubernetes'.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        source: Source | None = None,
+        title: str = "",
+        detail: str = "",
+        *,
+        foreign: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.source, self.title, self.detail, self.foreign = source, title, detail or message, foreign
+
+
+class DuplicateError(ManifestError):
+    """An object that was there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +117,14 @@ def title(kind: str, namespace: str | None, name: str) -> str:
 
 
 def load(
-    paths: Iterable[str | Path], stdin: BinaryIO | None = None, progress: Progress | None = None
+    paths: Iterable[str | Path],
+    stdin: BinaryIO | None = None,
+    progress: Progress | None = None,
+    refused: Refused | None = None,
 ) -> list[Manifest]:
     """Every object in the files and folders, in order; ``-`` is standard input.
+
+    `refused` is told of what cannot be used, which is then left out; a file or folder must be there.
 
     Raises:
         ManifestError: something cannot be read, is not what it should be, or is there twice.
@@ -108,10 +138,9 @@ def load(
         content = _content(file, stdin)
         total = max(total, done + len(content))
         report = partial(_report, progress, done, total) if progress else None
-        for manifest in _read(file, content, report):
+        for manifest in _spared(_read(file, content, report, refused), refused):
             named = _with_generated_name(manifest, generated)
-            _refuse_duplicate(named, seen)
-            manifests.append(named)
+            manifests += _spared(_once(named, seen), refused)
         done += len(content)
     return manifests
 
@@ -128,6 +157,16 @@ def listed(items: Iterable[msgspec.Raw], kind: str, api_version: str, server: st
             yield _from_json_object(kind, api_version, source, item)
         except RecursionError:
             raise ManifestError(f"{server}: {TOO_DEEP}") from None
+
+
+def _spared(objects: Iterator[Manifest], refused: Refused | None) -> Iterator[Manifest]:
+    """The objects up to one that cannot be used, if somebody wants to know of that."""
+    try:
+        yield from objects
+    except ManifestError as error:
+        if refused is None:
+            raise
+        refused(error)
 
 
 def _report(progress: Progress, before: int, total: int, within: int) -> None:
@@ -176,7 +215,7 @@ def _each_once(files: Iterable[str]) -> list[str]:
     for file in files:
         path = STDIN if file == STDIN else os.path.realpath(file)
         if path in seen:
-            name = "standard input" if file == STDIN else file
+            name = STANDARD_INPUT if file == STDIN else file
             other = f", also as {seen[path]}" if seen[path] != file else ""
             raise ManifestError(f"{name} is given twice{other}")
         seen[path] = file
@@ -201,15 +240,19 @@ def _content(file: str, stdin: BinaryIO | None) -> bytes:
         raise ManifestError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
-def _read(file: str, content: bytes, report: Report | None) -> Iterator[Manifest]:
-    name = "standard input" if file == STDIN else file
+def _read(
+    file: str, content: bytes, report: Report | None, refused: Refused | None = None
+) -> Iterator[Manifest]:
+    name = STANDARD_INPUT if file == STDIN else file
     try:
-        yield from _read_any(file, name, content, report)
+        yield from _read_any(file, name, content, report, refused)
     except RecursionError:
         raise ManifestError(f"{name}: {TOO_DEEP}") from None
 
 
-def _read_any(file: str, name: str, content: bytes, report: Report | None) -> Iterator[Manifest]:
+def _read_any(
+    file: str, name: str, content: bytes, report: Report | None, refused: Refused | None
+) -> Iterator[Manifest]:
     content = content.removeprefix(_BOM)
     start = content.lstrip(_BLANK)[:1]
     is_json = file.endswith(".json")
@@ -225,12 +268,14 @@ def _read_any(file: str, name: str, content: bytes, report: Report | None) -> It
         except DecodeError as error:
             raise ManifestError(f"{name}: {error}") from None
         else:
-            yield from _from_json(content, head, Source(name), report)
+            yield from _from_json(content, head, Source(name), report, refused)
             return
-    yield from _read_yaml(name, content, report)
+    yield from _read_yaml(name, content, report, refused)
 
 
-def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[Manifest]:
+def _read_yaml(
+    name: str, content: bytes, report: Report | None, refused: Refused | None
+) -> Iterator[Manifest]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -246,14 +291,19 @@ def _read_yaml(name: str, content: bytes, report: Report | None) -> Iterator[Man
         if document is None:
             return
         number += 1
-        yield from _from_value(document.value, Source(name, number))
+        source = Source(name, number, line=document.line)
+        yield from _spared(_from_value(document.value, source, refused), refused)
 
 
 # --- objects --------------------------------------------------------------------------------------
 
 
 def _from_json(
-    text: bytes | msgspec.Raw, head: json_reader.Head, source: Source, report: Report | None = None
+    text: bytes | msgspec.Raw,
+    head: json_reader.Head,
+    source: Source,
+    report: Report | None = None,
+    refused: Refused | None = None,
 ) -> Iterator[Manifest]:
     kind, api_version = _identity(head.kind, head.api_version, source)
     item_kind = kinds.item_kind(kind)
@@ -271,13 +321,19 @@ def _from_json(
         if report is not None:
             done += len(memoryview(item))
             report(done)
-        try:
-            item_head = json_reader.head(item)
-        except (DecodeError, json_reader.JsonError) as error:
-            raise ManifestError(f"{place}: {error}") from None
-        if item_head.kind is None and item_kind:  # a PodList need not say that its items are pods
-            item_head.kind, item_head.api_version = item_kind, api_version
-        yield from _from_json(item, item_head, place)
+        yield from _spared(_from_json_item(item, item_kind, api_version, place, refused), refused)
+
+
+def _from_json_item(
+    item: msgspec.Raw, item_kind: str, api_version: str, place: Source, refused: Refused | None
+) -> Iterator[Manifest]:
+    try:
+        head = json_reader.head(item)
+    except (DecodeError, json_reader.JsonError) as error:
+        raise ManifestError(f"{place}: {error}", place, detail=str(error), foreign=True) from None
+    if head.kind is None and item_kind:  # a PodList need not say that its items are pods
+        head.kind, head.api_version = item_kind, api_version
+    yield from _from_json(item, head, place, refused=refused)
 
 
 def _from_json_object(kind: str, api_version: str, source: Source, raw: msgspec.Raw) -> Manifest:
@@ -300,9 +356,14 @@ def _refuse_items(items: object, source: Source) -> None:
         raise ManifestError(f"{source}: items: expected a list, got {show(items)}")
 
 
-def _from_value(value: Any, source: Source) -> Iterator[Manifest]:  # noqa: ANN401 - whatever the YAML holds
+def _from_value(
+    value: Any,  # noqa: ANN401 - whatever the YAML holds
+    source: Source,
+    refused: Refused | None = None,
+) -> Iterator[Manifest]:
     if not isinstance(value, dict):
-        raise ManifestError(f"{source}: expected an object with apiVersion and kind, got {show(value)}")
+        detail = f"expected an object with apiVersion and kind, got {show(value)}"
+        raise ManifestError(f"{source}: {detail}", source, detail=detail, foreign=True)
     kind, api_version = _identity(value.get("kind"), value.get("apiVersion"), source)
     items, item_kind = value.get("items"), kinds.item_kind(kind)
     if not isinstance(items, list) or item_kind is None:
@@ -314,17 +375,17 @@ def _from_value(value: Any, source: Source) -> Iterator[Manifest]:  # noqa: ANN4
     for i, item in enumerate(items):
         place = _replace(source, item=i)
         if isinstance(item, dict) and item_kind and "kind" not in item:
-            yield from _from_value({"apiVersion": api_version, "kind": item_kind, **item}, place)
-        else:
-            yield from _from_value(item, place)
+            item = {"apiVersion": api_version, "kind": item_kind, **item}  # noqa: PLW2901
+        yield from _spared(_from_value(item, place, refused), refused)
 
 
 def _identity(kind: object, api_version: object, source: Source) -> tuple[str, str]:
     if not isinstance(kind, str) or not kind:
         missing = "kind is missing" if not kind else f"kind: expected a string, got {show(kind)}"
-        raise ManifestError(f"{source}: {missing}")
+        raise ManifestError(f"{source}: {missing}", source, detail=missing, foreign=api_version is None)
     if api_version is not None and not isinstance(api_version, str):
-        raise ManifestError(f"{source}: apiVersion: expected a string, got {show(api_version)}")
+        detail = f"apiVersion: expected a string, got {show(api_version)}"
+        raise ManifestError(f"{source}: {detail}", source, detail=detail)
     return kind, api_version or ""
 
 
@@ -384,8 +445,9 @@ def _names_of_unknown(decode: Callable[[type[Any]], Any]) -> tuple[str, str | No
 
 def _complaint(kind: str, namespace: str | None, name: str, source: Source, text: str) -> ManifestError:
     if not name:
-        return ManifestError(f"{source}: {kind}: {text}")
-    return ManifestError(f"{source.file}: {title(kind, namespace, name)}: {text}")
+        return ManifestError(f"{source}: {kind}: {text}", source, kind, text)
+    named = title(kind, namespace, name)
+    return ManifestError(f"{source.file}: {named}: {text}", source, named, text)
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -403,10 +465,11 @@ def _with_generated_name(manifest: Manifest, counts: dict[tuple[str, str | None,
     return _replace(manifest, name=name, object=replace(view, metadata=replace(view.metadata, name=name)))
 
 
-def _refuse_duplicate(manifest: Manifest, seen: dict[tuple[str, str, str | None, str], Manifest]) -> None:
-    if manifest.object is None:
-        return
-    group = kinds.group_of(manifest.api_version)
-    first = seen.setdefault((group, manifest.kind, manifest.namespace, manifest.name), manifest)
-    if first is not manifest:
-        raise ManifestError(f"{manifest.title} is there twice: in {first.source} and in {manifest.source}")
+def _once(manifest: Manifest, seen: dict[tuple[str, str, str | None, str], Manifest]) -> Iterator[Manifest]:
+    if manifest.object is not None:
+        group = kinds.group_of(manifest.api_version)
+        first = seen.setdefault((group, manifest.kind, manifest.namespace, manifest.name), manifest)
+        if first is not manifest:
+            detail = f"is there twice: in {first.source} and in {manifest.source}"
+            raise DuplicateError(f"{manifest.title} {detail}", manifest.source, manifest.title, detail)
+    yield manifest

@@ -18,9 +18,9 @@ from typing import Any
 import yaml
 
 try:
-    from yaml import CSafeLoader as _Parser
+    from yaml import CSafeLoader as YamlParser
 except ImportError:  # PyYAML without libyaml: slower, otherwise the same
-    from yaml import SafeLoader as _Parser  # type: ignore[assignment]
+    from yaml import SafeLoader as YamlParser  # type: ignore[assignment]
 
 _MAX_DEPTH = 200
 # Longer numbers are taken for text: reading one takes time by the square of its length.
@@ -75,7 +75,7 @@ def read(
         progress: Is told the characters read.
         most_expanded: How many more values a document may hold, by aliases, than are written in it.
     """
-    parser = _Parser(text)
+    parser = YamlParser(text)
     try:
         yield from _documents(parser, progress, most_expanded)
     except yaml.MarkedYAMLError as error:
