@@ -55,20 +55,22 @@ def test_co_located_applications(file: str) -> None:
     assert found["report"] == set()
 
 
-def test_the_flink_example() -> None:
+@pytest.mark.parametrize("file", ["ha-flink-deployment.yaml", "ha-flink-deployment-annotation.yaml"])
+def test_the_flink_example(file: str) -> None:
     """Production jobs of one group are apart; the trial keeps off them, too, having the same policy."""
-    found = clusters_of("ha-flink-deployment.yaml")
+    found = clusters_of(file)
     assert found["indexer-a"].isdisjoint(found["indexer-b"])
     assert found["aggregator-a"].isdisjoint(found["aggregator-b"])
     assert found["indexer-trial"].isdisjoint(found["indexer-a"] | found["indexer-b"])
     assert all(len(clusters) == 1 for clusters in found.values())
 
 
-def test_affinity_enabled() -> None:
+@pytest.mark.parametrize("file", ["affinity-enabled.yaml", "affinity-enabled-annotation.yaml"])
+def test_affinity_enabled(file: str) -> None:
     """The scheduler's flag says by which label; without it nothing is placed."""
-    found = clusters_of("affinity-enabled.yaml", "--anti-affinity-label-keys", "karmada.io/group")
+    found = clusters_of(file, "--anti-affinity-label-keys", "karmada.io/group")
     assert len(found["ledger-a"] | found["ledger-b"]) == 2
-    assert clusters_of("affinity-enabled.yaml") == {"ledger-a": set(), "ledger-b": set()}
+    assert clusters_of(file) == {"ledger-a": set(), "ledger-b": set()}
 
 
 GROUP = '"karmada.io/group"'
@@ -128,11 +130,13 @@ def _refused(file: str) -> set[str]:
 
 
 def test_a_stock_karmada_takes_the_annotation_form() -> None:
-    """Strict decoding refuses the proposal's terms, and nothing in the form beside them."""
-    where = "spec.placement.workloadAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-    assert _refused("co-located.yaml") == {where}
-    for file in ("co-located-annotation.yaml", "annotation.yaml", "duplicate-pipelines.yaml"):
-        assert _refused(file) == set()
+    """Strict decoding refuses only the proposal's terms, and each file with some has another beside it."""
+    files = {path.name for path in Path(EXAMPLES / "fleet").iterdir()} - {"clusters.yaml", "flink-crd.yaml"}
+    refused = {file: places for file in files if (places := _refused(file))}
+    where = "spec.placement.workloadA"
+    assert all(place.startswith(where) for places in refused.values() for place in places)
+    assert refused.keys() == {"co-located.yaml", "ha-flink-deployment.yaml", "affinity-enabled.yaml"}
+    assert files >= {file.replace(".yaml", "-annotation.yaml") for file in refused}
 
 
 def test_nothing_to_place() -> None:

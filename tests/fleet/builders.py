@@ -415,6 +415,7 @@ def peers(
     keys: Iterable[str] = (),
     topology: str | None = None,
     namespaces: Iterable[str] = (),
+    namespace_selector: LabelSelector | None = None,
 ) -> WorkloadTerm:
     """A term of the proposal: workloads with these labels and the same values of these keys."""
     if isinstance(selector, Mapping):
@@ -424,6 +425,7 @@ def peers(
         match_label_keys=list(keys) or None,
         topology_key=topology,
         namespaces=list(namespaces) or None,
+        namespace_selector=namespace_selector,
     )
 
 

@@ -29,11 +29,16 @@ KINDS = {
 
 
 class Discovering(FakeApi):
-    """Says which kinds there are, too, and hears in which form Deployments are wanted."""
+    """Says which kinds there are, too, and hears in which form Deployments are wanted.
+
+    Attributes:
+        things: The connection of the newest watch of things.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.accepted: set[str] = set()
+        self.things: asyncio.Transport | None = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path in KINDS:
@@ -46,6 +51,8 @@ class Discovering(FakeApi):
             raise Fault(404, "NotFound")
         if request.path.endswith("/deployments"):
             self.accepted.add(request.headers["Accept"].partition(";g=")[0])
+        if request.path.endswith("/things") and request.query.get("watch"):
+            self.things = request.transport
         return await super()._answer(request)
 
     async def deploy(self, name: str, **labels: str) -> None:
@@ -207,6 +214,85 @@ def test_rules_about_labels_that_may_not_be_seen_are_not_ignored(monkeypatch: py
             await until(lambda: any(right in item.get("message", "") for item in api.objects.values()))
             allowed.append(True)
             await until(lambda: bool(api.places("s-thing") and api.places("t-thing")), timeout=20)
+        assert sorted(api.places("s-thing") + api.places("t-thing")) == ["m1", "m2"]
+
+    asyncio.run(story())
+
+
+THING = {"kind": "Thing", "api_version": "x.io/v1"}
+
+
+def thing(name: str) -> Raw:
+    return {"metadata": {"name": name, "namespace": "default", "labels": {"app": "flink"}}}
+
+
+@pytest.mark.parametrize("code", [403, 500, 503])
+def test_a_kind_that_fails_later_holds_up_rules_about_it(code: int) -> None:
+    """A right is revoked, or the server fails, after all went well; placing goes on when it is back."""
+
+    async def story() -> None:
+        api = await prepared()
+        failing: list[bool] = []
+
+        def refuse(_: str, path: str) -> None:
+            if path.endswith("/things") and failing:
+                raise Fault(code, f"fault {code}")
+
+        api.before = refuse
+        await api.put("clusters", msgspec.to_builtins(make_cluster("m3").apis("x.io/v1", "Thing").build()))
+        await api.put("things", thing("s"))
+        async with scheduling(api):
+            await api.bind(flink("s", **THING))
+            await until(lambda: bool(api.places("s-thing")))
+            await until(lambda: api.things is not None)
+            failing.append(True)
+            assert api.things is not None
+            api.things.abort()
+            await api.put("things", thing("t"))
+            await api.bind(flink("t", **THING))
+            await api.bind(flink("web"))
+            await api.bind(make_binding("free", **THING).namespace("elsewhere"))
+            await until(lambda: len(api.scheduled()) == 4)
+            assert api.places("t-thing") == api.places("web-deployment") == []
+            assert api.places("free-thing")
+            said = f"(cannot list or watch things.x.io: fault {code})"
+            for binding in api.scheduled():
+                (condition,) = binding["status"]["conditions"]
+                assert condition["status"] == "True" or said in condition["message"]
+            await until(lambda: any(said in item.get("message", "") for item in api.objects.values()))
+            failing.clear()
+            await until(lambda: bool(api.places("t-thing") and api.places("web-deployment")))
+        placed = [api.places(name) for name in ("s-thing", "t-thing", "web-deployment")]
+        assert sorted(placed) == [["m1"], ["m2"], ["m3"]]
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_fails_from_the_start_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has no rule about it is placed; who has one is refused until it can be listed."""
+    monkeypatch.setattr(module, "_RETRY", 0.05)
+    monkeypatch.setattr(module, "_LONGEST_START", 0.2)
+
+    async def story() -> None:
+        api = await prepared()
+        failing = [True]
+
+        def refuse(_: str, path: str) -> None:
+            if path.endswith("/things") and failing:
+                raise Fault(503, "busy")
+
+        api.before = refuse
+        for name in ("s", "t"):
+            await api.put("things", thing(name))
+            await api.bind(flink(name, **THING))
+        await api.deploy("a", app="web")
+        await api.bind(make_binding("a").apart_from(peers({"app": "other"})))
+        async with scheduling(api):
+            await until(lambda: len(api.scheduled()) == 3)
+            assert api.places("s-thing") == api.places("t-thing") == []
+            assert api.places("a-deployment")
+            failing.clear()
+            await until(lambda: bool(api.places("s-thing") and api.places("t-thing")))
         assert sorted(api.places("s-thing") + api.places("t-thing")) == ["m1", "m2"]
 
     asyncio.run(story())

@@ -317,7 +317,7 @@ class Client:
         seconds: float = 300.0,
         silence: float = SILENCE,
     ) -> AsyncGenerator[list[Frame], None]:
-        """One connection's frames, as many at a time as arrived together, for up to `seconds`.
+        """One connection's frames, as many at a time as arrived together, for up to `seconds`; at first none.
 
         Raises:
             Silent: nothing came for `silence` seconds, not even a bookmark.
@@ -335,6 +335,7 @@ class Client:
         async with self._open("GET", path, parameters=parameters, limits=limits, accept=accept) as response:
             if response.status >= 300:
                 raise from_answer(response.status, await response.read(), response.headers, time.time())
+            yield []  # the server lets us watch
             rest = b""
             chunks = response.content.iter_any()
             while True:

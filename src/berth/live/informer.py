@@ -40,6 +40,7 @@ class View(Protocol):
 
 _V = TypeVar("_V", bound=View)
 Consumer = Callable[[Event], None]
+Trouble = Callable[[Resource, ApiError | None], None]
 
 
 class _BookmarkMeta(msgspec.Struct, rename="camel"):
@@ -59,6 +60,7 @@ class Informer(Generic[_V]):
         relists: How often everything was listed, for tests and metrics.
 
     `optional` says that the server may not have the resource at all; that is then like having no objects.
+    `trouble` hears of every error that keeps what is known from being up to date, and with None that it is.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are optional
@@ -75,6 +77,7 @@ class Informer(Generic[_V]):
         rng: random.Random | None = None,
         backoff: Backoff | None = None,
         optional: bool = False,
+        trouble: Trouble | None = None,
     ) -> None:
         self.resource = resource
         self.objects: dict[Key, _V] = {}
@@ -93,6 +96,7 @@ class Informer(Generic[_V]):
         self._failures = 0
         self._version = ""
         self._optional = optional
+        self._trouble = trouble
 
     async def run(self) -> None:
         """Stay in step until cancelled.
@@ -159,6 +163,9 @@ class Informer(Generic[_V]):
             try:
                 async with contextlib.aclosing(self._connection()) as connection:
                     async for frames in connection:
+                        if not frames:
+                            self._tell(None)
+                            continue
                         for frame in frames:
                             self._take(frame)
                         errors, delivered = 0, True
@@ -242,7 +249,12 @@ class Informer(Generic[_V]):
         known = self.objects.pop(key)
         self._consumer(Event(self.resource, DELETED, last, known))
 
+    def _tell(self, error: ApiError | None) -> None:
+        if self._trouble is not None:
+            self._trouble(self.resource, error)
+
     async def _pause(self, error: ApiError) -> None:
+        self._tell(error)
         self._failures += 1
         delay = max(self._backoff.jittered(self._failures, self._rng), error.retry_after or 0.0)
         _log.info("%s: %s; trying again in %.1f s", self.resource.name, error, delay)

@@ -1,8 +1,9 @@
 """Workloads that other objects refer to, watched for their labels and annotations.
 
 Every kind that some object refers to is watched, from the first such object on.  A kind that the server
-does not have, or does not let us list, is said so once and asked for again from time to time; of one that
-may not be listed the machine hears, because it cannot follow rules about what it cannot see.
+does not have, or does not let us list, is said so once and asked for again from time to time.  The machine
+hears of every kind that is not known as it is now, and why, be it new, forbidden, failing or failing again:
+it cannot follow rules about what it cannot see.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _RETRY = 1.0  # seconds until a server that did not answer is asked again
 _AGAIN = 10.0  # seconds until it is asked again for kinds that it did not have or let us list
 # Until every kind was listed nothing is decided; but one that cannot be listed must not stop the rest.
 _LONGEST_START = 30.0
+_NOT_YET = "they were not listed yet"
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class ReferredKinds:
         machine: Who wants to know of the workloads.
         kind_of: The kind that an event's object refers to; None if it refers to none.
         watched: Where the machine looks up which kinds it will hear of; kept up to date.
-        unlisted: The event by which the machine hears why a kind may not be listed, or with None that it may.
+        unlisted: The event by which the machine hears why a kind is not known as it is now; with None it is.
     """
 
     def __init__(
@@ -63,7 +65,9 @@ class ReferredKinds:
         self._own = {(resource.api_version, resource.kind) for resource in machine.watches}
         self._seen: set[Kind] = set()
         self._new: dict[Kind, None] = {}
-        self._missing: dict[Kind, str] = {}  # and why, if it is there and may not be listed
+        self._missing: set[Kind] = set()  # not there, or not to be listed
+        self._told: dict[Kind, str] = {}
+        self._runner: Runner | None = None
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -75,24 +79,32 @@ class ReferredKinds:
             self._seen.add(kind)
             self._new[kind] = None
             self._watched.add(kind)
+            self._tell(kind, _NOT_YET)
             self._idle.clear()
             self._wake.set()
 
+    def troubled(self, resource: Resource, error: ApiError | None) -> None:
+        """A kind is not known as it is now, or is again."""
+        kind = (resource.api_version, resource.kind)
+        if kind in self._seen or kind in self._own:
+            self._tell(kind, None if error is None else f"cannot list or watch {resource.name}: {error}")
+
     async def follow(self, runner: Runner) -> None:
         """Watch what there is to be watched, until cancelled."""
+        self._runner = runner
         while True:
+            delay = _RETRY if self._new else _AGAIN
             try:
-                async with asyncio.timeout(_AGAIN if self._missing else None):
+                async with asyncio.timeout(delay if self._new or self._missing else None):
                     await self._wake.wait()
             except TimeoutError:
-                for kind in list(self._missing):
-                    await self._look(runner, kind)
+                self._new |= dict.fromkeys(self._missing)
             self._wake.clear()
-            while self._new:
-                kind = next(iter(self._new))
-                await self._look(runner, kind)
-                del self._new[kind]
-            self._idle.set()
+            for kind in list(self._new):
+                if await self._look(runner, kind):
+                    del self._new[kind]
+            if not self._new:
+                self._idle.set()
 
     async def settled(self, runner: Runner) -> None:
         """Wait until what the machine watches was listed, and all that it refers to."""
@@ -104,65 +116,63 @@ class ReferredKinds:
                 for informer in list(self._informers):
                     await informer.synced.wait()
         except TimeoutError:
-            late = ",".join(i.resource.name for i in self._informers if not i.synced.is_set())
-            say(_log, logging.WARNING, "Starting without all workloads", missing=late)
+            late = [informer.resource.name for informer in self._informers if not informer.synced.is_set()]
+            missing = ",".join((*late, *(kind for _, kind in self._new)))
+            say(_log, logging.WARNING, "Starting without all workloads", missing=missing)
 
-    async def _look(self, runner: Runner, kind: Kind) -> None:
-        """Watch a kind, or say why not."""
-        resource, why = await self._find(kind)
-        if resource is not None:
-            self._watched.add(kind)
-            informer = runner.watch(resource, PartialObjectMetadata, (self._machine,), _METADATA)
-            if informer not in self._informers:
-                self._informers.append(informer)
-            if kind in self._missing and await _listed(informer):
-                del self._missing[kind]
-                say(_log, logging.INFO, "Workloads are watched now", apiVersion=kind[0], kind=kind[1])
-                runner.tell(self._unlisted(kind, None), (self._machine,))
-            return
+    async def _look(self, runner: Runner, kind: Kind) -> bool:
+        """Watch a kind, or say why not; False if the server has to be asked again soon."""
+        what = f"{kind[1]} of {kind[0]}"
+        try:
+            resource = await find(self._client, *kind)
+            if resource is None:
+                return self._miss(kind, None)
+            what = resource.name
+            await self._client.page(resource, msgspec.Raw, _METADATA, limit=1)
+        except NotFound:
+            return self._miss(kind, None)
+        except (Forbidden, Unauthorized) as error:
+            return self._miss(kind, f"cannot list {what}: {error}")
+        except ApiError as error:
+            why = f"cannot list {what}: {error}"
+            if self._told.get(kind) != why:
+                say(_log, logging.WARNING, "Cannot look for workloads yet", kind=kind[1], err=str(error))
+            self._tell(kind, why)
+            return False
+        self._watched.add(kind)
+        informer = runner.watch(resource, PartialObjectMetadata, (self._machine,), _METADATA)
+        if informer not in self._informers:
+            self._informers.append(informer)
+        if kind in self._missing:
+            self._missing.remove(kind)
+            say(_log, logging.INFO, "Workloads are watched now", apiVersion=kind[0], kind=kind[1])
+        return True
+
+    def _miss(self, kind: Kind, why: str | None) -> bool:
         self._watched.discard(kind)
         if kind not in self._missing:
-            _say_missing(kind, why or "the server has no such kind that can be watched")
-        if self._missing.get(kind, "") != why:
-            runner.tell(self._unlisted(kind, why or None), (self._machine,))
-        self._missing[kind] = why
+            self._missing.add(kind)
+            say(
+                _log,
+                logging.WARNING,
+                "Workloads are not watched: rules about their labels see those of the bindings only",
+                apiVersion=kind[0],
+                kind=kind[1],
+                why=why or "the server has no such kind that can be watched",
+            )
+        self._tell(kind, why)
+        return True
 
-    async def _find(self, kind: Kind) -> tuple[Resource | None, str]:
-        """Where a kind is served, or why we may not list it; neither if it is not served."""
-        while True:
-            what = f"{kind[1]} of {kind[0]}"
-            try:
-                resource = await find(self._client, *kind)
-                if resource is not None:
-                    what = resource.name
-                    await self._client.page(resource, msgspec.Raw, _METADATA, limit=1)
-            except NotFound:
-                return None, ""
-            except (Forbidden, Unauthorized) as error:
-                return None, f"cannot list {what}: {error}"
-            except ApiError as error:
-                say(_log, logging.WARNING, "Cannot look for workloads yet", kind=kind[1], err=str(error))
-                await asyncio.sleep(_RETRY)
-            else:
-                return resource, ""
-
-
-async def _listed(informer: Informer[Any]) -> bool:
-    """Wait until everything there is was told: before that, rules would be followed on a part of it."""
-    try:
-        async with asyncio.timeout(_LONGEST_START):
-            await informer.synced.wait()
-    except TimeoutError:
-        return False
-    return True
-
-
-def _say_missing(kind: Kind, why: str) -> None:
-    say(
-        _log,
-        logging.WARNING,
-        "Workloads are not watched: rules about their labels see those of the bindings only",
-        apiVersion=kind[0],
-        kind=kind[1],
-        why=why,
-    )
+    def _tell(self, kind: Kind, why: str | None) -> None:
+        """Let the machine hear whether a kind is known as it is now, if that is news."""
+        if self._told.get(kind) == why:
+            return
+        if why is None:
+            del self._told[kind]
+        else:
+            self._told[kind] = why
+        event = self._unlisted(kind, why)
+        if self._runner is None:
+            self._machine.handle(event)
+        else:
+            self._runner.tell(event, (self._machine,))

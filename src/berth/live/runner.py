@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from berth.kube.api_resources import Resource
 from berth.kube.well_known import ADDED
 from berth.live.client import EVERYTHING, Client, Selection
+from berth.live.errors import ApiError
 from berth.live.informer import Informer
 from berth.live.machine_loop import MachineLoop, MachineSettings
 from berth.machines.contract import Event, Machine
@@ -24,6 +25,12 @@ class Listener(Protocol):
     def handle(self, event: Event) -> None: ...
 
 
+@runtime_checkable
+class TroubleListener(Protocol):
+    def troubled(self, resource: Resource, error: ApiError | None) -> None:
+        """What is known of a resource is not up to date because of an error, or with None it is."""
+
+
 class Runner:
     """Some machines on one API server.
 
@@ -31,7 +38,7 @@ class Runner:
         client: The server.
         machines: All run in the same way; those that do not are added with `add`.
         views: What each resource is decoded to.
-        first: Who hears every event before the machines do.
+        first: Who hears every event before the machines do, and of troubles, if it cares.
         optional: Resources that the server may not have.
         settings: How the machines are run.
 
@@ -159,6 +166,7 @@ class Runner:
             self._deliver,
             selection=selection,
             optional=resource in self._optional,
+            trouble=self._troubled,
         )
         self._listeners[resource] = []
         if self._following is not None:
@@ -175,3 +183,8 @@ class Runner:
             listener.handle(event)
         for loop in self._listeners[event.resource]:
             loop.deliver(event)
+
+    def _troubled(self, resource: Resource, error: ApiError | None) -> None:
+        for listener in self._first:
+            if isinstance(listener, TroubleListener):
+                listener.troubled(resource, error)

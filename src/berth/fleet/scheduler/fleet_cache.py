@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from berth.fleet.placement.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet, FleetBinding
 from berth.fleet.state.freshness import is_newer
 from berth.fleet.state.index import PRESENT, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
@@ -48,7 +48,7 @@ VIEWS: dict[Resource, type[Any]] = {
     NAMESPACES: Namespace,
 }
 
-# No resource of the server: by it the scheduler hears of kinds that it may not list.
+# No resource of the server: by it the scheduler hears of kinds that it cannot list or watch.
 UNLISTED_KINDS = Resource("berth.dev", "v1", "unlistedkinds", "UnlistedKind")
 _WHY = "why"
 
@@ -65,14 +65,14 @@ class FleetCache:
 
     Attributes:
         watched: The kinds, by apiVersion and kind, whose workloads are watched for their labels.
-        unlisted: The kinds whose workloads may not be listed, and what the server says to that.
+        unlisted: The kinds whose objects are not known as they are now, and why.
     """
 
     def __init__(self, options: FleetOptions, moved: Callable[[IndexedWorkload], None]) -> None:
         self.fleet = Fleet(options)
         self.bindings: dict[Key, Binding] = {}
         self._assumed: dict[Key, Sequence[TargetCluster]] = {}
-        self._policies: dict[Key, Mapping[str, str]] = {}
+        self._policies: dict[Key, Mapping[str, str]] = {}  # empty if it has no rules
         self._workloads: dict[_WorkloadKey, tuple[Mapping[str, str], Mapping[str, str]]] = {}
         self._by_policy: dict[Key, dict[Key, None]] = {}
         self._by_workload: dict[_WorkloadKey, dict[Key, None]] = {}
@@ -100,7 +100,7 @@ class FleetCache:
             self._kind_changed(event, gone=gone)
             return set()
         if resource in (POLICIES, CLUSTER_POLICIES):
-            return self._policy_changed(event.key, None if gone else event.object.metadata.annotations)
+            return self._policy_changed(event.key, None if gone else event.object.metadata.annotations or {})
         return self._workload_changed(event, gone=gone)
 
     def see(self, key: Key, binding: Binding) -> bool:
@@ -152,14 +152,17 @@ class FleetCache:
         return None
 
     def unseen(self, key: Key) -> bool:
-        """Whether the workload of a binding should be known by now, but was not seen yet."""
-        named = _workload_of(self.bindings[key])
-        return named[:2] in self.watched and named not in self._workloads
+        """Whether the workload or the policy of a binding should be known by now, but was not seen yet."""
+        binding = self.bindings[key]
+        named, policy = _workload_of(binding), policy_of(binding)
+        late = named[:2] in self.watched and named not in self._workloads
+        return late or (policy is not None and policy not in self._policies)
 
     def unseen_labels(self, key: Key) -> str | None:
-        """Why a binding's required rules cannot be followed: labels that we may not see; None if they can.
+        """Why a binding's required rules cannot be followed: something we cannot see; None if they can.
 
-        They may be its own, which tell whom it belongs with, or those of a workload that is placed already.
+        It may be its own labels, which tell whom it belongs with and who keeps it off, those of a workload
+        that is placed already or of a namespace, its policy, or where others are.
         """
         if not self.unlisted:
             return None
@@ -167,14 +170,29 @@ class FleetCache:
         rules = known.entry.rules.affinity + known.entry.rules.anti_affinity
         if groups_of(known.binding):
             rules = tuple(rule for rule in rules if rule.group is None)  # Karmada looked at the labels itself
-        own = _workload_of(known.binding)[:2]
-        if own in self.unlisted and (rules or _has_label_rules(known.placement, known.binding)):
-            return _unseen(own, self.unlisted[own])
-        for kind, why in self.unlisted.items() if rules else ():
-            for other in self._by_kind.get(kind, ()):
-                if other != key and self._may_be_peer(other, rules):
-                    return _unseen(kind, why)
+        for kind, why in self.unlisted.items():
+            if self._depends(known, rules, kind):
+                return _unseen(kind, why)
         return None
+
+    def _depends(self, known: FleetBinding, rules: Sequence[WorkloadRule], kind: WorkloadKind) -> bool:
+        """Whether it takes objects of a kind to place a binding by its rules and those of others."""
+        binding, key = known.binding, known.entry.key
+        policy = policy_of(binding)
+        if policy is not None and policy not in self._policies and kind == _policy_kind(policy):
+            return True
+        if kind == _workload_of(binding)[:2]:
+            if rules or _has_label_rules(known.placement, binding):
+                return True
+            return _may_run(binding) and self.fleet.index.may_be_kept_off(key[0])
+        if not rules:
+            return False
+        if kind == _kind(NAMESPACES):
+            return any(rule.namespace_selector is not None for rule in rules)
+        others = self._by_kind.get(kind, ())
+        return kind in map(_kind, BINDINGS) or any(
+            other != key and self._may_be_peer(other, rules) for other in others
+        )
 
     def _may_be_peer(self, key: Key, rules: Iterable[WorkloadRule]) -> bool:
         known = self.fleet.known(key)
@@ -217,14 +235,12 @@ class FleetCache:
             take(self._by_kind, _workload_of(binding)[:2], key)
 
     def _policy_changed(self, key: Key, annotations: Mapping[str, str] | None) -> set[Key]:
-        said = (annotations or {}).get(WORKLOAD_AFFINITY_ANNOTATION)
-        if said is not None:
-            if self._policies.get(key, {}).get(WORKLOAD_AFFINITY_ANNOTATION) == said:
-                return set()
-            self._policies[key] = {WORKLOAD_AFFINITY_ANNOTATION: said}
-        elif self._policies.pop(key, None) is None:
-            return set()
-        return self._reindex(self._by_policy.get(key, ()))
+        before = self._policies.pop(key, None)
+        after = None
+        if annotations is not None:
+            said = annotations.get(WORKLOAD_AFFINITY_ANNOTATION)
+            after = self._policies[key] = {} if said is None else {WORKLOAD_AFFINITY_ANNOTATION: said}
+        return set() if before == after else self._reindex(self._by_policy.get(key, ()))
 
     def _kind_changed(self, event: Event, *, gone: bool) -> None:
         if gone:
@@ -264,16 +280,24 @@ def referred_kind(event: Event) -> WorkloadKind | None:
 
 
 def unlisted_kind(kind: WorkloadKind, why: str | None) -> Event:
-    """Workloads of a kind may not be listed, which the server says why; or, with None, they may."""
+    """Objects of a kind are not known as they are now, and why; or, with None, they are."""
     metadata = ObjectMeta(namespace=kind[0], name=kind[1], annotations={_WHY: why} if why else None)
     return Event(UNLISTED_KINDS, ADDED if why else DELETED, PartialObjectMetadata(metadata=metadata))
 
 
 def _unseen(kind: WorkloadKind, why: str) -> str:
     return (
-        f"its rules about other workloads cannot be followed, because the labels of {kind[1]} of {kind[0]} "
-        f"may not be seen: let the scheduler list and watch them ({why})"
+        f"its rules about other workloads cannot be followed, because {kind[1]} of {kind[0]} cannot be seen: "
+        f"the scheduler has to list and watch them ({why})"
     )
+
+
+def _kind(resource: Resource) -> WorkloadKind:
+    return resource.api_version, resource.kind
+
+
+def _policy_kind(policy: Key) -> WorkloadKind:
+    return _kind(POLICIES if policy[0] else CLUSTER_POLICIES)
 
 
 def _may_run(binding: Binding) -> bool:

@@ -38,7 +38,7 @@ from berth.machines.recorder import EVENT
 
 # Decisions between two looks at the events.
 _BATCH = 32
-# How long a binding waits for the labels of its workload, which another watch brings.
+# How long a binding waits for what other watches bring: its workload, its policy, kinds that were in trouble.
 PATIENCE = 2.0
 # Seconds until a binding is tried again that found no room; Karmada's.
 _NO_ROOM = 300.0
@@ -83,6 +83,9 @@ class FleetScheduler:
             self.cache.handle(event)
             for key in self._state.unschedulable:
                 self._state.reconsider(key)
+            for record in self._state.records.values():
+                if record.patience_until is not None:
+                    self._state.queue.add(record.key)
         else:
             for key in self.cache.handle(event):
                 self._learned(key)
@@ -209,8 +212,8 @@ class FleetScheduler:
         return None
 
     def _is_early(self, record: BindingRecord, now: float) -> bool:
-        """Whether to wait for the workload of a binding: its labels may decide."""
-        if not self.cache.unseen(record.key):
+        """Whether to wait for what a binding is placed by: the labels of its workload may decide."""
+        if not self.cache.unseen(record.key) and self.cache.unseen_labels(record.key) is None:
             record.patience_until = None
             return False
         if record.patience_until is None:

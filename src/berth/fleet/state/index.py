@@ -238,6 +238,13 @@ class BindingIndex:
             for topology, counts in self._owners.get(term, {}).items():
                 yield term, topology, counts
 
+    def may_be_kept_off(self, namespace: str) -> bool:
+        """Whether a placed workload keeps off some of a namespace, whatever their labels."""
+        return any(
+            term.namespaces is None or namespace in term.namespaces or term.namespace_selector is not None
+            for term in self._owners
+        )
+
     def selected(self, term: Term) -> Iterator[IndexedWorkload]:
         """The workloads a term selects."""
         for label_set in term.selected:
