@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -15,11 +15,13 @@ import numpy as np
 from berth.cli.input.daemon_namespaces import assume_daemon_namespaces, daemon_namespaces_option
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.input.versions import cluster_version_option
+from berth.engine.offline.scheduling.setup import SchedulerSetup, configured
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
 from berth.engine.state.options import Options
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.scheduler_configuration import load as load_configuration
 from berth.kube.versions import NEWEST, VERSIONS
 
 FORMS = ("table", "wide", "json", "yaml")
@@ -67,6 +69,11 @@ _SCHEDULER_NAMES = click.option(
     metavar="NAME",
     help=f"Place pods with this spec.schedulerName (by default {' and '.join(SCHEDULERS)}). May be repeated.",
 )
+_CONFIG = click.option(
+    "--config",
+    metavar="FILE",
+    help="Place pods as this KubeSchedulerConfiguration says (kubescheduler.config.k8s.io/v1).",
+)
 _SCHEDULING = (
     cluster_version_option,
     click.option(
@@ -105,11 +112,12 @@ class PlacingSettings(InputSettings):
 
     seed: int | None
     scheduler_names: tuple[str, ...]
+    config: str | None
 
 
 def manifest_options(command: _F) -> _F:
     """Options of every command that reads manifests and places pods."""
-    for option in reversed((*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, *_SCHEDULING)):
+    for option in reversed((*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, _CONFIG, *_SCHEDULING)):
         command = option(command)
     return command
 
@@ -126,25 +134,42 @@ def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) ->
 
     `kinds` are those of workloads that are needed beside their pods.
     """
-    snapshot = read_input(settings, *kinds)
+    setup = setup_of(settings)
+    snapshot = read_input(settings, *kinds, setup=setup)
     seed = settings["seed"]
     with progress_bar(words) as progress:
         return simulate(
             snapshot,
-            schedulers=settings["scheduler_names"] or SCHEDULERS,
+            schedulers=setup.schedulers,
+            preempting=setup.preempting,
             rng=None if seed is None else np.random.default_rng(seed),
             progress=progress,
         )
 
 
-def read_input(settings: InputSettings, *kinds: str) -> Snapshot:
+def setup_of(settings: PlacingSettings) -> SchedulerSetup:
+    """Whose pods are placed and how, by the flags and the configuration."""
+    base, names = _options(settings), settings["scheduler_names"]
+    if settings["config"] is None:
+        return SchedulerSetup(options=base, schedulers=names or SCHEDULERS)
+    try:
+        configuration = load_configuration(settings["config"])
+        found = configured(configuration, base, names)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    for note in configuration.notes:
+        click.echo(f"note: {note}", err=True)
+    return found
+
+
+def read_input(settings: InputSettings, *kinds: str, setup: SchedulerSetup | None = None) -> Snapshot:
     """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
-    options = _options(settings)
+    setup = setup or SchedulerSetup(options=_options(settings))
     if not settings["files"]:
-        return _read_cluster(settings, kinds, options)
+        return _read_cluster(settings, kinds, setup.options, setup.profiles)
     if settings["kubeconfig"] or settings["context"]:
         raise click.UsageError("-f reads files and --kubeconfig a cluster; give one of them")
-    return read_files(settings["files"], options, settings["validate"])
+    return read_files(settings["files"], setup.options, settings["validate"], setup.profiles)
 
 
 def _options(settings: InputSettings) -> Options:
@@ -160,21 +185,28 @@ def _options(settings: InputSettings) -> Options:
     )
 
 
-def read_files(files: tuple[str, ...], options: Options, validate: str = WARN) -> Snapshot:
+def read_files(
+    files: tuple[str, ...],
+    options: Options,
+    validate: str = WARN,
+    profiles: Mapping[str, Options] | None = None,
+) -> Snapshot:
     """The snapshot in the files; whatever is wrong with them ends the command."""
     try:
         with progress_bar("reading") as progress:
             manifests = load(files, progress=progress)
         warnings = check_fields(manifests, validate)
         with progress_bar("taking in") as progress:
-            snapshot = read(manifests, options, progress)
+            snapshot = read(manifests, options, progress, profiles=profiles)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
     snapshot.warnings += warnings
     return _noted(snapshot)
 
 
-def _read_cluster(settings: InputSettings, kinds: tuple[str, ...], options: Options) -> Snapshot:
+def _read_cluster(
+    settings: InputSettings, kinds: tuple[str, ...], options: Options, profiles: Mapping[str, Options]
+) -> Snapshot:
     from berth.cli.input.cluster import list_from  # noqa: PLC0415 - files need no client
 
     try:
@@ -182,10 +214,11 @@ def _read_cluster(settings: InputSettings, kinds: tuple[str, ...], options: Opti
             found = list_from(settings["kubeconfig"], settings["context"], kinds, progress)
         if settings["kubernetes_version"] is None:
             options = replace(options, version=found.server.followed)
+            profiles = {n: replace(each, version=options.version) for n, each in profiles.items()}
             found.notes += [found.server.note] if found.server.note else []
         origin = Origin(words="in the cluster", controlled=True, whole_storage=found.whole_storage)
         with progress_bar("taking in") as progress:
-            snapshot = read(found.manifests, options, progress, origin)
+            snapshot = read(found.manifests, options, progress, origin, profiles=profiles)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
     snapshot.notes[:0] = found.notes

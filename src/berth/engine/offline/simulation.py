@@ -35,12 +35,8 @@ def simulate(
 
     `preempting` are the schedulers that may preempt, by default all; `reason` says of every placement why.
     """
-    placer = QueuePlacer(
-        Simulation(snapshot, schedulers=schedulers),
-        room=PreemptionRoom(snapshot, preempting),
-        rng=rng,
-        reason=reason,
-    )
+    simulation = Simulation(snapshot, schedulers=schedulers, preempting=preempting)
+    placer = QueuePlacer(simulation, room=PreemptionRoom(snapshot, preempting), rng=rng, reason=reason)
     return placer.run(snapshot.pending, progress)
 
 

@@ -6,7 +6,7 @@ of the errors are sentences for the user.  Nothing is read from disk: manifests 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -166,20 +166,39 @@ def read(
     options: Options | None = None,
     progress: Progress | None = None,
     origin: Origin = FILES,
+    *,
+    profiles: Mapping[str, Options] | None = None,
 ) -> Snapshot:
     """Take the manifests in; `progress` is told how many were, and of how many.
+
+    `profiles` are the options of pods that name one of these schedulers.
 
     Raises:
         SnapshotError: an object is not one the API server would accept.
     """
-    return _Reader(list(manifests), options or Options(), progress, origin).read()
+    options = options or Options()
+    cluster = Cluster(
+        options, profiles=profiles, expected_nodes=_number_of_nodes(manifests := list(manifests))
+    )
+    return SnapshotReader(manifests, cluster, progress, origin).read()
 
 
-class _Reader:
+def _number_of_nodes(manifests: list[Manifest]) -> int:
+    return sum(isinstance(manifest.object, Node) for manifest in manifests)
+
+
+class SnapshotReader:
+    """Takes manifests in, all at once (`read`) or, for a snapshot that is there already, one by one."""
+
     def __init__(
-        self, manifests: list[Manifest], options: Options, progress: Progress | None, origin: Origin
+        self,
+        manifests: list[Manifest],
+        cluster: Cluster,
+        progress: Progress | None = None,
+        origin: Origin = FILES,
     ) -> None:
-        self._options = options
+        self._cluster = cluster
+        self._options = cluster.options
         self._origin = origin
         self._progress = progress
         self._manifests = manifests
@@ -189,19 +208,17 @@ class _Reader:
 
     def read(self) -> Snapshot:
         for manifest in self._counted(0):
-            self._check(manifest)
-        nodes = {m.name: self._node(m.object) for m in self._manifests if isinstance(m.object, Node)}
-        cluster = Cluster(self._options, expected_nodes=len(nodes))
+            self.check(manifest)
+        cluster = self._cluster
+        nodes = {m.name: self.node(m.object) for m in self._manifests if isinstance(m.object, Node)}
         for node in nodes.values():
             cluster.add_node(node)
         snapshot = Snapshot(cluster, self._manifests, nodes, self._origin)
         expansion = self._expanded()
         for manifest in self._manifests:
-            _add_context(cluster, manifest)
-            if isinstance(manifest.object, PodGroup):
-                snapshot.group_minimums[_group_key(manifest, manifest.object)] = minimum_of(manifest.object)
+            add_context(snapshot, manifest)
         cluster.volumes.known = self._origin.whole_storage
-        self._volumes = SnapshotVolumes(cluster, self._manifests)
+        self.take_in_volumes()
         for replica_set in expansion.replica_sets:
             cluster.set_owner(replica_set, "ReplicaSet")
         made: dict[int, list[Pod]] = {}
@@ -209,13 +226,17 @@ class _Reader:
             made.setdefault(id(entry.origin), []).append(entry.pod)
         for manifest in self._counted(1):
             if isinstance(manifest.object, Pod):
-                self._sort_in(snapshot, self._entry(manifest, manifest.object))
+                self.sort_in(snapshot, self.entry(manifest, manifest.object))
             elif id(manifest) in made:
-                for found in self._made_for(cluster, manifest, made[id(manifest)]):
-                    self._sort_in(snapshot, found)
+                for found in self.made_for(manifest, made[id(manifest)]):
+                    self.sort_in(snapshot, found)
         snapshot.pending.sort(key=lambda entry: entry.turn)
         snapshot.notes += self._notes(snapshot)
         return snapshot
+
+    def take_in_volumes(self) -> None:
+        """Tell the cluster of all claims, volumes and storage classes; what it knows already is no change."""
+        self._volumes = SnapshotVolumes(self._cluster, self._manifests)
 
     def _counted(self, rounds: int) -> Iterator[Manifest]:
         """The manifests, telling how far they are: each is gone over twice, so it counts half."""
@@ -235,7 +256,8 @@ class _Reader:
 
     # --- checks -----------------------------------------------------------------------
 
-    def _check(self, manifest: Manifest) -> None:
+    def check(self, manifest: Manifest) -> None:
+        """Refuse what the API server would not store."""
         view = manifest.object
         if view is None:
             return
@@ -257,7 +279,7 @@ class _Reader:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise SnapshotError(f"{manifest}: {errors[0]}{more}")
 
-    def _node(self, view: Node) -> Node:
+    def node(self, view: Node) -> Node:
         """The node with the taints it is about to have for what it reports."""
         node = default_node(view)
         given = (node.spec.taints if node.spec else None) or []
@@ -304,7 +326,7 @@ class _Reader:
 
     # --- pods ---------------------------------------------------------------------------
 
-    def _entry(self, manifest: Manifest, view: Pod) -> Entry:
+    def entry(self, manifest: Manifest, view: Pod) -> Entry:
         pod = self._stored(taken_in(view, self._options.version))
         # Files are for their author to put right; what a server has stored is taken as it is.
         fault = fault_of(pod) if pod.metadata.uid else None
@@ -317,20 +339,22 @@ class _Reader:
         (pod,) = resolve_priorities((pod,), self._classes)
         return pod if pod.metadata.uid else drop_disabled_fields(pod, None, self._options.gates)
 
-    def _made_for(self, cluster: Cluster, manifest: Manifest, pods: list[Pod]) -> Iterator[Entry]:
+    def made_for(self, manifest: Manifest, pods: list[Pod]) -> Iterator[Entry]:
+        """The pods of a workload, a DaemonSet's for nodes that it wants."""
         owner = f"{manifest.kind}/{manifest.name}"
         pods = [self._stored(pod) for pod in pods]
         if manifest.kind != "DaemonSet":
             for pod in pods:
                 yield Entry(pod, manifest, owner, made=True)
             return
-        eligible = _eligible_nodes(cluster, manifest, pods[0])
+        eligible = eligible_nodes(self._cluster, manifest, pods[0])
         for pod in pods:
             node = _daemon_node(pod)
             if node in eligible:
                 yield Entry(pod, manifest, owner, made=True, daemon_of=node)
 
-    def _sort_in(self, snapshot: Snapshot, entry: Entry) -> None:
+    def sort_in(self, snapshot: Snapshot, entry: Entry) -> None:
+        """Put a pod where it belongs: among those that run, wait or have ended."""
         pod = entry.pod
         if is_finished(pod):
             snapshot.ended.append(entry)
@@ -375,9 +399,12 @@ class _Reader:
         return known or f"ReplicaSet/{name}"
 
 
-def _add_context(cluster: Cluster, manifest: Manifest) -> None:
-    view = manifest.object
-    if isinstance(view, Namespace):
+def add_context(snapshot: Snapshot, manifest: Manifest) -> None:
+    """Tell of what pods are judged by beside nodes and pods: namespaces, their owners, groups."""
+    cluster, view = snapshot.cluster, manifest.object
+    if isinstance(view, PodGroup):
+        snapshot.group_minimums[group_of_manifest(manifest, view)] = minimum_of(view)
+    elif isinstance(view, Namespace):
         cluster.set_namespace(default_namespace(view))
     elif isinstance(view, Service | ReplicationController):
         cluster.set_owner(view)
@@ -385,7 +412,7 @@ def _add_context(cluster: Cluster, manifest: Manifest) -> None:
         cluster.set_owner(view, manifest.kind)
 
 
-def _group_key(manifest: Manifest, view: PodGroup) -> GroupKey:
+def group_of_manifest(manifest: Manifest, view: PodGroup) -> GroupKey:
     """As its pods refer to it; without an apiVersion, `minMember` tells the older kind."""
     group = group_of_version(manifest.api_version)
     older = group == LABELLED_POD_GROUPS.group if group else view.spec.min_member is not None
@@ -427,7 +454,7 @@ def _daemon_node(pod: Pod) -> str | None:
     return None
 
 
-def _eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
+def eligible_nodes(cluster: Cluster, manifest: Manifest, pod: Pod) -> set[str]:
     """Nodes a DaemonSet wants a pod on: they match its selectors and it tolerates their taints."""
     pod_class: PodClass = cluster.class_of(unpinned(Entry(pod, manifest)))
     nodes = cluster.nodes

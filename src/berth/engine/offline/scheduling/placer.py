@@ -50,7 +50,7 @@ class QueuePlacer:
         self._rng = rng
         self._reason = reason
         self._books = books or GroupBooks(snapshot)
-        self._room = room or PreemptionRoom(snapshot)
+        self._room = room or PreemptionRoom(snapshot, simulation.preempting)
         self._numbers = count(1)
         self._changes = 0
         # Class -> how many changes there had been when it last found no node, and why there is no room.

@@ -41,6 +41,7 @@ class Simulation:
         placements: In the order in which they were made; those of pods that replace a victim, too.
         unplaced: In queue order; replacements of victims, too.
         schedulers: The names of the schedulers whose pods were placed; others wait for theirs.
+        preempting: Which of them may preempt; None: all.
         failed_groups: The groups whose pods wait, because too few of them find a node at once.
     """
 
@@ -49,6 +50,7 @@ class Simulation:
     unplaced: list[UnplacedPod] = field(default_factory=list)
     schedulers: tuple[str, ...] = SCHEDULERS
     failed_groups: dict[GroupKey, GroupFailure] = field(default_factory=dict)
+    preempting: frozenset[str] | None = None
 
     def rewind(self, placements: int) -> None:
         """Take back all but the first `placements`; whom later ones had preempted is where it was then."""
