@@ -27,7 +27,7 @@ from berth.kube.api_resources import (
 from berth.kube.gates import FeatureGates
 from berth.machines.contract import Create
 from tests.support.scripts.plane import EXECUTION, PlaneScript
-from tests.support.scripts.script import workload
+from tests.support.scripts.script import image_of, new_image, workload
 
 COMPONENTS = ("server", "scheduler", "controllers", "kubelet")
 COMBINATIONS = [
@@ -126,16 +126,33 @@ def test_where_a_deployment_runs(having: frozenset[str]) -> None:
 
 @every_combination
 def test_where_daemons_run(having: frozenset[str]) -> None:
-    """The nodes of daemons are chosen by the controllers: with them they keep the rule, whoever else does."""
+    """The nodes of daemons are chosen by the controllers, if the server stored the rule."""
     world = cluster(having, "DaemonSet", fits=True)
     world.advance(60)
-    if "controllers" in having:
+    if having >= {"server", "controllers"}:
         assert placed(world) == {"good"}
         assert world.phases("Pending") == []
     else:
         assert "good" in placed(world)
         ignored = "server" not in having or not having & {"scheduler", "kubelet"}
         assert ("bad-1" in placed(world)) is ignored
+
+
+@every_combination
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_a_rollout_after_the_servers_gate_was_switched_off(having: frozenset[str], kind: str) -> None:
+    """What is stored keeps the rule, new pods do not get it; the rollout ends, and is made once."""
+    world = cluster(having | {"server"}, kind, fits=True)
+    world.advance(60)
+    world.upgrade(server=FeatureGates(node_affinity_eviction=False))
+    world.done.clear()
+    world.change(WORKLOADS[kind], "p", new_image("v2"))
+    world.advance(300)
+    assert EXECUTION in str(world.get(WORKLOADS[kind], "p"))
+    running = [pod for pod in world.all(PODS) if pod["status"].get("phase") == "Running"]
+    assert {image_of(pod) for pod in running} == {"v2"}
+    assert EXECUTION not in str(running)
+    assert writes(world)["Create"] <= 6
 
 
 # --- the options ----------------------------------------------------------------------------------
@@ -169,11 +186,11 @@ def test_an_error_names_the_option() -> None:
         read_gates(given(kubelet_feature_gates="Nope=true"))
 
 
-def test_the_script_stores_pods_like_the_server() -> None:
-    """A stored pod has the rule only if the server's gate is on, whoever made it."""
+def test_the_script_stores_like_the_server() -> None:
+    """A stored pod or template has the rule only if the server's gate is on, whoever made it."""
     for having in (frozenset(COMPONENTS), frozenset(COMPONENTS) - {"server"}):
         world = cluster(having, "Deployment", fits=True)
         world.settle()
         made = [action for action in world.done if isinstance(action, Create) and action.resource is PODS]
-        assert EXECUTION in str(made[0].body)
-        assert (EXECUTION in str(world.all(PODS))) is ("server" in having)
+        for stored in (world.all(PODS), world.all(DEPLOYMENTS), made[0].body):
+            assert (EXECUTION in str(stored)) is ("server" in having)

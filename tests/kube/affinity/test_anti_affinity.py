@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import label_requirement, parse_label_selector
 from berth.kube.well_known import HOSTNAME
+from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 
 ZONE = "topology.kubernetes.io/zone"
 EVERYONE, TEAM = LabelSelector(), LabelSelector(match_labels={"team": "a"})
@@ -81,27 +85,13 @@ def selecting(
     return LabelSelector(match_labels=labels, match_expressions=found)
 
 
-@pytest.mark.parametrize(
-    ("selector", "any_namespace"),
-    [
-        (selecting(), True),
-        (selecting((NAME, "Exists", [])), True),
-        (selecting((NAME, "NotIn", ["kube-system"])), True),
-        (selecting(("team", "DoesNotExist", [])), True),
-        (selecting(("team", "NotIn", ["a"]), (NAME, "Exists", [])), True),
-        (selecting((NAME, "In", ["a", "b"])), False),
-        (selecting((NAME, "In", ["a"]), (NAME, "Exists", [])), False),
-        (selecting((NAME, "DoesNotExist", [])), False),
-        (selecting(("team", "Exists", [])), False),
-        (selecting(("team", "In", ["a"]), (NAME, "Exists", [])), False),
-        (selecting((NAME, "Exists", []), labels={"team": "a"}), False),
-        (None, False),
-    ],
-)
-def test_what_is_against_all_namespaces(selector: LabelSelector | None, any_namespace: bool) -> None:
+@pytest.mark.parametrize(("where", "any_namespace"), ANY_NAMESPACE)
+def test_what_is_against_all_namespaces(where: dict[str, Any], any_namespace: bool) -> None:
     """What a selector can match decides, not whether it is empty."""
-    assert bool(paths(rule(ZONE, selector))) is any_namespace
-    assert paths(rule(HOSTNAME, selector)) == []
+    for key, beyond in ((ZONE, any_namespace), (HOSTNAME, False)):
+        term = msgspec.convert({"topologyKey": key, "labelSelector": {}, **where}, PodAffinityTerm)
+        rules = PodAffinity(required_during_scheduling_ignored_during_execution=[term])
+        assert bool(paths(Affinity(pod_anti_affinity=rules))) is beyond
 
 
 def test_the_message_says_which_selector_it_is() -> None:

@@ -10,6 +10,7 @@ import pytest
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import PODS, AdmissionPolicy, AdmissionVerdict, admit
+from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.live.webhook.reviews import (
     EXECUTION,
     HOSTNAME,
@@ -163,15 +164,13 @@ def test_the_limit_holds_for_spec_and_annotation(rule: str) -> None:
     assert refused(review(pod(affinity=beyond))) == [f"spec.affinity.{where}"]
 
 
-def test_the_limit_judges_what_a_selector_can_match() -> None:
+@pytest.mark.parametrize(("where", "beyond"), ANY_NAMESPACE)
+def test_the_limit_judges_what_a_selector_can_match(where: Json, beyond: bool) -> None:
     """A selector that every namespace satisfies is against all of them, though it is not empty."""
-    every = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
-    for beyond in (
-        pod(apart(term(namespaceSelector=every))),
-        pod(affinity=apart(term(namespaceSelector=every))),
-    ):
-        assert refused(review(beyond))
-    assert not refused(review(pod(apart(term(HOSTNAME, namespaceSelector=every)))))
+    for key, wanted in ((ZONE, beyond), (HOSTNAME, False)):
+        rule = apart(term(key, **where))
+        assert bool(refused(review(pod(rule)))) is wanted
+        assert bool(refused(review(pod(affinity=rule)))) is wanted
 
 
 def test_the_limit_can_be_set() -> None:

@@ -1,11 +1,12 @@
 """All of `berth up` in the scripted world: the controllers, the hollow nodes and the scheduler.
 
-The server's part, what is stored of a pod, is played here.
+The server's part, what is stored of a pod or a template, is played here.
 """
 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 from berth.cli.up.control_plane import assemble
@@ -55,7 +56,14 @@ class PlaneScript(Script):
             body["spec"].setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
             body["status"] = {}
             _drop_disabled(body["spec"], self._gates.server)
+        elif not body["metadata"].get("ownerReferences") and "template" in body.get("spec", {}):
+            body = copy.deepcopy(body)
+            _drop_disabled(body["spec"]["template"]["spec"], self._gates.server)
         return super().create(resource, body)
+
+    def upgrade(self, server: FeatureGates) -> None:
+        """From now on the server has other gates; what is stored stays."""
+        self._gates = replace(self._gates, server=server)
 
     def apply(self, *files: Path) -> None:
         """Create what is in the files, in their order, and let it work."""

@@ -15,6 +15,7 @@ import yaml
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import AdmissionPolicy, admit
+from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.support.api.client import Answer, Json
 from tests.support.builders import HOSTNAME, ZONE
 from tests.support.paths import ROOT
@@ -242,6 +243,15 @@ def test_the_policy_limits_native_rules(world: ClusterWorld) -> None:
         assert try_workload(world, kind, pod_template(affinity=apart(ZONE, **EVERYWHERE))).status == 422, kind
         answer = try_workload(world, kind, pod_template(affinity=apart(ZONE)))
         assert answer.status == 201, (kind, answer.body)
+
+
+@pytest.mark.usefixtures("policy")
+def test_the_policy_judges_what_a_selector_can_match(world: ClusterWorld) -> None:
+    """As the webhook and the embedded server do, by the same table."""
+    for where, beyond in ANY_NAMESPACE:
+        for key, status in ((ZONE, 422 if beyond else 201), (HOSTNAME, 201)):
+            answer = try_pod(world, affinity=apart(key, **where))
+            assert answer.status == status, (where, answer.body)
 
 
 @pytest.mark.usefixtures("policy")

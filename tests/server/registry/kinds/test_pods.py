@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from berth.kube.gates import FeatureGates
+from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import pod
 from tests.support.api.servers import running_server
@@ -16,7 +17,6 @@ from tests.support.api.servers import running_server
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-NAME = "kubernetes.io/metadata.name"
 
 
 def _anti(variant: str, key: str, **term: Any) -> Json:
@@ -26,38 +26,24 @@ def _anti(variant: str, key: str, **term: Any) -> Json:
 
 @pytest.mark.parametrize("variant", [EXECUTION, REQUIRED])
 @pytest.mark.parametrize("annotated", [False, True])
-@pytest.mark.parametrize(
-    ("key", "term", "code"),
-    [
-        (ZONE, {"namespaceSelector": {}}, 403),
-        (HOST, {"namespaceSelector": {}}, 201),
-        (ZONE, {}, 201),
-        (ZONE, {"namespaceSelector": {"matchLabels": {"team": "a"}}}, 201),
-        (ZONE, {"namespaces": ["default"]}, 201),
-        (ZONE, {"namespaceSelector": {"matchExpressions": [{"key": NAME, "operator": "Exists"}]}}, 403),
-        (
-            ZONE,
-            {"namespaceSelector": {"matchExpressions": [{"key": NAME, "operator": "In", "values": ["a"]}]}},
-            201,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("term", "beyond"), ANY_NAMESPACE)
 def test_anti_affinity_limit(
-    client: Client, space: str, variant: str, annotated: bool, key: str, term: Json, code: int
+    client: Client, space: str, variant: str, annotated: bool, term: Json, beyond: bool
 ) -> None:
     """A required rule against all namespaces may not claim more than a node, wherever it is written."""
-    affinity = _anti(variant, key, **term)
-    body = pod("a")
-    if annotated:
-        body["metadata"]["annotations"] = {"berth.dev/affinity": json.dumps(affinity)}
-    else:
-        body["spec"]["affinity"] = affinity
-    answer = client.post(f"{space}/pods", body)
-    assert answer.status == code, answer.body
-    if code == 403:
-        assert answer.json["reason"] == "Forbidden"
-        assert variant in answer.message
-        assert ZONE in answer.message
+    for key, code in ((ZONE, 403 if beyond else 201), (HOST, 201)):
+        affinity = _anti(variant, key, **term)
+        body = pod("a")
+        if annotated:
+            body["metadata"]["annotations"] = {"berth.dev/affinity": json.dumps(affinity)}
+        else:
+            body["spec"]["affinity"] = affinity
+        answer = client.post(f"{space}/pods", body, dryRun="All")
+        assert answer.status == code, answer.body
+        if code == 403:
+            assert answer.json["reason"] == "Forbidden"
+            assert variant in answer.message
+            assert ZONE in answer.message
 
 
 def test_anti_affinity_limit_on_update(client: Client, space: str) -> None:
@@ -126,6 +112,63 @@ def test_gates(tmp_path: Path) -> None:
         assert EXECUTION not in made["spec"].get("affinity", {}).get("nodeAffinity", {})
         kept = client.patch(f"{pods}/old", {"metadata": {"labels": {"x": "y"}}})
         assert kept.json["spec"]["affinity"]["nodeAffinity"] == {EXECUTION: selector}
+
+
+TEMPLATES = {
+    "/api/v1/namespaces/default/podtemplates": ("template",),
+    "/api/v1/namespaces/default/replicationcontrollers": ("spec", "template"),
+    "/apis/apps/v1/namespaces/default/deployments": ("spec", "template"),
+    "/apis/apps/v1/namespaces/default/replicasets": ("spec", "template"),
+    "/apis/apps/v1/namespaces/default/statefulsets": ("spec", "template"),
+    "/apis/apps/v1/namespaces/default/daemonsets": ("spec", "template"),
+    "/apis/batch/v1/namespaces/default/jobs": ("spec", "template"),
+    "/apis/batch/v1/namespaces/default/cronjobs": ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+def _templated(name: str, path: str) -> Json:
+    """A workload whose pods have a rule of each gate."""
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+    apart = [{"topologyKey": HOST, "labelSelector": {}}]
+    spread = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}
+    affinity = {"nodeAffinity": {EXECUTION: terms}, "podAntiAffinity": {EXECUTION: apart}}
+    spec = pod("a", affinity=affinity, topologySpreadConstraints=[spread])["spec"]
+    labels = {"app": "a"}
+    inner: Json = {"metadata": {"labels": labels}, "spec": spec}
+    if "/batch/" in path:
+        spec["restartPolicy"] = "Never"
+    for name_of in reversed(TEMPLATES[path]):
+        inner = {name_of: inner}
+    if path.endswith("replicationcontrollers"):
+        inner["spec"]["selector"] = labels
+    elif "/apps/" in path:
+        inner["spec"]["selector"] = {"matchLabels": labels}
+    if path.endswith("statefulsets"):
+        inner["spec"]["serviceName"] = "a"
+    if path.endswith("cronjobs"):
+        inner["spec"]["schedule"] = "0 0 * * *"
+    return {"metadata": {"name": name}, **inner}
+
+
+def test_gates_hold_for_templates(tmp_path: Path) -> None:
+    """As for pods: dropped when they are new, kept where they were in use, and in a controller's copy."""
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "old", "uid": "u", "controller": True}
+    rules = (EXECUTION, "topologySpreadConstraints")
+    with running_server(tmp_path) as client:
+        for path in TEMPLATES:
+            made = client.made(path, _templated("old", path))
+            assert all(rule in str(made) for rule in rules)
+    gates = FeatureGates.parse("NodeAffinityEviction=false,PodAffinityEviction=false,EvenPodsSpread=false")
+    with running_server(tmp_path, gates=gates) as client:
+        for path in TEMPLATES:
+            made = client.made(path, _templated("new", path))
+            assert not any(rule in str(made) for rule in rules)
+            kept = client.patch(f"{path}/old", {"metadata": {"labels": {"x": "y"}}})
+            assert all(rule in str(kept.json) for rule in rules)
+            copied = _templated("copy", path)
+            copied["metadata"]["ownerReferences"] = [owner]
+            made = client.made(path, copied)
+            assert all(rule in str(made) for rule in rules)
 
 
 def test_quality_of_service(client: Client, space: str) -> None:

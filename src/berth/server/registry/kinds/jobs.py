@@ -6,9 +6,9 @@ from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.well_known import JOB_NAME
 from berth.server.registry.fields import spec_of, unchanged
-from berth.server.registry.kinds.pod_specs import default_pod_spec, default_template
+from berth.server.registry.kinds.pod_specs import TemplatedStrategy, default_pod_spec, default_template
 from berth.server.registry.resources import served
-from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.strategy import Registry
 from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
 
@@ -16,7 +16,7 @@ _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _RESTART_POLICY = "spec.template.spec.restartPolicy"
 
 
-class JobStrategy(Strategy):
+class JobStrategy(TemplatedStrategy):
     """A job selects its own pods by its uid, and orphans them unless it is told not to."""
 
     def default(self, obj: RawObject) -> None:
@@ -62,8 +62,10 @@ class JobStrategy(Strategy):
         return [*found, *unchanged(obj, old, "spec", "template")]
 
 
-class CronJobStrategy(Strategy):
+class CronJobStrategy(TemplatedStrategy):
     """A schedule of Jobs; nothing here follows it."""
+
+    template = ("spec", "jobTemplate", "spec", "template")
 
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)

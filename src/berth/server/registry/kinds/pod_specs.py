@@ -1,14 +1,21 @@
-"""The defaults of pod specs and templates, which pods and workloads share; and PodTemplates.
+"""What pods and the templates of workloads have in common; and PodTemplates.
 
 Upstream: pkg/apis/core/v1/defaults.go.
 """
 
 from __future__ import annotations
 
-from berth.kube.objects import RawObject
-from berth.server.registry.fields import spell_amounts
+from typing import Any, ClassVar
+
+import msgspec
+
+from berth.kube.gates import FeatureGates, drop_disabled_fields
+from berth.kube.objects import ObjectMeta, Pod, RawObject
+from berth.kube.ownership import controller_of
+from berth.kube.validation import FieldError
+from berth.server.registry.fields import decode_as, spell_amounts
 from berth.server.registry.resources import served
-from berth.server.registry.strategy import Strategy
+from berth.server.registry.strategy import Registry, Strategy
 from berth.server.tables import workloads as tables
 
 
@@ -82,8 +89,72 @@ def default_template(spec: RawObject) -> None:
             default_pod_spec(template["spec"])
 
 
+# --- switched off ---------------------------------------------------------------------------------
+
+
+def drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
+    """Drop the fields of disabled gates that the stored pod, or template, does not use, in place."""
+    if gates.all_enabled:
+        return
+    view = _pod(pod)
+    kept = drop_disabled_fields(view, _pod(old) if old is not None else None, gates)
+    if kept is not view:
+        write_back(pod, view, kept)
+
+
+def _pod(holder: RawObject) -> Pod:
+    return decode_as({"metadata": {}, "spec": holder["spec"]}, Pod)
+
+
+def write_back(pod: RawObject, before: Pod, after: Pod) -> None:
+    """Bring what changed between two views of a pod into it, in place."""
+    spec = pod["spec"]
+    if after.spec.affinity is not before.spec.affinity:
+        _set(spec, "affinity", after.spec.affinity)
+    if after.spec.topology_spread_constraints is not before.spec.topology_spread_constraints:
+        _set(spec, "topologySpreadConstraints", after.spec.topology_spread_constraints)
+    if after.spec.resources is not before.spec.resources and after.spec.resources is not None:
+        spec["resources"] = {**spec["resources"], **msgspec.to_builtins(after.spec.resources)}
+
+
+def _set(spec: RawObject, name: str, value: object) -> None:
+    if value is None:
+        spec.pop(name, None)
+    else:
+        spec[name] = msgspec.to_builtins(value)
+
+
+class TemplatedStrategy(Strategy):
+    """A kind that pods are made of; upstream drops the fields of disabled gates there, too.
+
+    Not from what a controller makes: it copies its own template, which was looked at when it was written.
+    If the copy were another, it would not be known again, and made anew for ever.
+    """
+
+    template: ClassVar[tuple[str, ...]] = ("spec", "template")
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        template = self._template(obj)
+        if template is not None and controller_of(decode_as(obj["metadata"], ObjectMeta)) is None:
+            drop_disabled(template, self._template(old), registry.gates)
+        return super().judge(registry, obj, old)
+
+    def _template(self, obj: RawObject | None) -> RawObject | None:
+        """The template, if it has a spec."""
+        found: Any = obj
+        for name in self.template:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else None
+
+
+class PodTemplateStrategy(TemplatedStrategy):
+    """Nothing but a template."""
+
+    template = ("template",)
+
+
 STRATEGIES = (
-    Strategy(
+    PodTemplateStrategy(
         served("v1", "podtemplates", "PodTemplate"),
         columns=tables.POD_TEMPLATE,
         returns_deleted=True,

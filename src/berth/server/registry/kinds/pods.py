@@ -12,8 +12,6 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from berth.kube.affinity.annotations import (
     AFFINITY_ANNOTATION,
     IN_ANNOTATION,
@@ -23,14 +21,14 @@ from berth.kube.affinity.annotations import (
 from berth.kube.affinity.anti_affinity import excesses
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import created
-from berth.kube.gates import FeatureGates, drop_disabled_fields
+from berth.kube.gates import FeatureGates
 from berth.kube.node_conditions import NOT_READY, UNREACHABLE
 from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of
 from berth.server.registry.kinds.nodes import topology_labels
-from berth.server.registry.kinds.pod_specs import default_pod_spec
+from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, write_back
 from berth.server.registry.kinds.priority_classes import resolve_priority
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -55,7 +53,7 @@ class PodStrategy(Strategy):
 
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         self.default(obj)
-        _drop_disabled(obj, old, registry.gates)
+        drop_disabled(obj, old, registry.gates)
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
         _admit(obj["spec"])
@@ -156,40 +154,13 @@ def _copy_topology(registry: Registry, pod: RawObject) -> None:
         pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
 
 
-def _drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) -> None:
-    """Drop the fields of disabled gates that the stored pod does not use, in place."""
-    if gates.all_enabled:
-        return
-    view = decode_as(pod, Pod)
-    kept = drop_disabled_fields(view, decode_as(old, Pod) if old is not None else None, gates)
-    if kept is not view:
-        _write_back(pod, view, kept)
-
-
 def _with_label_keys(pod: RawObject) -> Pod:
     """The pod's view after matchLabelKeys were merged and pod-level resources defaulted, in `pod` too."""
     view = decode_as(pod, Pod)
     merged = created(view)
     if merged is not view:
-        _write_back(pod, view, merged)
+        write_back(pod, view, merged)
     return merged
-
-
-def _write_back(pod: RawObject, before: Pod, after: Pod) -> None:
-    spec = pod["spec"]
-    if after.spec.affinity is not before.spec.affinity:
-        _set(spec, "affinity", after.spec.affinity)
-    if after.spec.topology_spread_constraints is not before.spec.topology_spread_constraints:
-        _set(spec, "topologySpreadConstraints", after.spec.topology_spread_constraints)
-    if after.spec.resources is not before.spec.resources and after.spec.resources is not None:
-        spec["resources"] = {**spec["resources"], **msgspec.to_builtins(after.spec.resources)}
-
-
-def _set(spec: RawObject, name: str, value: object) -> None:
-    if value is None:
-        spec.pop(name, None)
-    else:
-        spec[name] = msgspec.to_builtins(value)
 
 
 def _begin_status(pod: RawObject) -> None:

@@ -11,7 +11,7 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
 from berth.server.registry.fields import decode_as, spec_of, unchanged
-from berth.server.registry.kinds.pod_specs import default_template
+from berth.server.registry.kinds.pod_specs import TemplatedStrategy, default_template
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Strategy
 from berth.server.storage.selectors import paths
@@ -20,7 +20,7 @@ from berth.server.tables import workloads as tables
 _ROLLING = "RollingUpdate"
 
 
-class WorkloadStrategy(Strategy):
+class WorkloadStrategy(TemplatedStrategy):
     """A workload's selector fits its template, and stays."""
 
     def check(self, obj: RawObject) -> list[FieldError]:
@@ -55,7 +55,7 @@ class ReplicaSetStrategy(WorkloadStrategy):
         _default_replicas(obj)
 
 
-class ReplicationControllerStrategy(Strategy):
+class ReplicationControllerStrategy(TemplatedStrategy):
     """The ReplicaSet's ancestor, whose selector is nothing but labels; it is not checked."""
 
     def default(self, obj: RawObject) -> None:
