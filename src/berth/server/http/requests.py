@@ -17,6 +17,7 @@ from berth.kube.schema.scalars import json_type
 from berth.kube.text.decoding import without_nulls
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, protobuf
+from berth.server.registry.users import ADMIN, User
 from berth.server.settings import BODY_LIMIT
 
 Scope = MutableMapping[str, Any]
@@ -54,6 +55,7 @@ class ApiRequest:
     query: dict[str, str]
     headers: dict[bytes, bytes]
     receive: Receive
+    user: User = ADMIN  # who is taken to have sent it
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from berth.server.http.metrics import ServerMetrics
 from berth.server.registry.kinds import STRATEGIES, strategy_of_custom
-from berth.server.registry.strategy import Registry
+from berth.server.registry.strategy import Credentials, Registry
 from berth.server.settings import ServerSettings
 from berth.server.storage.store import Store
 
@@ -28,6 +28,6 @@ def open_store(settings: ServerSettings) -> Store:
     return Store(settings.data_dir, event_limit=settings.event_limit, fields=fields)
 
 
-def make_state(settings: ServerSettings, store: Store, token: str) -> ServerState:
-    registry = Registry(store, STRATEGIES, strategy_of_custom, gates=settings.gates, token=token)
+def make_state(settings: ServerSettings, store: Store, credentials: Credentials) -> ServerState:
+    registry = Registry(store, STRATEGIES, strategy_of_custom, gates=settings.gates, credentials=credentials)
     return ServerState(settings, registry, ServerMetrics(store))
