@@ -38,8 +38,6 @@ ACTIONS = {
     ("", "pods/status", "patch", ()),
     ("", "persistentvolumeclaims", "patch", ()),
     ("", "persistentvolumes", "patch", ()),
-    ("resource.k8s.io", "resourceclaims/status", "patch", ()),
-    ("resource.k8s.io", "resourceclaims/binding", "patch", ()),
     ("", "events", "create", ()),
     ("", "events", "patch", ()),
     ("authentication.k8s.io", "tokenreviews", "create", ()),

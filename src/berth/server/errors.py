@@ -6,11 +6,13 @@ Wording follows apimachinery's ``api/errors``: clients and people match on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 
+_MOST_CAUSES = 1000
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -92,8 +94,8 @@ def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> StatusE
 
 
 def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """422 with one cause a field."""
-    errors = list(errors)
+    """422 with one cause a field; nobody reads more than a thousand."""
+    errors = list(islice(errors, _MOST_CAUSES))
     causes = [_cause(error) for error in errors]
     listed = [str(error) for error in errors]
     text = listed[0] if len(listed) == 1 else f"[{', '.join(dict.fromkeys(listed))}]"

@@ -11,6 +11,7 @@ VERSION = "v1.36.4+berth"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6443
 BODY_LIMIT = 3 * 1024 * 1024
+OBJECT_LIMIT = 3 * 512 * 1024  # what etcd takes by default
 # By which clients inside a cluster would know the server.
 SERVICE_NAMES = (
     "localhost",
@@ -49,4 +50,3 @@ class Prepared:
     ca_file: Path
     cert_file: Path
     key_file: Path
-    account_key_file: Path  # signs the tokens of service accounts

@@ -193,3 +193,79 @@ def test_a_warning_may_name_any_field(client: Client) -> None:
     answer = client.post("/api/v1/namespaces/default/configmaps", body, fieldValidation="Warn")
 
     assert answer.status == 201
+
+
+_TWICE = (
+    b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"twice","name":"twice"},'
+    b'"data":{"a":"1","a":"2"}}'
+)
+_TWICE_IN_YAML = b"""apiVersion: v1
+kind: ConfigMap
+metadata: {name: twice}
+data:
+  a: "1"
+  a: "2"
+"""
+
+
+@pytest.mark.parametrize("mode", ["Strict", "Warn", "Ignore", ""])
+def test_fields_given_twice(client: Client, space: str, mode: str) -> None:
+    """Strict refuses a field that is there twice, Warn tells of it, and the last one counts."""
+    answer = client.post(f"{space}/configmaps", _TWICE, fieldValidation=mode)
+    if mode == "Strict":
+        assert answer.status == 400
+        assert (
+            'strict decoding error: duplicate field "metadata.name", duplicate field "data.a"'
+            in answer.message
+        )
+        return
+    assert answer.json["data"] == {"a": "2"}
+    assert len(answer.headers.get_all("Warning") or ()) == (0 if mode == "Ignore" else 2)
+
+
+@pytest.mark.parametrize("mode", ["Strict", "Warn"])
+def test_fields_given_twice_in_yaml(client: Client, space: str, mode: str) -> None:
+    """The same for YAML, with the line."""
+    answer = client.send(
+        "POST", f"{space}/configmaps", _TWICE_IN_YAML, content_type="application/yaml", fieldValidation=mode
+    )
+    if mode == "Strict":
+        assert answer.status == 400
+        assert 'line 6: key "a" already set in map' in answer.message
+        return
+    assert answer.json["data"] == {"a": "2"}
+    assert "already set in map" in answer.headers["Warning"]
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ('{1: "x", true: "y"}', {"1": "x", "true": "y"}),
+        ('{a: "22:30"}', {"a": "22:30"}),
+    ],
+)
+def test_yaml_as_kubernetes_reads_it(
+    client: Client, space: str, written: str, stored: dict[str, str]
+) -> None:
+    """Keys are strings of their own."""
+    body = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: of-yaml}}\ndata: {written}\n".encode()
+    answer = client.send("POST", f"{space}/configmaps", body, content_type="application/yaml")
+
+    assert answer.json["data"] == stored
+
+
+def test_times_of_day_are_text(client: Client, space: str) -> None:
+    """A plain 22:30 is no number, so a field of text takes it."""
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-yaml}\ndata: {at: 22:30}\n"
+    answer = client.send("POST", f"{space}/configmaps", body, content_type="application/yaml")
+
+    assert (answer.status, answer.json["data"]) == (201, {"at": "22:30"})
+
+
+def test_objects_have_a_size(client: Client, space: str) -> None:
+    """No patch makes an object larger than etcd would take."""
+    client.made(f"{space}/configmaps", config_map("grows"))
+    for i in range(4):
+        labels = {f"k{i}-{n}": "v" * 60 for n in range(6000)}
+        answer = client.patch(f"{space}/configmaps/grows", {"metadata": {"labels": labels}})
+    assert (answer.status, answer.json["reason"]) == (413, "RequestEntityTooLarge")

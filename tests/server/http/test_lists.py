@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.kube.text import yaml_reader
 from tests.support.api.client import Client
 from tests.support.api.objects import config_map, pod
 from tests.support.api.servers import running_server
@@ -160,6 +161,19 @@ def test_forms(client: Client, space: str) -> None:
     assert client.get(f"{space}/pods/a", pretty="true").body.startswith(b"{\n  ")
     yaml = client.send("GET", f"{space}/pods/a", headers={"Accept": "application/yaml"})
     assert yaml.body.startswith(b"apiVersion: v1\n") or b"\nkind: Pod\n" in yaml.body
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_list_in_yaml(client: Client, space: str, *, zipped: bool) -> None:
+    """A list is the same in YAML as in JSON, however long, and with nothing in it too."""
+    headers = {"Accept": "application/yaml", **({"Accept-Encoding": "gzip"} if zipped else {})}
+    for count in (0, 300):
+        for i in range(count):
+            client.made(f"{space}/configmaps", config_map(f"m{i}", k="true", text="a: b\n" * 100))
+        answer = client.send("GET", f"{space}/configmaps", headers=headers)
+        body = gzip.decompress(answer.body) if answer.headers["Content-Encoding"] else answer.body
+        assert answer.headers["Content-Type"] == "application/yaml"
+        assert next(yaml_reader.read(body.decode())).value == client.get(f"{space}/configmaps").json
 
 
 def test_events_in_two_groups(client: Client, space: str) -> None:

@@ -21,7 +21,6 @@ from berth.controllers.propagation import (
     PropagationController,
     UnmatchedPolicies,
 )
-from berth.controllers.root_certificate import RootCertificatePublisher
 from berth.controllers.taint_eviction import TaintEviction
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.controllers.workloads.deployment import DeploymentController
@@ -60,7 +59,7 @@ class ControlPlane:
         return (self.garbage, self.namespaces, self.propagation)
 
 
-def assemble(  # noqa: PLR0913 - all but one have defaults
+def assemble(
     resources: Iterable[Resource],
     *,
     nodes: Iterable[RawObject] = (),
@@ -69,7 +68,6 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     registry: CollectorRegistry | None = None,
     tell: Tell = silent,
     eviction: EvictionSettings | None = None,
-    certificate: str = "",
 ) -> ControlPlane:
     """Everything but scheduling, for a server with these resources.
 
@@ -82,7 +80,6 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         tell: Who hears what is decided about them.
         eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
             of daemons; by default with these gates and no other wish.
-        certificate: Who vouches for the server, to be told in every namespace; empty: nobody is told.
     """
     gates = gates or ComponentGates()
     cache = Cache()
@@ -110,8 +107,6 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         garbage,
         namespaces,
     ]
-    if certificate:
-        controllers.append(RootCertificatePublisher(cache, certificate))
     propagation = None
     if POLICIES in known:
         propagation = PropagationController(cache, kept)

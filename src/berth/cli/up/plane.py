@@ -24,7 +24,7 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
 from berth.live.component.serving import ServingSettings, serve
 from berth.live.discovery import discover
-from berth.live.dynamic_resources import LateResources
+from berth.live.dynamic_resources import DynamicResources
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.scheduler.machine import Scheduler
@@ -59,21 +59,14 @@ class Plane:
         scheduler: bool = True,
         fleet: bool = True,
         eviction: EvictionSettings | None = None,
-        certificate: str = "",
     ) -> None:
         known = list(resources)
         self._client = client
         self.registry = CollectorRegistry()
         self.plane: ControlPlane = assemble(
-            known,
-            nodes=nodes,
-            gates=gates,
-            registry=self.registry,
-            tell=log_decision,
-            eviction=eviction,
-            certificate=certificate,
+            known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision, eviction=eviction
         )
-        self._dynamic = LateResources(client, known, self.plane.learn)
+        self._dynamic = DynamicResources(client, known, self.plane.learn)
         self.runner = Runner(
             client,
             self.plane.controllers,
@@ -129,7 +122,7 @@ def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSet
     return machine, MachineSettings(lenses={RESOURCE_BINDINGS: as_scheduled, CLUSTER_BINDINGS: as_scheduled})
 
 
-async def make_plane(  # noqa: PLR0913 - all but three have defaults
+async def make_plane(
     client: Client,
     nodes: list[RawObject],
     gates: ComponentGates,
@@ -138,17 +131,8 @@ async def make_plane(  # noqa: PLR0913 - all but three have defaults
     scheduler: bool = True,
     fleet: bool = True,
     eviction: EvictionSettings | None = None,
-    certificate: str = "",
 ) -> Plane:
     known = await discover(client)
     return Plane(
-        client,
-        known,
-        nodes,
-        gates,
-        version=version,
-        scheduler=scheduler,
-        fleet=fleet,
-        eviction=eviction,
-        certificate=certificate,
+        client, known, nodes, gates, version=version, scheduler=scheduler, fleet=fleet, eviction=eviction
     )

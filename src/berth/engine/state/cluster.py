@@ -25,7 +25,6 @@ from berth.engine.state.owners import Owners
 from berth.engine.state.plans import ChangeLog, PlanCache
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE, PodTable
-from berth.engine.state.resource_claims import ResourceClaimIndex
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, WorkloadBase
 from berth.kube.pods import is_terminating
@@ -66,8 +65,7 @@ class Cluster:
         self.owners = Owners()
         self.plans = PlanCache()
         self.volumes = VolumeIndex(self.nodes, self.plans)
-        self.resource_claims = ResourceClaimIndex(self.plans)
-        self.classes = ClassTable(self.index, self.volumes, self.resource_claims)
+        self.classes = ClassTable(self.index, self.volumes)
         self._class_by_number = self.classes.by_number
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()

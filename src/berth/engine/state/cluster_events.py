@@ -91,14 +91,6 @@ class VolumesChanged:
     """A claim, a volume or a storage class changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceClaimChanged:
-    """A ResourceClaim came, changed or went."""
-
-    namespace: str
-    name: str
-
-
 ClusterEvent = (
     NodeAdded
     | NodeUpdated
@@ -108,7 +100,6 @@ ClusterEvent = (
     | NamespaceUpdated
     | OwnersChanged
     | VolumesChanged
-    | ResourceClaimChanged
 )
 
 # For isinstance, which is several times faster with a tuple that is there already.

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from berth.kube.objects.affinity import *
 from berth.kube.objects.base import *
-from berth.kube.objects.devices import *
-from berth.kube.objects.devices import ResourceClaim
 from berth.kube.objects.metadata import *
 from berth.kube.objects.nodes import *
 from berth.kube.objects.nodes import Namespace, Node
@@ -52,5 +50,4 @@ KubeObject = (
     | StorageClass
     | CSIDriver
     | CSINode
-    | ResourceClaim
 )

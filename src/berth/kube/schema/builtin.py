@@ -48,7 +48,6 @@ FILES = (
     "node.v1",
     "policy.v1",
     "rbac.v1",
-    "resource.v1",
     "scheduling.v1",
     "scheduling.v1alpha2",
     "storage.v1",

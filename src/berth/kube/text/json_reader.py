@@ -10,6 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -136,31 +139,32 @@ _pairs = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=st
 
 def repeated_key(text: bytes | msgspec.Raw) -> str | None:
     """The path of a key that an object in well-formed `text` has twice."""
+    return next(iter(repeated_keys(text)), None)
+
+
+def repeated_keys(text: bytes | msgspec.Raw, most: int = 100) -> list[str]:
+    """The paths of such keys, in the order of the text, up to a number."""
     try:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
     except _Repeated:
-        return _path_of_repeated(_pairs.decode(written))
+        return list(islice(_paths_of_repeated(_pairs.decode(written)), most))
     except (RecursionError, UnicodeDecodeError) as error:
         raise _unusable(error) from None
-    return None
+    return []
 
 
-def _path_of_repeated(value: object) -> str | None:
+def _paths_of_repeated(value: object) -> Iterator[str]:
     waiting = [("", value)]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, list):
-            waiting += [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+            waiting += [(f"{path}[{i}]", item) for i, item in enumerate(value)][::-1]
         elif isinstance(value, tuple):
-            seen = set()
-            for key, item in value:
-                inner = f"{path}.{key}" if path else key
-                if key in seen:
-                    return inner
-                seen.add(key)
-                waiting.append((inner, item))
-    return None
+            named = [(f"{path}.{key}" if path else key, item) for key, item in value]
+            counts = Counter(name for name, _ in named)
+            yield from (name for name, times in counts.items() if times > 1)
+            waiting += named[::-1]
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from json.decoder import scanstring
 from typing import Any
 
 import yaml
@@ -110,7 +109,7 @@ def _json_item(text: str, start: int, segment: str | int) -> tuple[int, int] | N
     while text[at] not in "]}":
         begin, key = at, None
         if isinstance(segment, str):
-            key, at = scanstring(text, at + 1)
+            key, at = _decoder.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)
         if segment in (key, number):
             return begin, at

@@ -18,15 +18,20 @@ from typing import Any
 import yaml
 
 try:
-    from yaml import CSafeLoader as YamlParser
+    from yaml import CSafeLoader as _Loader
 except ImportError:  # PyYAML without libyaml: slower, otherwise the same
-    from yaml import SafeLoader as YamlParser  # type: ignore[assignment]
+    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+
+YamlParser = _Loader
 
 _MAX_DEPTH = 200
 # Longer numbers are taken for text: reading one takes time by the square of its length.
 _MAX_DIGITS = 1000
 # How many more values a document may hold than are written in it, unless said otherwise.
 _MAX_EXPANDED = 1_000_000
+
+# So much text weighs as much as one more value.
+_TEXT_OF_A_VALUE = 100
 
 _EVENTS_A_REPORT = 1000
 _FLOAT_END = 10**308
@@ -66,7 +71,11 @@ class Document:
 
 
 def read(
-    text: str, progress: Callable[[int], None] | None = None, *, most_expanded: int = _MAX_EXPANDED
+    text: str,
+    progress: Callable[[int], None] | None = None,
+    *,
+    most_expanded: int = _MAX_EXPANDED,
+    repeated: list[str] | None = None,
 ) -> Iterator[Document]:
     """The documents of a YAML stream; empty ones are left out.
 
@@ -74,10 +83,12 @@ def read(
         text: What is written.
         progress: Is told the characters read.
         most_expanded: How many more values a document may hold, by aliases, than are written in it.
+        repeated: Takes in the keys that are set twice in a mapping, of which the last then counts; without
+            it such a key is an error.
     """
     parser = YamlParser(text)
     try:
-        yield from _documents(parser, progress, most_expanded)
+        yield from _documents(parser, progress, most_expanded, repeated)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise YamlError(error.problem or str(error), mark.line + 1 if mark else None) from None
@@ -91,8 +102,9 @@ def _documents(
     parser: Any,  # noqa: ANN401 - PyYAML's C parser has no useful type
     progress: Callable[[int], None] | None,
     most_expanded: int,
+    repeated: list[str] | None,
 ) -> Iterator[Document]:
-    builder, line = _Builder(most_expanded), 1
+    builder, line = _Builder(most_expanded, repeated), 1
     for number in count():
         event = parser.get_event()
         if progress is not None and number % _EVENTS_A_REPORT == 0:
@@ -100,7 +112,7 @@ def _documents(
         if isinstance(event, yaml.StreamEndEvent):
             return
         if isinstance(event, yaml.DocumentStartEvent):
-            builder = _Builder(most_expanded)
+            builder = _Builder(most_expanded, repeated)
             line = _line(event)
         elif isinstance(event, yaml.DocumentEndEvent):
             if builder.value is not None:
@@ -128,9 +140,10 @@ class _Frame:
 
 
 class _Builder:
-    def __init__(self, most_expanded: int) -> None:
+    def __init__(self, most_expanded: int, repeated: list[str] | None) -> None:
         self.value: Any = None
         self._most_expanded = most_expanded
+        self._repeated = repeated
         self._stack: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._written = 0
@@ -139,10 +152,11 @@ class _Builder:
         line = _line(event)
         self._written += 1
         if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event, line)
+            value, size = _scalar(event, line), 1 + len(event.value) // _TEXT_OF_A_VALUE
+            self._written += size - 1
             if event.anchor:
-                self._anchors[event.anchor] = value, 1
-            self._add(value, 1, line)
+                self._anchors[event.anchor] = value, size
+            self._add(value, size, line)
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise YamlError(f"found undefined alias {event.anchor!r}", line)
@@ -182,18 +196,19 @@ class _Builder:
         else:
             self._set(frame, frame.value, value, line)
 
-    @staticmethod
-    def _set(frame: _Frame, mapping: dict[str, Any], value: Any, line: int) -> None:  # noqa: ANN401
+    def _set(self, frame: _Frame, mapping: dict[str, Any], value: Any, line: int) -> None:  # noqa: ANN401
         key, frame.key = frame.key or "", None
         if key == _MERGE:
             sources = value if isinstance(value, list) else [value]
             if not all(isinstance(source, dict) for source in sources):
                 raise YamlError("map merge requires map or sequence of maps as the value", line)
             frame.merged += sources
-        elif key in mapping:
-            raise YamlError(f'key "{key}" is set twice in the same mapping', line)
-        else:
-            mapping[key] = value
+            return
+        if key in mapping:
+            if self._repeated is None:
+                raise YamlError(f'key "{key}" is set twice in the same mapping', line)
+            self._repeated.append(f'line {line}: key "{key}" already set in map')
+        mapping[key] = value
 
 
 def _key(value: object, line: int) -> str:

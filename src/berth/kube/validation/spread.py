@@ -13,13 +13,13 @@ _POSITIVE = "must be greater than zero"
 
 
 def check_spread_constraints(constraints: list[TopologySpreadConstraint], errors: Errors, path: Path) -> None:
+    kinds = [(each.topology_key or "", each.when_unsatisfiable or "") for each in constraints]
+    last = {kind: i for i, kind in enumerate(kinds)}
     for i, constraint in enumerate(constraints):
         _check_constraint(constraint, errors, (*path, i))
-        kind = (constraint.topology_key or "", constraint.when_unsatisfiable or "")
-        for later in constraints[i + 1 :]:
-            if kind == (later.topology_key or "", later.when_unsatisfiable or ""):
-                errors.duplicate((*path, i, "{topologyKey, whenUnsatisfiable}"), f"{{{kind[0]}, {kind[1]}}}")
-                break
+        key, action = kinds[i]
+        if last[key, action] > i:
+            errors.duplicate((*path, i, "{topologyKey, whenUnsatisfiable}"), f"{{{key}, {action}}}")
 
 
 def _check_constraint(constraint: TopologySpreadConstraint, errors: Errors, path: Path) -> None:

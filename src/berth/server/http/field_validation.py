@@ -6,6 +6,8 @@ default) drops them and says so in a Warning header, ``Strict`` refuses the requ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.server import errors
@@ -15,6 +17,7 @@ from berth.server.registry.strategy import Endpoint
 Gvk = tuple[str, str, str]
 
 _MODES = ("Ignore", "Warn", "Strict")
+_MOST_WARNINGS, _MOST_TEXT = 50, 4096  # each is a header
 
 
 def check(request: ApiRequest, endpoint: Endpoint, obj: RawObject) -> RawObject:
@@ -49,23 +52,22 @@ def check_as(request: ApiRequest, schemas: SchemaRegistry, gvk: Gvk, obj: RawObj
 
 def _checked(request: ApiRequest, schema: Schema, gvk: Gvk, obj: RawObject) -> RawObject:
     mode = validation_mode(request)
-    if schema.conforms(obj):
+    conforms = schema.conforms(obj)
+    if conforms and not request.repeated:
         return obj
     _, version, kind = gvk
     handled = f'{kind} in version "{version}" cannot be handled as a {kind}'
-    wrong = schema.type_errors(obj)
+    wrong = () if conforms else schema.type_errors(obj)
     if wrong:
         _, message = wrong[0]
         raise errors.bad_request(f"{handled}: {message}")
-    unknown = schema.unknown_fields(obj)
-    if not unknown:
-        return obj
-    if mode == "Strict":
-        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-        raise errors.bad_request(f"{handled}: strict decoding error: {listed}")
+    unknown = () if conforms else schema.unknown_fields(obj)
+    objections = [*request.repeated, *(f'unknown field "{path}"' for path in unknown)]
+    if objections and mode == "Strict":
+        raise errors.bad_request(f"{handled}: strict decoding error: {', '.join(objections)}")
     if mode == "Warn":
-        request.warnings.extend(f'unknown field "{path}"' for path in unknown)
-    return schema.prune(obj)
+        request.warnings = list(_within(objections))
+    return schema.prune(obj) if unknown else obj
 
 
 def validation_mode(request: ApiRequest) -> str:
@@ -74,3 +76,13 @@ def validation_mode(request: ApiRequest) -> str:
         listed = ", ".join(f'"{name}"' for name in _MODES)
         raise errors.bad_request(f'fieldValidation: Unsupported value: "{mode}": supported values: {listed}')
     return mode
+
+
+def _within(warnings: list[str]) -> Iterator[str]:
+    """As many as a client takes."""
+    text = 0
+    for warning in warnings[:_MOST_WARNINGS]:
+        text += len(warning)
+        if text > _MOST_TEXT:
+            return
+        yield warning

@@ -5,28 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from berth.kube.objects import RawObject
+from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import APPLY_PATCH
 from berth.server import errors, protobuf
 from berth.server.http import field_validation, lists, patching, watching
-from berth.server.http.replies import Reply, of_object, of_record
-from berth.server.http.requests import (
-    ApiRequest,
-    Send,
-    decode_body,
-    read_body,
-    without_nulls_like_go,
-)
+from berth.server.http.bodies import decode_body, read_body, without_nulls_like_go
+from berth.server.http.replies import ListBody, Reply, of_object, of_record
+from berth.server.http.requests import ApiRequest, Send
 from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
 from berth.server.registry.kinds.bindings import bind
 from berth.server.registry.kinds.evictions import evict
-from berth.server.registry.kinds.service_accounts import request_token
 from berth.server.registry.resources import SUBRESOURCES
 from berth.server.registry.strategy import Endpoint
-from berth.server.registry.users import Attributes
 from berth.server.registry.writes import Intent, Write
-from berth.server.storage.store import encode
 
 Handler = Callable[[ServerState, ApiRequest, Endpoint], Awaitable[Reply]]
 
@@ -47,20 +39,6 @@ def verb_of(request: ApiRequest) -> str:
     if method == "DELETE":
         return "delete" if named else "deletecollection"
     return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
-
-
-def asked_of(request: ApiRequest) -> Attributes:
-    """What a request asks for, as authorization sees it."""
-    address = request.address
-    if not address.plural:
-        verb = "get" if request.method == "HEAD" else request.method.lower()
-        return Attributes(verb, path=request.path)
-    namespace = address.namespace
-    if address.plural == "namespaces" and not address.group and address.name:
-        namespace = address.name
-    return Attributes(
-        verb_of(request), address.group, address.plural, address.subresource, namespace, address.name
-    )
 
 
 async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
@@ -92,18 +70,27 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
     return await _VERBS[verb](state, request, endpoint)
 
 
-async def _object_in(request: ApiRequest, endpoint: Endpoint) -> RawObject:
-    """The object in a request's body."""
+async def _body_of(request: ApiRequest) -> bytes:
     if request.content_type not in _BODY_TYPES:
         raise errors.unsupported_media_type(("application/json", "application/yaml"))
-    body = await read_body(request)
-    obj = decode_body(body, request.content_type)
-    return without_nulls_like_go(obj) if b"null" in body and not endpoint.strategy.custom else obj
+    return await read_body(request)
 
 
-async def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> RawObject:
+def _object_in(request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
+    """The object in a request's body."""
+    obj = decode_body(request, body, request.content_type)
+    return (
+        obj if endpoint.strategy.custom or not _may_have_null(request, body) else without_nulls_like_go(obj)
+    )
+
+
+def _may_have_null(request: ApiRequest, body: bytes) -> bool:
+    return b"null" in body or "yaml" in request.content_type  # which has many words for it
+
+
+def _own_object_in(state: ServerState, request: ApiRequest, endpoint: Endpoint, body: bytes) -> RawObject:
     """The same for an object of the endpoint's own kind, checked against its schema."""
-    obj = await _object_in(request, endpoint)
+    obj = _object_in(request, endpoint, body)
     metadata.check_envelope(endpoint, obj, state.registry.kinds)
     return field_validation.check(request, endpoint, obj)
 
@@ -119,18 +106,22 @@ async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Repl
 
 
 async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _own_object_in(state, request, endpoint)
+    body = await _body_of(request)
     intent = Intent(request.manager, request.dry_run)
-    return await _finish(
-        request, endpoint, writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
-    )
+
+    def propose() -> Write:
+        obj = _own_object_in(state, request, endpoint, body)
+        return writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
+
+    return await _finish(request, endpoint, await state.workers.write(len(body), propose))
 
 
 async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     """What is created but not stored."""
-    obj = await _own_object_in(state, request, endpoint)
+    body = await _body_of(request)
+    obj = await state.workers.run(len(body), lambda: _own_object_in(state, request, endpoint, body))
     answer, done = endpoint.strategy.answer(
-        state.registry, obj, request.address.namespace, user=request.user, dry_run=request.dry_run
+        state.registry, obj, request.address.namespace, dry_run=request.dry_run
     )
     if done is not None:
         await done
@@ -138,38 +129,53 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 
 async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _own_object_in(state, request, endpoint)
+    body = await _body_of(request)
     address = request.address
     key = (address.namespace, address.name)
-    metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
     intent = Intent(request.manager, request.dry_run, address.subresource)
-    if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
-        write = writes.create(state.registry, endpoint, obj, address.namespace, intent)
-    else:
-        write = writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
-    return await _finish(request, endpoint, write)
+
+    def propose() -> Write:
+        obj = _own_object_in(state, request, endpoint, body)
+        metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
+        if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
+            return writes.create(state.registry, endpoint, obj, address.namespace, intent)
+        return writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
+
+    size = len(body) + _size_of(endpoint, key)
+    return await _finish(request, endpoint, await state.workers.write(size, propose))
+
+
+def _size_of(endpoint: Endpoint, key: Key) -> int:
+    """Of the object that a write changes."""
+    record = endpoint.bucket.newest(key)
+    return len(record.data) if record is not None else 0
 
 
 async def _patch(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     kind = patching.check_type(request, endpoint)
     body = await read_body(request)
-    address = request.address
-    if kind == APPLY_PATCH:
-        write = patching.server_side_apply(state, request, endpoint, body)
-    else:
-        change = patching.change_of(kind, body, endpoint)
-        write = patching.apply_change(state, request, endpoint, (address.namespace, address.name), change)
-    return await _finish(request, endpoint, write)
+    key = (request.address.namespace, request.address.name)
+
+    def propose() -> Write:
+        if kind == APPLY_PATCH:
+            return patching.server_side_apply(state, request, endpoint, body)
+        change = patching.change_of(request, kind, body, endpoint)
+        return patching.apply_change(state, request, endpoint, key, change)
+
+    size = len(body) + _size_of(endpoint, key)
+    return await _finish(request, endpoint, await state.workers.write(size, propose))
 
 
-async def _delete_options(request: ApiRequest) -> RawObject:
+async def _delete_options(state: ServerState, request: ApiRequest) -> RawObject:
     body = await read_body(request)
-    given = decode_body(body, request.content_type) if body.strip() else None
+    given = None
+    if body.strip():
+        given = await state.workers.run(len(body), lambda: decode_body(request, body, request.content_type))
     return deletion.options_of(given, request.query)
 
 
 async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    options = await _delete_options(request)
+    options = await _delete_options(state, request)
     address, resource = request.address, endpoint.resource
     record = writes.current(endpoint, (address.namespace, address.name))
     write = deletion.delete(state.registry, endpoint, record, options)
@@ -181,7 +187,7 @@ async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 
 async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    options = await _delete_options(request)
+    options = await _delete_options(state, request)
     match = lists.match_of(request, endpoint)
     deleted, waiting = [], None
     matching = [
@@ -203,8 +209,7 @@ async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: 
         "apiVersion": resource.api_version,
         "metadata": {"resourceVersion": str(state.registry.store.rv)},
     }
-    items = b",".join(endpoint.data(record) for record in deleted)
-    return Reply(200, encode(head)[:-1] + b',"items":[' + items + b"]}")
+    return Reply(200, ListBody(head, [endpoint.data(record) for record in deleted]))
 
 
 # --- subresources -----------------------------------------------------------------------------------
@@ -215,24 +220,33 @@ async def _get_scale(_: ServerState, request: ApiRequest, endpoint: Endpoint) ->
 
 
 async def _put_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _object_in(request, endpoint)
-    return await _scaled(state, request, endpoint, lambda _: obj)
+    body = await _body_of(request)
+    return await _scaled(state, request, endpoint, len(body), lambda _: _object_in(request, endpoint, body))
 
 
 async def _patch_scale(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     kind = patching.check_type(request, endpoint)
     body = await read_body(request)
-    return await _scaled(state, request, endpoint, patching.change_of(kind, body, endpoint))
+
+    def change(scaled: RawObject) -> RawObject:
+        return patching.change_of(request, kind, body, endpoint)(scaled)
+
+    return await _scaled(state, request, endpoint, len(body), change)
 
 
 async def _scaled(
-    state: ServerState, request: ApiRequest, endpoint: Endpoint, change: patching.Change
+    state: ServerState, request: ApiRequest, endpoint: Endpoint, size: int, change: patching.Change
 ) -> Reply:
     address = request.address
-    record = writes.current(endpoint, (address.namespace, address.name))
-    obj = _part(state, request, change(scale.of(endpoint, record)))
+    key = (address.namespace, address.name)
     intent = Intent(request.manager, request.dry_run, address.subresource)
-    write = scale.update(state.registry, endpoint, record, obj, intent)
+
+    def propose() -> Write:
+        record = writes.current(endpoint, key)
+        obj = _part(state, request, change(scale.of(endpoint, record)))
+        return scale.update(state.registry, endpoint, record, obj, intent)
+
+    write = await state.workers.write(size + _size_of(endpoint, key), propose)
     await _committed(write)
     return of_object(scale.of(endpoint, write.record))
 
@@ -245,29 +259,28 @@ def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
 
 
 async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return await _act(bind, state, request, await _object_in(request, endpoint))
+    return await _act(bind, state, request, endpoint)
 
 
 async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = await _object_in(request, endpoint)
-    if obj.get("apiVersion") == "policy/v1beta1":  # the same in its older version
-        obj["apiVersion"] = "policy/v1"
-    return await _act(evict, state, request, obj)
+    return await _act(evict, state, request, endpoint)
 
 
 async def _act(
-    act: Callable[..., Write | None], state: ServerState, request: ApiRequest, obj: RawObject
+    act: Callable[..., Write | None], state: ServerState, request: ApiRequest, endpoint: Endpoint
 ) -> Reply:
     """Do to a pod what was sent to one of its subresources."""
-    obj, address = _part(state, request, obj), request.address
+    body = await _body_of(request)
+
+    def part() -> RawObject:
+        obj = _object_in(request, endpoint, body)
+        if act is evict and obj.get("apiVersion") == "policy/v1beta1":  # the same in its older version
+            obj["apiVersion"] = "policy/v1"
+        return _part(state, request, obj)
+
+    obj, address = await state.workers.run(len(body), part), request.address
     await _committed(act(state.registry, address.namespace, address.name, obj, dry_run=request.dry_run))
     return of_object(errors.success(), 201)
-
-
-async def _token(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = _part(state, request, await _object_in(request, endpoint))
-    address = request.address
-    return of_object(request_token(state.registry, address.namespace, address.name, obj), 201)
 
 
 async def _log(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -295,5 +308,4 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("binding", "create"): _bind,
     ("eviction", "create"): _evict,
     ("log", "get"): _log,
-    ("token", "create"): _token,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import bisect
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -17,7 +18,7 @@ from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.http import replies
-from berth.server.http.replies import Reply
+from berth.server.http.replies import ListBody, Reply
 from berth.server.http.requests import PARTIAL, TABLE, ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.registry.strategy import Endpoint
@@ -99,21 +100,23 @@ async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> 
         return await _as_table(request, endpoint, page, metadata)
     resource = endpoint.resource
     head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
-    items = page.records
     if form == PARTIAL:
         head = {**head, "kind": "PartialObjectMetadataList", "apiVersion": replies.META_V1}
-        encoded = [replies.partial_data(record) for record in items]
+        items = await _each(page.records, replies.partial_data)
     elif endpoint.show is None:
-        encoded = [record.data for record in items]
+        items = [record.data for record in page.records]
     else:
-        encoded = [endpoint.data(record) for record in items]
-    parts = [encode(head)[:-1] + b',"items":[']
-    for i, data in enumerate(encoded):
-        if i:
-            parts.append(b",")
-        parts.append(data)
-    parts.append(b"]}\n")
-    return Reply(200, b"".join(parts) if len(encoded) < 64 else parts)
+        items = await _each(page.records, endpoint.data)
+    return Reply(200, ListBody(head, items))
+
+
+async def _each(records: list[Record], encoded: Callable[[Record], bytes]) -> list[bytes]:
+    """All of them encoded, with turns for others in between."""
+    found: list[bytes] = []
+    for start in range(0, len(records), _TABLE_STEP):
+        found += map(encoded, records[start : start + _TABLE_STEP])
+        await asyncio.sleep(0)
+    return found
 
 
 async def _as_table(request: ApiRequest, endpoint: Endpoint, page: _Page, metadata: RawObject) -> Reply:

@@ -9,13 +9,8 @@ from berth.kube.schema import Schema
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors, patch
 from berth.server.http import field_validation
-from berth.server.http.requests import (
-    PATCH_TYPES,
-    ApiRequest,
-    decode_body,
-    decode_value,
-    without_nulls_like_go,
-)
+from berth.server.http.bodies import decode_body, decode_value, without_nulls_like_go
+from berth.server.http.requests import PATCH_TYPES, ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.registry import metadata, writes
 from berth.server.registry.strategy import Endpoint
@@ -33,9 +28,9 @@ def check_type(request: ApiRequest, endpoint: Endpoint) -> str:
     return kind
 
 
-def change_of(kind: str, body: bytes, endpoint: Endpoint) -> Change:
+def change_of(request: ApiRequest, kind: str, body: bytes, endpoint: Endpoint) -> Change:
     """The function a JSON, merge or strategic merge patch stands for."""
-    change = _plain_change(kind, decode_value(body), endpoint.schema)
+    change = _plain_change(kind, decode_value(request, body), endpoint.schema)
     if b"null" not in body or endpoint.strategy.custom:
         return change
     return lambda obj: without_nulls_like_go(change(obj))
@@ -92,7 +87,7 @@ def server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoin
             'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: '
             "is required for apply patch"
         )
-    config = decode_body(body, APPLY_PATCH)
+    config = decode_body(request, body, APPLY_PATCH)
     if b"null" in body and not endpoint.strategy.custom:
         config = without_nulls_like_go(config)
     metadata.check_envelope(endpoint, config, state.registry.kinds)

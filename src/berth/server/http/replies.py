@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
-import yaml
 
 from berth.kube.objects import RawObject
+from berth.kube.text import yaml_writer
 from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
@@ -23,15 +24,33 @@ META_V1 = "meta.k8s.io/v1"
 _JSON = b"application/json"
 _YAML = b"application/yaml"
 _GZIP_FROM = 128 * 1024  # kube-apiserver's threshold
-_PIECE = 512 * 1024
+_PIECE = 128 * 1024  # made before others have a turn
+_PRETTY_UP_TO = 16 * 1024 * 1024  # what is larger is not for eyes
+
+
+@dataclass(frozen=True, slots=True)
+class ListBody:
+    """A list whose items are encoded already."""
+
+    head: RawObject
+    items: list[bytes]
+
+    def parts(self) -> Iterator[bytes]:
+        """Its JSON."""
+        yield encode(self.head)[:-1] + b',"items":['
+        for i, item in enumerate(self.items):
+            if i:
+                yield b","
+            yield item
+        yield b"]}\n"
 
 
 @dataclass(slots=True)
 class Reply:
-    """`body` is one piece or many; many are sent as they come."""
+    """An answer; a list is sent in pieces."""
 
     status: int
-    body: bytes | list[bytes]
+    body: bytes | ListBody
     content_type: bytes = _JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -78,46 +97,57 @@ def of_error(error: StatusError) -> Reply:
 
 async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
     body = reply.body
+    headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
     if reply.status == 304:
         # A cache takes over whatever header comes with this: nothing but the tag may.
-        headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": 304, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return
-    if reply.content_type is _JSON:
-        reply, body = _shaped(request, reply, body)
-    size = len(body) if isinstance(body, bytes) else sum(map(len, body))
-    headers = [(b"content-type", reply.content_type)]
-    headers.extend((name.lower().encode(), value.encode()) for name, value in reply.headers.items())
     headers.extend(_warning(text) for text in request.warnings)
+    content_type, size = reply.content_type, _size(body)
+    is_json = content_type is _JSON
+    if is_json and request.query.get("pretty") in ("1", "true") and size <= _PRETTY_UP_TO:
+        body = msgspec.json.format(_joined(body), indent=2) + b"\n"
+        size = len(body)
+    if isinstance(body, ListBody) and size < _PIECE and request.accept != YAML:
+        body = _joined(body)
+    pieces_of_it = pieces([body] if isinstance(body, bytes) else body.parts())
+    if is_json and b"yaml" in request.headers.get(b"accept", b"") and request.accept == YAML:
+        content_type, pieces_of_it = _YAML, pieces(_as_yaml(body))
+    elif size < _GZIP_FROM or b"gzip" not in request.headers.get(b"accept-encoding", b""):
+        headers.append((b"content-length", str(size).encode()))
+    headers.append((b"content-type", content_type))
     if size >= _GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b""):
-        await _send_compressed(send, reply.status, headers, body)
+        await _send_compressed(send, reply.status, headers, pieces_of_it)
         return
-    headers.append((b"content-length", str(size).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    if isinstance(body, bytes):
+    if isinstance(body, bytes) and content_type is not _YAML:
         await send({"type": "http.response.body", "body": body})
         return
-    for piece in pieces(body):
+    for piece in pieces_of_it:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await asyncio.sleep(0)  # sending alone lets nobody else have a turn while the client keeps up
     await send({"type": "http.response.body", "body": b""})
 
 
-def _shaped(
-    request: ApiRequest, reply: Reply, body: bytes | list[bytes]
-) -> tuple[Reply, bytes | list[bytes]]:
-    """The body as the client wants to read it."""
-    if request.query.get("pretty") in ("1", "true"):
-        return reply, msgspec.json.format(_joined(body), indent=2) + b"\n"
-    accept = request.headers.get(b"accept", b"")
-    if b"yaml" in accept and request.accept == YAML:
-        text = yaml.safe_dump(decode(_joined(body)), sort_keys=False).encode()
-        return Reply(reply.status, text, _YAML, reply.headers), text
-    return reply, body
+def _size(body: bytes | ListBody) -> int:
+    return len(body) if isinstance(body, bytes) else sum(map(len, body.parts()))
 
 
-def _joined(body: bytes | list[bytes]) -> bytes:
-    return body if isinstance(body, bytes) else b"".join(body)
+def _as_yaml(body: bytes | ListBody) -> Iterator[bytes]:
+    if isinstance(body, bytes):
+        lines = yaml_writer.write(decode(body))
+    elif not body.items:
+        lines = yaml_writer.write({**body.head, "items": []})
+    else:
+        lines = chain(
+            yaml_writer.write(body.head), ("items:\n",), yaml_writer.write_items(map(decode, body.items))
+        )
+    return (line.encode() for line in lines)
+
+
+def _joined(body: bytes | ListBody) -> bytes:
+    return body if isinstance(body, bytes) else b"".join(body.parts())
 
 
 def _warning(text: str) -> tuple[bytes, bytes]:
@@ -142,13 +172,13 @@ def pieces(parts: Iterable[bytes]) -> Iterable[bytes]:
 
 
 async def _send_compressed(
-    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes | list[bytes]
+    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: Iterable[bytes]
 ) -> None:
     headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     compressor = zlib.compressobj(1, wbits=31)
     loop = asyncio.get_running_loop()
-    for piece in pieces([body] if isinstance(body, bytes) else body):
+    for piece in body:
         # zlib lets go of the interpreter: other requests are answered meanwhile.
         compressed = await loop.run_in_executor(None, compressor.compress, piece)
         if compressed:

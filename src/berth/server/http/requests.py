@@ -9,16 +9,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-import msgspec
-import yaml
-
-from berth.kube.objects import RawObject
-from berth.kube.schema.scalars import json_type
-from berth.kube.text.decoding import without_nulls
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from berth.server import errors, protobuf
-from berth.server.registry.users import ADMIN, User
-from berth.server.settings import BODY_LIMIT
+from berth.server import errors
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -47,7 +39,11 @@ class Address:
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request; `warnings` are sent along with the answer."""
+    """One request; `warnings` are sent along with the answer.
+
+    Attributes:
+        repeated: What strict validation says of fields that the body has twice.
+    """
 
     method: str
     path: str
@@ -55,9 +51,9 @@ class ApiRequest:
     query: dict[str, str]
     headers: dict[bytes, bytes]
     receive: Receive
-    user: User = ADMIN  # who is taken to have sent it
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
 
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "")
@@ -162,76 +158,3 @@ def _accepted(header: str) -> str:
         elif media in ("application/yaml", "text/yaml") and not form:
             return YAML
     raise errors.not_acceptable()
-
-
-# --- bodies ---------------------------------------------------------------------------------------
-
-
-async def read_body(request: ApiRequest) -> bytes:
-    length = request.headers.get(b"content-length")
-    if length is not None and length.isdigit() and int(length) > BODY_LIMIT:
-        raise errors.too_large(BODY_LIMIT)
-    message = await request.receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > BODY_LIMIT:
-            raise errors.too_large(BODY_LIMIT)
-        return body
-    chunks, size = [body], len(body)
-    while message.get("more_body"):
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise errors.bad_request("unexpected EOF")
-        body = message.get("body", b"")
-        size += len(body)
-        if size > BODY_LIMIT:
-            raise errors.too_large(BODY_LIMIT)
-        chunks.append(body)
-    return b"".join(chunks)
-
-
-def decode_body(body: bytes, content_type: str) -> RawObject:
-    """The object in a body; YAML or protobuf where the content type says so."""
-    if content_type == protobuf.CONTENT_TYPE:
-        try:
-            return protobuf.decode(body)
-        except protobuf.UnknownKindError:
-            raise errors.unsupported_media_type(("application/json", "application/yaml")) from None
-        except protobuf.ProtobufError as error:
-            raise errors.bad_request(f"error decoding protobuf: {error}") from None
-    value = decode_value(body, yaml_allowed="yaml" in content_type)
-    if not isinstance(value, dict):
-        raise errors.bad_request(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{json_type(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
-        )
-    return value
-
-
-def without_nulls_like_go(obj: RawObject) -> RawObject:
-    """A built-in object without nulls: they mean an absent field, or an empty element of a list."""
-    return _filled(without_nulls(obj))  # type: ignore[return-value]  # a mapping stays one
-
-
-def _filled(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _filled(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [{} if item is None else _filled(item) for item in value]
-    return value
-
-
-def decode_value(body: bytes, *, yaml_allowed: bool = False) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        if not yaml_allowed:
-            detail = str(error).removeprefix("JSON is malformed: ")
-            raise errors.bad_request(
-                f"the object provided is unrecognized (must be of type JSON): {detail}"
-            ) from None
-    try:
-        value = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
-        return msgspec.json.decode(msgspec.json.encode(value))
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError, ValueError) as error:
-        raise errors.bad_request(f"error decoding YAML: {error}") from None

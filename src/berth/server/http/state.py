@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from berth.server.http.metrics import ServerMetrics
+from berth.server.http.workers import Workers
 from berth.server.registry.kinds import STRATEGIES, strategy_of_custom
-from berth.server.registry.strategy import Credentials, Registry
+from berth.server.registry.strategy import Registry
 from berth.server.settings import ServerSettings
 from berth.server.storage.store import Store
 
@@ -18,6 +19,7 @@ class ServerState:
     settings: ServerSettings
     registry: Registry
     metrics: ServerMetrics
+    workers: Workers
     ready: bool = False
     stopping: bool = False
 
@@ -28,6 +30,6 @@ def open_store(settings: ServerSettings) -> Store:
     return Store(settings.data_dir, event_limit=settings.event_limit, fields=fields)
 
 
-def make_state(settings: ServerSettings, store: Store, credentials: Credentials) -> ServerState:
-    registry = Registry(store, STRATEGIES, strategy_of_custom, gates=settings.gates, credentials=credentials)
-    return ServerState(settings, registry, ServerMetrics(store))
+def make_state(settings: ServerSettings, store: Store, token: str) -> ServerState:
+    registry = Registry(store, STRATEGIES, strategy_of_custom, gates=settings.gates, token=token)
+    return ServerState(settings, registry, ServerMetrics(store), Workers())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
+_GONE = object()
 
 
 @refuse_depth
@@ -82,7 +84,10 @@ def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
     keys = patch.get(_RETAIN)
     if keys is None:
         return dict(original)
-    if not isinstance(keys, list) or any(
+    if not isinstance(keys, list):
+        raise bad_request("the $retainKeys list does not cover the fields of the patch")
+    keys = set(map(_hashable, keys))
+    if any(
         name not in keys for name, value in patch.items() if not name.startswith("$") and value is not None
     ):
         raise bad_request("the $retainKeys list does not cover the fields of the patch")
@@ -90,9 +95,9 @@ def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
 
 
 def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
-    merged = list(held)
-    merged.extend(value for value in values if value not in merged)
-    return merged
+    known = set(map(_hashable, held))
+    new = {_hashable(value): value for value in values}
+    return [*held, *(value for name, value in new.items() if name not in known)]
 
 
 def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list[Any]:
@@ -104,21 +109,27 @@ def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list
             if not (isinstance(item, dict) and item.get(_PATCH) == "replace")
         ]
     merged = list(held)
+    places: dict[object, list[int]] = {}
+    for index, other in enumerate(held):
+        if isinstance(other, dict):
+            places.setdefault(_hashable(other.get(key)), []).append(index)
     for item in patches:
-        identity = _key_of(item, key)
-        found = [
-            index
-            for index, other in enumerate(merged)
-            if isinstance(other, dict) and other.get(key) == identity
-        ]
+        identity = _hashable(_key_of(item, key))
+        found = places.get(identity)
         if item.get(_PATCH) == "delete":
-            for index in reversed(found):
-                del merged[index]
+            for index in places.pop(identity, ()):
+                merged[index] = _GONE
         elif found:
             merged[found[0]] = _merge_map(merged[found[0]], item, node.element())
         else:
+            places[identity] = [len(merged)]
             merged.append(_merge_map({}, item, node.element()))
-    return merged
+    return [item for item in merged if item is not _GONE]
+
+
+def _hashable(value: object) -> object:
+    """The value, or what is equal where it is."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
 def _key_of(item: object, key: str) -> Any:  # noqa: ANN401
@@ -149,7 +160,8 @@ def _delete_from(merged: dict[str, Any], field: str, values: object) -> None:
         raise bad_request("invalid patch format of primitive list")
     held = merged.get(field)
     if isinstance(held, list):
-        merged[field] = [item for item in held if item not in values]
+        unwanted = set(map(_hashable, values))
+        merged[field] = [item for item in held if _hashable(item) not in unwanted]
 
 
 def _reorder(before: object, merged: dict[str, Any], field: str, order: object, node: SchemaNode) -> None:
@@ -176,13 +188,19 @@ def in_order(
     items: Sequence[Any], wanted: Sequence[Any], before: Sequence[Any], identity: Callable[[Any], Any]
 ) -> list[Any]:
     """Items in the wanted order; those it does not name keep their place relative to where they were."""
-    named = sorted(
-        (item for item in items if identity(item) in wanted), key=lambda i: wanted.index(identity(i))
-    )
-    others = [item for item in items if identity(item) not in wanted]
+    rank = _positions(wanted)
+    places = _positions(before)
+    known = [(_hashable(identity(item)), item) for item in items]
+    named = deque(sorted((one for one in known if one[0] in rank), key=lambda one: rank[one[0]]))
+    others = deque(one for one in known if one[0] not in rank)
     merged: list[Any] = []
     while named and others:
-        left, right = identity(others[0]), identity(named[0])
-        first = left in before and right in before and before.index(left) < before.index(right)
-        merged.append((others if first else named).pop(0))
-    return [*merged, *others, *named]
+        left, right = places.get(others[0][0]), places.get(named[0][0])
+        first = left is not None and right is not None and left < right
+        merged.append((others if first else named).popleft()[1])
+    return [*merged, *(item for _, item in others), *(item for _, item in named)]
+
+
+def _positions(values: Sequence[Any]) -> dict[object, int]:
+    """Where each occurs first."""
+    return {_hashable(value): len(values) - 1 - i for i, value in enumerate(reversed(values))}

@@ -1,7 +1,9 @@
 """Creating and updating: from a decoded object to a proposed write.
 
 Everything here is synchronous: between looking at the newest state and proposing the change no
-other request gets a turn, so a check made is a check that holds.
+other request gets a turn, so a check made is a check that holds.  What is large is judged in a thread of
+its own, and there the proposal, which is made in the event loop's, is refused if the object is not what
+it was.
 """
 
 from __future__ import annotations
@@ -19,6 +21,11 @@ from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
 
 _UNCONDITIONAL = "must be specified for an update"
+_WHATEVER = object()  # there may be in the place of an object
+
+
+class OvertakenError(Exception):
+    """Another write came between looking at an object and proposing its new state; look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
         raise errors.already_exists(resource.plural, resource.group, name)
     strategy.accept(registry, obj, None)
     obj = _tracked(registry, endpoint, None, obj, intent)
-    return replace(_store(registry, endpoint, key, obj, intent), status=201)
+    return replace(_store(registry, endpoint, key, obj, intent, None), status=201)
 
 
 def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, name: str) -> None:
@@ -125,7 +132,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if intent.subresource == "status":
         obj = _status_only(endpoint, obj, old)
         meta = obj["metadata"]
-    elif _keeps_status(endpoint, obj):
+    elif intent.subresource != "finalize" and _keeps_status(endpoint, obj):
         copy_field("status", old, obj)
     managed = meta.get("managedFields")
     metadata.carry_over(meta, old["metadata"])
@@ -146,7 +153,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if not intent.subresource:
         strategy.accept(registry, obj, old)
     obj = _tracked(registry, endpoint, old, obj, intent)
-    return _store(registry, endpoint, record.key, obj, intent)
+    return _store(registry, endpoint, record.key, obj, intent, record)
 
 
 def _check_fresh(endpoint: Endpoint, meta: RawObject, old: RawObject, record: Record) -> None:
@@ -219,14 +226,30 @@ def _tracked(
     )
 
 
-def _store(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject, intent: Intent) -> Write:
+def _store(
+    registry: Registry,
+    endpoint: Endpoint,
+    key: Key,
+    obj: RawObject,
+    intent: Intent,
+    instead_of: object = _WHATEVER,
+) -> Write:
+    """Propose a state in the place of another record, or of None."""
     if intent.dry_run:
         return Write(_imagined(key, obj))
-    if _may_go(endpoint, obj):
-        return remove(registry, endpoint, key, obj)
-    record, done = registry.store.put(endpoint.bucket, key, obj)
-    endpoint.strategy.after_write(registry, obj)
-    return Write(record, done)
+
+    def propose() -> Write:
+        if instead_of is not _WHATEVER and endpoint.bucket.newest(key) is not instead_of:
+            raise OvertakenError
+        if instead_of is None and endpoint.resource.namespaced:
+            _check_namespace(registry, endpoint, key[0], key[1])
+        if _may_go(endpoint, obj):
+            return remove(registry, endpoint, key, obj)
+        record, done = registry.store.put(endpoint.bucket, key, obj)
+        endpoint.strategy.after_write(registry, obj)
+        return Write(record, done)
+
+    return registry.store.in_turn(propose)
 
 
 def _may_go(endpoint: Endpoint, obj: RawObject) -> bool:

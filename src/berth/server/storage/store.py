@@ -10,21 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import concurrent.futures
+import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
+from berth.server import errors
+from berth.server.settings import OBJECT_LIMIT
 from berth.server.storage.history import NO_LABELS, Record, WatchEvent, WatchHistory, WatchListener
 from berth.server.storage.journal import Batch, Journal, Row
 
 Fields = Callable[[RawObject], Mapping[str, str]]
 
+_T = TypeVar("_T")
+
 _CLEANING = 256  # useless rows that are worth a visit
+_A_MOMENT = 0.5  # seconds between two looks at whether the store was closed
 
 decode: Callable[[bytes], RawObject] = msgspec.json.Decoder(RawObject).decode
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -69,7 +77,7 @@ class Bucket:
 
     def newest_in(self, namespace: str) -> list[Record]:
         """All objects of a namespace (all there are, if it is empty) with queued writes applied."""
-        queued = {key: queued.record for key, queued in self.queued.items()}
+        queued = {key: queued.record for key, queued in self.queued.copy().items()}
         return list(self._with(queued, namespace).values())
 
     def _with(self, changed: Mapping[Key, Record | None], namespace: str) -> dict[Key, Record]:
@@ -85,13 +93,13 @@ class Bucket:
         return found
 
     def in_namespace(self, namespace: str) -> list[Record]:
-        """Committed objects in key order."""
-        records = self.records
-        return [records[key] for key in self.keys_in(namespace)]
+        """Committed objects in key order; in another thread than the loop's some may be missing."""
+        found = map(self.records.get, self.keys_in(namespace))
+        return [record for record in found if record is not None]
 
     def keys_in(self, namespace: str) -> list[Key]:
         if not namespace:
-            return self.keys
+            return self.keys.copy()
         low = bisect.bisect_left(self.keys, (namespace, ""))
         high = bisect.bisect_left(self.keys, (namespace + "\0", ""))
         return self.keys[low:high]
@@ -169,6 +177,7 @@ class Store:
         self._dropped: list[int] = []
         self._expired: dict[str, int] = {}  # up to where the history on disk counts as gone, by bucket
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # of the loop
         self._closed = False
         self._load()
 
@@ -198,7 +207,7 @@ class Store:
     # --- life
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._loop, self._thread = loop, threading.get_ident()
         self._journal.start(self._outcome)
 
     def close(self) -> None:
@@ -210,13 +219,42 @@ class Store:
 
     # --- writing
 
+    def in_turn(self, act: Callable[[], _T]) -> _T:
+        """Do something in the loop's thread, from whichever this is called.
+
+        Raises:
+            RuntimeError: the store was closed before it could be done.
+        """
+        loop = self._loop
+        if loop is None or threading.get_ident() == self._thread:
+            return act()
+        turn: concurrent.futures.Future[_T] = concurrent.futures.Future()
+
+        def take_turn() -> None:
+            try:
+                turn.set_result(act())
+            except Exception as error:  # noqa: BLE001 - it is whoever waits who has to know
+                turn.set_exception(error)
+
+        loop.call_soon_threadsafe(take_turn)
+        while not self._closed:
+            with contextlib.suppress(TimeoutError):
+                return turn.result(_A_MOMENT)
+        raise RuntimeError("the store is closed")
+
     def put(self, bucket: Bucket, key: Key, obj: RawObject) -> tuple[Record, asyncio.Future[None]]:
         """Propose an object's new version. It is numbered here, in `obj` too.
 
         The future is done when the version is on disk and visible.
+
+        Raises:
+            StatusError: the object is too large (413).
         """
         rv = self._number(obj)
-        record = _record(key, rv, encode(obj), obj, bucket.fields)
+        data = encode(obj)
+        if len(data) > OBJECT_LIMIT:
+            raise errors.too_large(OBJECT_LIMIT)
+        record = _record(key, rv, data, obj, bucket.fields)
         prev = bucket.newest(key)
         event = WatchEvent(ADDED if prev is None else MODIFIED, record, prev)
         return record, self._propose(bucket, event, record)

@@ -1,0 +1,134 @@
+"""Request bodies: read within limits, and decoded from JSON, YAML or protobuf.
+
+Nothing here may take more than its share, whatever was sent: sizes, depth and aliases are bounded, and
+what is long is decoded in a thread (:mod:`~berth.server.http.workers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import msgspec
+
+from berth.kube.objects import RawObject
+from berth.kube.schema.scalars import json_type
+from berth.kube.text import json_reader, yaml_reader
+from berth.kube.text.decoding import TOO_DEEP, without_nulls
+from berth.server import errors, protobuf
+from berth.server.http.requests import ApiRequest
+from berth.server.settings import BODY_LIMIT
+from berth.server.storage.store import encode
+
+_SECONDS = 60.0  # for the whole of a body, as kube-apiserver's --request-timeout
+# How many more values than are written a body may stand for by its aliases.
+_MOST_EXPANDED = 20_000
+
+
+async def read_body(request: ApiRequest) -> bytes:
+    """All of it.
+
+    Raises:
+        StatusError: it is too large (413), does not arrive in time (408), or ends too early (400).
+    """
+    length = request.headers.get(b"content-length")
+    if length is not None and length.isdigit() and int(length[:18]) > BODY_LIMIT:
+        raise errors.too_large(BODY_LIMIT)
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await _read(request)
+    except TimeoutError:
+        raise errors.StatusError(408, "Timeout", "the body did not arrive in time") from None
+
+
+async def _read(request: ApiRequest) -> bytes:
+    chunks, size = [], 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise errors.bad_request("unexpected EOF")
+        body: bytes = message.get("body", b"")
+        size += len(body)
+        if size > BODY_LIMIT:
+            raise errors.too_large(BODY_LIMIT)
+        chunks.append(body)
+        if not message.get("more_body"):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def decode_body(request: ApiRequest, body: bytes, content_type: str) -> RawObject:
+    """The object in a body; YAML or protobuf where the content type says so."""
+    if content_type == protobuf.CONTENT_TYPE:
+        try:
+            return protobuf.decode(body)
+        except protobuf.UnknownKindError:
+            raise errors.unsupported_media_type(("application/json", "application/yaml")) from None
+        except protobuf.ProtobufError as error:
+            raise errors.bad_request(f"error decoding protobuf: {error}") from None
+    value = decode_value(request, body, yaml_allowed="yaml" in content_type)
+    if not isinstance(value, dict):
+        raise errors.bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{json_type(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
+        )
+    return value
+
+
+def without_nulls_like_go(obj: RawObject) -> RawObject:
+    """A built-in object without nulls: they mean an absent field, or an empty element of a list."""
+    return _filled(without_nulls(obj))  # type: ignore[return-value]  # a mapping stays one
+
+
+def _filled(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _filled(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [{} if item is None else _filled(item) for item in value]
+    return value
+
+
+def decode_value(request: ApiRequest, body: bytes, *, yaml_allowed: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    """The value in a body; what it has twice is noted in the request."""
+    request.repeated.clear()
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if yaml_allowed:
+            return _decode_yaml(request, body)
+        detail = TOO_DEEP if isinstance(error, RecursionError) else str(error)
+        detail = detail.removeprefix("JSON is malformed: ")
+        raise errors.bad_request(
+            f"the object provided is unrecognized (must be of type JSON): {detail}"
+        ) from None
+    # Encoded again, a body from which something was dropped is shorter; so is one with blanks.
+    if request.query.get("fieldValidation") != "Ignore" and len(encode(value)) != len(body.rstrip()):
+        request.repeated += [f'duplicate field "{path}"' for path in json_reader.repeated_keys(body)]
+    return value
+
+
+def _decode_yaml(request: ApiRequest, body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    repeated: list[str] = []
+    try:
+        text = body.decode()
+        documents = yaml_reader.read(text, most_expanded=_MOST_EXPANDED, repeated=repeated)
+        # As upstream, which looks at the first document of several.
+        value = next((document.value for document in documents), None)
+        _refuse_infinite(value)
+    except (yaml_reader.YamlError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from None
+    request.repeated += [f"yaml: unmarshal errors:\n  {one}" for one in repeated]
+    # Aliases share what they stand for; what is stored must not.
+    return msgspec.json.decode(encode(value))
+
+
+def _refuse_infinite(value: object) -> None:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise yaml_reader.YamlError(f"json: unsupported value: {one}")
