@@ -23,6 +23,7 @@ from berth.kube.karmada import (
     ApiEnablement,
     ApiResource,
     Binding,
+    BindingPriority,
     BindingSpec,
     BindingStatus,
     Cluster,
@@ -256,6 +257,9 @@ class BindingBuilder:
 
     def replicas(self, replicas: int) -> Self:
         return self._spec(replicas=replicas)
+
+    def priority(self, priority: int) -> Self:
+        return self._spec(schedule_priority=BindingPriority(priority))
 
     def request(self, amounts: Amounts | None = None, **more: RawQuantity) -> Self:
         """What each replica requests."""

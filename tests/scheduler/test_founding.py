@@ -14,7 +14,7 @@ from berth.engine.state.options import Options
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import Node, Pod, PodStatus, UntimedCondition
 from berth.kube.well_known import ADDED, MODIFIED
-from berth.machines.contract import Action, Bind, Event, Get, Outcome, Patch
+from berth.machines.contract import Action, Bind, Create, Event, Get, Outcome, Patch
 from berth.scheduler.founding import AWAITED, FIRST_OF_GROUP, VALID
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.queued_pod import SchedulerPurpose
@@ -249,6 +249,30 @@ def test_an_announcement_that_fails_is_made_again() -> None:
     world.settle()
     assert world.bound == ["one"]
     assert world.now > 0
+
+
+def test_people_hear_why_a_pod_waits_that_may_not_be_announced() -> None:
+    """Without the right to write its status it is not bound, and an event says what is missing."""
+    world = Shared("a")
+    world.create(member("one", "a"))
+    one = world.schedulers["a"]
+    told, refused = [], 0
+    for _ in range(120):
+        world.hear("a", 1000)
+        world.decide("a")
+        for action in one.asked:
+            if action.purpose is SchedulerPurpose.ANNOUNCEMENT:
+                refused += 1
+                one.machine.done(action, Outcome(world.now, 403, "Forbidden", "pods/status is forbidden"))
+            elif isinstance(action, Create):
+                told.append(str(action.body))
+        one.asked.clear()
+        world.now += 1.0
+    assert world.bound == []
+    assert 4 < refused < 10
+    assert "FailedScheduling" in told[0]
+    assert "the first of the group of its pod affinity" in told[0]
+    assert "pods/status is forbidden" in told[0]
 
 
 def test_what_is_announced_is_a_condition() -> None:

@@ -23,6 +23,7 @@ from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
+from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
 from berth.scheduler.nominations import Nominations
@@ -33,7 +34,7 @@ FIRST_OF_GROUP = "berth.dev/FirstOfGroup"
 # A pod is bound within the first time from when it was to be announced, and awaited for the second one from
 # when that was seen: clocks need not agree, and a request may take the difference.
 VALID, AWAITED = 10.0, 15.0
-_PAUSE = 1.0  # after an announcement that was refused
+_PAUSES = Backoff(1.0, 30.0)  # after announcements that were refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Founding:
         self._waiting: dict[Key, None] = {}
         self._looked = -math.inf
         self._again = -math.inf
+        self._failures = 0
 
     # --- seeing -------------------------------------------------------------------------------------
 
@@ -172,10 +174,24 @@ class Founding:
             attempt=record.attempt,
         )
 
-    def done(self, action: Action, outcome: Outcome) -> None:
-        """Learn what became of an announcement; whether it holds is seen in the watch."""
-        if not outcome.ok and self._asked.pop(action.key, None) is not None:
-            self._again = outcome.at + max(_PAUSE, outcome.retry_after or 0.0)
+    def done(self, action: Action, outcome: Outcome) -> str | None:
+        """Learn what became of an announcement; whether it holds is seen in the watch.
+
+        Returns:
+            Why the pod waits, for people, if they can do something about it.
+        """
+        if outcome.ok:
+            self._failures = 0
+            return None
+        if self._asked.pop(action.key, None) is not None:
+            self._failures += 1
+            self._again = outcome.at + max(_PAUSES.after(self._failures), outcome.retry_after or 0.0)
+        if outcome.missing or outcome.conflict:
+            return None
+        return (
+            "the pod would be the first of the group of its pod affinity, and others cannot be told "
+            f"({FIRST_OF_GROUP} in its status): {outcome.message or outcome.reason or outcome.code}"
+        )
 
     def is_late(self, key: Key, now: float) -> bool:
         """Whether a pod was to start its group and took too long: others may do so by now."""

@@ -169,7 +169,9 @@ class Scheduler:
             case SchedulerPurpose.STATEMENT:
                 state.statements.done(action, outcome)
             case SchedulerPurpose.ANNOUNCEMENT:
-                state.founding.done(action, outcome)
+                why, record = state.founding.done(action, outcome), state.queue.pending(action.key)
+                if why is not None and record is not None:
+                    state.reports.failed(record.pod, why, outcome.at)
             case SchedulerPurpose.PREEMPTION:
                 self._preemptor.done(action, outcome)
             case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,6 +123,40 @@ def test_it_dies_between_decision_and_eviction(
     world.label_node(KEPT, team="b")
     with start_controllers():
         cleared(world, going, staying)
+
+
+def test_a_leader_that_slept_through_its_lease_evicts_nobody(
+    world: ClusterWorld, start_controllers: StartControllers
+) -> None:
+    """It was about to evict more; by then somebody else leads, and the label is back."""
+    going, staying = prepare(world)
+    slowly = (
+        "--domain-eviction-qps=100",
+        "--domain-eviction-burst=100",
+        "--kube-api-qps=12",
+        "--kube-api-burst=1",
+    )
+    flags = (*election(world), *slowly)
+    with start_controllers(*flags, leader_elect=True) as leader:
+        first = world.until(lambda: holder(world), "there is a leader")
+        with start_controllers(*flags, leader_elect=True) as standby:
+            unlabel(world, OLD, "team")
+            world.until(lambda: left(world, going) < MANY, "the first has gone")
+            leader.process.send_signal(signal.SIGSTOP)
+            try:
+                world.label_node(OLD, team="b")
+                world.until(lambda: holder(world) not in (first, None), "somebody else leads")
+                before = left(world, going)
+                assert before > 2, "there was no backlog"
+            finally:
+                leader.process.send_signal(signal.SIGCONT)
+            assert leader.process.wait(LONG) == 2
+            assert "is held by" in leader.log
+            assert left(world, going) == before
+            assert left(world, staying) == FEW
+            unlabel(world, OLD, "team")
+            world.until(lambda: left(world, going) < before, "the one that leads goes on")
+            assert standby.alive
 
 
 def test_a_pod_that_is_replaced_meanwhile_is_not_taken_for_the_old_one(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 from tests.fleet.builders import BindingBuilder, make_binding
 from tests.support.processes.fleet import StartFleet
 from tests.support.worlds.fleet import FleetWorld
+from tests.system.scheduler.test_operation import election, holder
 
 GROUP = "karmada.io/group=payments"
 
@@ -95,3 +98,35 @@ def test_karmadas_way_takes_them(world: FleetWorld, start: StartFleet) -> None:
         world.edit("a", {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["no-such"]}}}})
         world.refused("a")
         assert world.places("a") == set()
+
+
+def test_a_leader_that_slept_through_its_lease_places_nothing(world: FleetWorld, start: StartFleet) -> None:
+    """It had chosen a cluster for every binding; by then another one has put other workloads there."""
+    names = [f"m{number}" for number in range(12)]
+    world.clusters(*names)
+    flags = (*election(world), "--watch-workloads=false", "--kube-api-qps=5", "--kube-api-burst=2")
+    with start(*flags, leader_elect=True) as leader:
+        first = world.until(lambda: holder(world), "there is a leader")
+        with start(*flags, leader_elect=True) as standby:
+            for number in range(12):
+                world.bind(single(f"low-{number}").anti_group(GROUP))
+            world.until(lambda: len(occupied(world)) >= 2, "some are placed")
+            leader.process.send_signal(signal.SIGSTOP)
+            try:
+                assert len(occupied(world)) < 8, "there was no backlog"
+                for number in range(4):
+                    world.bind(single(f"high-{number}").anti_group(GROUP).priority(100))
+                world.until(lambda: holder(world) not in (first, None), "somebody else leads")
+                world.until(lambda: any(world.places(f"high-{n}") for n in range(4)), "some are placed")
+            finally:
+                leader.process.send_signal(signal.SIGCONT)
+            assert leader.process.wait(60) == 2
+            assert "is held by" in leader.log
+            world.until(lambda: len(occupied(world)) == len(names), "every cluster has one")
+            assert standby.alive
+        assert sorted(occupied(world)) == sorted(names)
+
+
+def occupied(world: FleetWorld) -> list[str]:
+    """The clusters of all bindings, each as often as it is used."""
+    return [name for places in world.everywhere().values() for name in places]
