@@ -151,7 +151,7 @@ def test_a_leader_that_slept_through_its_lease_evicts_nobody(
             finally:
                 leader.process.send_signal(signal.SIGCONT)
             assert leader.process.wait(LONG) == 2
-            assert "is held by" in leader.log
+            assert "error: lease " in leader.log
             assert left(world, going) == before
             assert left(world, staying) == FEW
             unlabel(world, OLD, "team")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.deploy.rendered import KUSTOMIZE, kustomized
+from tests.deploy.rendered import KUSTOMIZE, NAMESPACE, kustomized
 from tests.fleet.builders import BindingBuilder, make_binding
 from tests.support.api.servers import assets_folder, started
 from tests.support.processes.controllers import metrics
@@ -85,6 +86,53 @@ def test_nothing_is_forbidden_that_it_does(guarded: Guarded, tmp_path: Path) -> 
         "create tokenreviews",
         "create subjectaccessreviews",
     } <= {f"{verb} {resource}" for code, verb, resource in answers if code < 300}
+    world.clear()
+
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def granted(world: FleetWorld) -> None:
+    """The account may list and watch Flink's kind."""
+    world.make(
+        f"{ROLES}/clusterrolebindings",
+        {
+            "metadata": {"name": "flink"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "flink"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+        },
+    )
+
+
+def test_a_right_that_is_revoked_holds_up_rules_until_it_is_back(guarded: Guarded, tmp_path: Path) -> None:
+    """Placing by labels that cannot be seen any more is refused, and goes on without a restart."""
+    world = FleetWorld(guarded, "revoked", NAME)
+    deploy(world, kustomized(KUSTOMIZE / "fleet-karmada"))
+    rules = [{"apiGroups": ["flink.apache.org"], "resources": ["*"], "verbs": ["list", "watch"]}]
+    world.make(f"{ROLES}/clusterroles", {"metadata": {"name": "flink"}, "rules": rules})
+    granted(world)
+    world.clusters("m1", "m2")
+    labels = {"app": "pipeline"}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": {"matchLabels": labels}}]}
+    rule = {"berth.dev/workload-affinity": json.dumps({"workloadAntiAffinity": terms})}
+    flags = flags_of(kustomized(KUSTOMIZE / "fleet"), "--secure-port", "--kubeconfig")
+    with fleet(credentials(world, ACCOUNT, tmp_path), tmp_path, *flags, leader_elect=True) as process:
+        world.detected(single("a", FLINK).annotations(rule), labels)
+        (first,) = world.targets("a", kind=FLINK[1])
+        world.client.delete(f"{ROLES}/clusterrolebindings/flink")
+        guarded.kill()  # watches outlive rights
+        world.client.close()
+        guarded.restart()
+        world.until(lambda: "flinkdeployments" in process.log, "the watch is refused")
+        world.detected(single("b", FLINK).annotations(rule), labels)
+        message = world.refused("b", "FlinkDeployment of", kind=FLINK[1])
+        assert "cannot list" in message
+        assert "is forbidden" in message
+        granted(world)
+        (second,) = world.targets("b", kind=FLINK[1])
+        assert process.alive
+    assert first | second == {"m1", "m2"}
+    world.client.delete(f"{ROLES}/clusterrolebindings/flink")
     world.clear()
 
 

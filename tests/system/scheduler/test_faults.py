@@ -136,7 +136,7 @@ def test_a_leader_that_slept_through_its_lease_binds_nothing(
                 leader.process.send_signal(signal.SIGCONT)
             assert before < APART - 8, "there was no backlog"
             assert leader.process.wait(_PATIENCE) == 2
-            assert "is held by" in leader.log
+            assert "error: lease " in leader.log
             world.until(lambda: len(backlog.unbound(world)) == 4, "every node has a pod", _PATIENCE)
             assert standby.alive
         assert recorder.moved == {}
