@@ -14,6 +14,7 @@ from tests.support.api.objects import config_map, pod
 from tests.support.api.servers import Backend, running_backend
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+THINGS = "/apis/example.com/v1/namespaces/default/things"
 EVENTS = "/api/v1/namespaces/default/events"
 # Alone a request takes a few milliseconds. A machine that is busy with other tests may need seconds, a
 # server that is busy with one request forever.
@@ -62,6 +63,24 @@ def spread(count: int) -> list[dict[str, Any]]:
     ]
 
 
+def thing(name: str, **spec: str) -> dict[str, Any]:
+    """A custom object whose schema has patterns that mean no good, either."""
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec}
+
+
+def things() -> dict[str, Any]:
+    fields = {
+        "backtracking": {"type": "string", "pattern": "^(a+)+$"},
+        "states": {"type": "string", "pattern": "^[ab]*a[ab]{800}[cd]$"},
+        "many": {"type": "string", "allOf": [{"pattern": f"[ab]{{{i}}}[cd]"} for i in range(500, 700)]},
+    }
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": "things.example.com"}, "spec": spec}
+
+
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "nested lists": (yaml("[" * 25_000), 400),
     "three megabytes of nested lists": (yaml("[" * 3_000_000), 400),
@@ -102,6 +121,9 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
         ),
         422,
     ),
+    "a pattern that never ends": (posted(THINGS, thing("endless", backtracking="a" * 60 + "!")), 422),
+    "a pattern of many states": (posted(THINGS, thing("states", states="ab" * 200_000)), 422),
+    "many patterns": (posted(THINGS, thing("patterns", many="ab" * 5_000)), 422),
     "many events in YAML": (
         lambda client: client.send("GET", EVENTS, headers={"Accept": "application/yaml"}),
         200,
@@ -114,6 +136,7 @@ def besieged() -> Iterator[Backend]:
     with running_backend(real=False) as backend:
         client = backend.client()
         client.made(PODS, pod())
+        client.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", things())
         note = "x" * 500
         for i in range(1500):
             involved = {"kind": "Pod", "name": "web", "namespace": "default"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from fractions import Fraction
 from typing import Any
 
+from berth.kube.schema import patterns
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
@@ -149,7 +150,7 @@ def _string_rules(value: str, rules: Mapping[str, Any], path: str) -> Iterator[F
     if isinstance(floor, int) and len(value) < floor:
         yield _invalid(path, value, f"should be at least {floor} chars long")
     pattern = rules.get("pattern")
-    if isinstance(pattern, str) and not _search(pattern)(value):
+    if isinstance(pattern, str) and not patterns.searcher(pattern)(value):
         yield _invalid(path, value, f"should match '{pattern}'")
     form = rules.get("format")
     if isinstance(form, str) and form in _FORMATS and not _FORMATS[form](value):
@@ -168,8 +169,13 @@ def _number_rules(value: float, rules: Mapping[str, Any], path: str) -> Iterator
             yield _invalid(path, value, f"should be less than {high}")
         elif value > high:
             yield _invalid(path, value, f"should be less than or equal to {high}")
-    if isinstance(step, int | float) and step > 0 and (value / step) % 1:
+    if isinstance(step, int | float) and step > 0 and _exact(value) % _exact(step):
         yield _invalid(path, value, f"should be a multiple of {step}")
+
+
+def _exact(number: float) -> Fraction:
+    """The number as it is written: 0.3 is three times 0.1."""
+    return Fraction(repr(number))
 
 
 def _size_rules(
@@ -225,18 +231,12 @@ def _said(path: str, text: str) -> FieldError:
     return FieldError(path, INVALID, f'"{path}" {text}', "")
 
 
-@lru_cache(maxsize=512)
-def _search(pattern: str) -> Callable[[str], object]:
-    try:
-        return re.compile(pattern).search
-    except re.error:  # written for Go's syntax; what Python cannot read cannot be checked here
-        return lambda _: True
-
-
-_date_time = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
-_date = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
+_date_time = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+).fullmatch
+_date = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _uuid = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}").fullmatch
-_ipv4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}").fullmatch
+_ipv4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}", re.ASCII).fullmatch
 _FORMATS: dict[str, Callable[[str], object]] = {
     "date-time": _date_time,
     "date": _date,

@@ -12,11 +12,10 @@ from typing import Any
 
 import yaml
 
-from berth.kube.text.yaml_reader import YamlParser
+from berth.kube.text.yaml_reader import MERGE_KEY, YamlParser
 
 Segments = tuple[str | int, ...]
 
-_MERGE_KEY = "<<"
 _LITERAL = "|"
 _segments = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[]+)").findall
 _blank = re.compile(r"[ \t\r\n]*").match
@@ -73,7 +72,7 @@ def _member(node: yaml.Node, name: str) -> tuple[int, yaml.Node] | None:
         if key.value == name:
             return key.start_mark.line, value
     for key, value in node.value:
-        if key.value == _MERGE_KEY:
+        if key.value == MERGE_KEY:
             sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
             for source in sources:
                 if (found := _member(source, name)) is not None:

@@ -37,7 +37,7 @@ _EVENTS_A_REPORT = 1000
 _FLOAT_END = 10**308
 
 _TAG = "tag:yaml.org,2002:"
-_MERGE = "<<"
+MERGE_KEY = "<<"
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
@@ -198,7 +198,7 @@ class _Builder:
 
     def _set(self, frame: _Frame, mapping: dict[str, Any], value: Any, line: int) -> None:  # noqa: ANN401
         key, frame.key = frame.key or "", None
-        if key == _MERGE:
+        if key == MERGE_KEY:
             sources = value if isinstance(value, list) else [value]
             if not all(isinstance(source, dict) for source in sources):
                 raise YamlError("map merge requires map or sequence of maps as the value", line)

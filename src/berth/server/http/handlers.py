@@ -113,7 +113,8 @@ async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
         obj = _own_object_in(state, request, endpoint, body)
         return writes.create(state.registry, endpoint, obj, request.address.namespace, intent)
 
-    return await _finish(request, endpoint, await state.workers.write(len(body), propose))
+    size = len(body) * endpoint.strategy.weight
+    return await _finish(request, endpoint, await state.workers.write(size, propose))
 
 
 async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
@@ -141,7 +142,7 @@ async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
             return writes.create(state.registry, endpoint, obj, address.namespace, intent)
         return writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
 
-    size = len(body) + _size_of(endpoint, key)
+    size = (len(body) + _size_of(endpoint, key)) * endpoint.strategy.weight
     return await _finish(request, endpoint, await state.workers.write(size, propose))
 
 
@@ -162,7 +163,7 @@ async def _patch(state: ServerState, request: ApiRequest, endpoint: Endpoint) ->
         change = patching.change_of(request, kind, body, endpoint)
         return patching.apply_change(state, request, endpoint, key, change)
 
-    size = len(body) + _size_of(endpoint, key)
+    size = (len(body) + _size_of(endpoint, key)) * endpoint.strategy.weight
     return await _finish(request, endpoint, await state.workers.write(size, propose))
 
 

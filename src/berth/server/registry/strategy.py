@@ -62,6 +62,7 @@ class Strategy:
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status
     orphans_dependents: bool = False  # unless the client says otherwise
+    weight: int = 1  # how many times as long as of others it takes to judge an object
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
 
     def __post_init__(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.api.client import APPLY, Client, Json
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -133,3 +135,38 @@ def test_refused(client: Client) -> None:
     assert (answer.status, answer.json["details"]["causes"][0]["field"]) == (422, "metadata.name")
     wrong = _crd("nuts", storage=False)
     assert client.post(CRDS, wrong).status == 422
+
+
+@pytest.mark.parametrize(
+    ("approval", "code"),
+    [
+        (None, 422),
+        ("yes", 422),
+        ("unapproved, experimental", 201),
+        ("https://github.com/kubernetes/x/pull/1", 201),
+    ],
+)
+def test_groups_of_the_community_need_approval(client: Client, approval: str | None, code: int) -> None:
+    """A definition in *.k8s.io says who approved of it, or that nobody did."""
+    crd = _crd("approvals")
+    crd["metadata"]["name"], crd["spec"]["group"] = "approvals.things.k8s.io", "things.k8s.io"
+    if approval:
+        crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
+    answer = client.post(CRDS, crd)
+    assert answer.status == code, answer.body
+    if code == 201:
+        client.delete(f"{CRDS}/{crd['metadata']['name']}")
+    else:
+        assert "protected groups must have approval annotation" in answer.message
+
+
+def test_schemas_must_be_structural(client: Client) -> None:
+    """A schema without types, or with a pattern that is none, is refused with its path."""
+    crd = _crd("loose")
+    fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    fields["free"] = {}
+    fields["text"] = {"type": "string", "pattern": "("}
+    message = client.post(CRDS, crd).message
+
+    assert "openAPIV3Schema.properties[free].type: Required value" in message
+    assert "must be a valid regular expression, but isn't: error parsing regexp: missing closing )" in message

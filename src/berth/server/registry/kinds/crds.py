@@ -6,8 +6,11 @@ are part of the write itself: a definition is served from the moment it is accep
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from berth.kube import names
 from berth.kube.objects import RawObject
+from berth.kube.schema.structural import structural_errors
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID, REQUIRED
 from berth.server import errors
@@ -18,6 +21,8 @@ from berth.server.registry.strategy import Endpoint, Registry, Strategy
 from berth.server.storage.store import decode
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_APPROVED = "api-approved.kubernetes.io"
+_APPROVAL_RULES = "https://github.com/kubernetes/enhancements/pull/1111"
 _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 
 
@@ -33,7 +38,7 @@ class DefinitionStrategy(Strategy):
         spec.setdefault("conversion", {"strategy": "None"})
 
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        found = [*_problems(obj), *_changes(obj, old)]
+        found = [*_problems(obj), *_unstructural(obj, old), *_approval(obj, old), *_changes(obj, old)]
         if found:
             raise errors.invalid(
                 self.resource.kind, self.resource.group, obj["metadata"].get("name") or "", found
@@ -184,6 +189,59 @@ def _problems(crd: RawObject) -> list[FieldError]:
         if not (entry.get("schema") or {}).get("openAPIV3Schema"):
             found.append(FieldError(f"{path}.schema.openAPIV3Schema", REQUIRED, "schemas are required"))
     return found
+
+
+def _unstructural(crd: RawObject, old: RawObject | None) -> list[FieldError]:
+    """What is wrong with the schemas; one that was wrong before may stay as it was."""
+    found = _schema_errors(crd)
+    return [] if found and old is not None and _schema_errors(old) else found
+
+
+def _schema_errors(crd: RawObject) -> list[FieldError]:
+    return [
+        problem
+        for i, entry in enumerate(crd["spec"].get("versions") or ())
+        if (schema := (entry.get("schema") or {}).get("openAPIV3Schema"))
+        for problem in structural_errors(schema, f"spec.versions[{i}].schema.openAPIV3Schema")
+    ]
+
+
+def _approval(crd: RawObject, old: RawObject | None) -> list[FieldError]:
+    """Groups of the community need a word of its approval, or that there is none.
+
+    Upstream: apiextensions-apiserver/pkg/apihelpers.
+    """
+    group = str(crd["spec"].get("group") or "")
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return []
+    given = _approved(crd)
+    if old is not None and _kind_of_approval(_approved(old)) == _kind_of_approval(given):
+        return []
+    detail = f'protected groups must have approval annotation "{_APPROVED}"'
+    where = f"metadata.annotations[{_APPROVED}]"
+    match _kind_of_approval(given):
+        case "missing":
+            return [FieldError(where, REQUIRED, f"{detail}, see {_APPROVAL_RULES}")]
+        case "invalid":
+            detail += ' with either a URL or a reason starting with "unapproved"'
+            return [FieldError(where, INVALID, f"{detail}, see {_APPROVAL_RULES}", given)]
+    return []
+
+
+def _approved(crd: RawObject) -> str:
+    return str((crd["metadata"].get("annotations") or {}).get(_APPROVED) or "")
+
+
+def _kind_of_approval(given: str) -> str:
+    if not given:
+        return "missing"
+    if given.startswith("unapproved"):
+        return "bypassed"
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        return "invalid"
+    return "approved" if parts.scheme and parts.netloc else "invalid"
 
 
 def _changes(crd: RawObject, old: RawObject | None) -> list[FieldError]:

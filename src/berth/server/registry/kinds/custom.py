@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import RawObject
-from berth.kube.schema import Schema
+from berth.kube.schema import Schema, patterns
 from berth.kube.validation import FieldError
 from berth.kube.validation.propagation import validate_annotated
 from berth.server.registry.kinds.crds import finish
@@ -42,6 +42,7 @@ class CustomStrategy(Strategy):
             ),
             needs_version=True,
             schema=schema,
+            weight=patterns.weight((version.get("schema") or {}).get("openAPIV3Schema") or {}),
         )
 
     def begin_status(self, obj: RawObject) -> None:
