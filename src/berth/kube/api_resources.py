@@ -53,7 +53,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
-POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 # The custom resource of the same purpose that came before, and is still in wide use.
 LABELLED_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
@@ -74,3 +74,12 @@ RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", 
 CLUSTER_BINDINGS = Resource(
     "work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False
 )
+
+# Resources that changed their version while we knew them, and where a server may have them, the best first.
+_ELSEWHERE = {POD_GROUPS: ("v1alpha3", "v1alpha2")}
+
+
+def versions_of(resource: Resource) -> tuple[Resource, ...]:
+    """Where a server may have a resource: in its own version, or in an older one that we know, too."""
+    older = (msgspec.structs.replace(resource, version=version) for version in _ELSEWHERE.get(resource, ()))
+    return (resource, *older)

@@ -28,6 +28,8 @@ class KubernetesVersion:
             wants, was allocated and has); before, it was the sum of the largest for every container.
         missing_drivers_refuse: A CSIDriver may ask that no pod with its volumes goes where it is not
             installed.
+        pod_group_api: The version of scheduling.k8s.io that PodGroups and Workloads are in.
+        pod_group_condition: The condition of a PodGroup that says whether it was placed.
     """
 
     name: str
@@ -38,6 +40,8 @@ class KubernetesVersion:
     pod_requests_completed: bool
     footprint_by_pod: bool
     missing_drivers_refuse: bool
+    pod_group_api: str
+    pod_group_condition: str
 
 
 _V1_36 = KubernetesVersion(
@@ -49,6 +53,8 @@ _V1_36 = KubernetesVersion(
     pod_requests_completed=False,
     footprint_by_pod=False,
     missing_drivers_refuse=False,
+    pod_group_api="v1alpha2",
+    pod_group_condition="PodGroupScheduled",
 )
 _V1_37 = replace(
     _V1_36,
@@ -60,6 +66,8 @@ _V1_37 = replace(
     pod_requests_completed=True,
     footprint_by_pod=True,
     missing_drivers_refuse=True,
+    pod_group_api="v1beta1",
+    pod_group_condition="PodGroupInitiallyScheduled",
 )
 
 # By name, the oldest first.

@@ -7,7 +7,6 @@ answer; repeating, waiting and reconnecting are decided by its callers.
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -29,6 +28,7 @@ from berth.live.errors import (
     Unreachable,
     from_answer,
     from_status,
+    in_words,
 )
 from berth.live.fence import Fence, FencedBody
 from berth.live.ratelimit import Limiter, Urgency
@@ -102,6 +102,9 @@ class Client:
     called when one was not accepted.  Requests wait
     for their turn at the `limiter`, if there is one: events behind everything else, a watch once.
     What would change something is sent only if the `fence`, if there is one, lets it through.
+
+    Attributes:
+        served: Where a resource is that is not in the version it should be in.
     """
 
     def __init__(
@@ -123,6 +126,7 @@ class Client:
         self._rejected = rejected
         self.limiter = limiter
         self.fence: Fence | None = None
+        self.served: dict[Resource, Resource] = {}
 
     @classmethod
     def with_token(
@@ -143,7 +147,7 @@ class Client:
 
     def unlimited(self) -> Client:
         """The same connection for what must not wait or be held up, such as the renewal of a lease."""
-        return Client(
+        same = Client(
             self._session,
             self.url,
             self._headers,
@@ -151,6 +155,11 @@ class Client:
             request_options=self._options,
             rejected=self._rejected,
         )
+        same.served = self.served
+        return same
+
+    def _path(self, resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        return self.served.get(resource, resource).path(namespace, name, subresource)
 
     async def turn(self, resource: Resource) -> Client:
         """Wait for a turn to ask for a resource; a client for one request that need not wait any more."""
@@ -173,18 +182,18 @@ class Client:
     # --- one object -------------------------------------------------------------------------------
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> bytes:
-        return await self.request("GET", resource.path(namespace, name))
+        return await self.request("GET", self._path(resource, namespace, name))
 
     async def create(
         self, resource: Resource, body: RawObject, namespace: str = "", name: str = "", subresource: str = ""
     ) -> bytes:
-        path = resource.path(namespace, name, subresource)
+        path = self._path(resource, namespace, name, subresource)
         return await self.request("POST", path, body=body, urgency=_urgency(resource))
 
     async def update(
         self, resource: Resource, body: RawObject, namespace: str = "", subresource: str = ""
     ) -> bytes:
-        path = resource.path(namespace, body["metadata"]["name"], subresource)
+        path = self._path(resource, namespace, body["metadata"]["name"], subresource)
         return await self.request("PUT", path, body=body)
 
     async def patch(
@@ -198,7 +207,7 @@ class Client:
         form: str = MERGE_PATCH,
         parameters: dict[str, str] | None = None,
     ) -> bytes:
-        path = resource.path(namespace, name, subresource)
+        path = self._path(resource, namespace, name, subresource)
         return await self.request(
             "PATCH",
             path,
@@ -220,10 +229,10 @@ class Client:
         propagation: str | None = None,
     ) -> bytes:
         body = delete_options(uid, resource_version, grace, propagation)
-        return await self.request("DELETE", resource.path(namespace, name), body=body)
+        return await self.request("DELETE", self._path(resource, namespace, name), body=body)
 
     async def delete_all(self, resource: Resource, namespace: str = "") -> bytes:
-        return await self.request("DELETE", resource.path(namespace), body=delete_options())
+        return await self.request("DELETE", self._path(resource, namespace), body=delete_options())
 
     async def evict(
         self,
@@ -277,7 +286,7 @@ class Client:
         elif resource_version:
             parameters["resourceVersion"] = resource_version
         patience = 1.0 if limit else 4.0  # everything at once takes longer than a page
-        path = resource.path(selection.namespace)
+        path = self._path(resource, selection.namespace)
         accept = selection.accept("PartialObjectMetadataList")
         body = await self.request("GET", path, parameters=parameters, patience=patience, accept=accept)
         try:
@@ -330,7 +339,7 @@ class Client:
             "timeoutSeconds": str(int(seconds)),
         }
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=silence)
-        path = resource.path(selection.namespace)
+        path = self._path(resource, selection.namespace)
         accept = selection.accept("PartialObjectMetadata")
         async with self._open("GET", path, parameters=parameters, limits=limits, accept=accept) as response:
             if response.status >= 300:
@@ -427,18 +436,7 @@ class Client:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             if fenced is not None and fenced.held:
                 raise NotSent from error
-            raise Unreachable(_why(error)) from error
-
-
-def _why(error: Exception) -> str:
-    """In words for people: aiohttp tells the address of its TLS context, too."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        return f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
-    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error.os_error, ssl.SSLError):
-        number, text = error.os_error.errno, error.os_error.strerror
-        return os.strerror(number) if number and number > 0 else text or str(error.os_error)
-    return str(error) or type(error).__name__
+            raise Unreachable(in_words(error)) from error
 
 
 def _urgency(resource: Resource) -> Urgency:

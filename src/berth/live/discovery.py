@@ -62,14 +62,21 @@ async def ask_version(client: Client) -> ServerVersion:
 
 
 async def discover(client: Client) -> list[Resource]:
-    """Everything that can be listed, watched and deleted, each in the version its group prefers."""
+    """Everything that can be listed, watched and deleted, each in the version its group prefers.
+
+    What only another version of its group has is there, too.
+    """
     groups = msgspec.json.decode(await client.request("GET", "/apis"), type=_Groups).groups
     found = _resources("v1", await client.request("GET", "/api/v1"))
     for group in groups:
-        preferred = group.preferred_version or (group.versions[0] if group.versions else None)
-        if preferred is not None:
-            name = preferred.group_version
-            found += _resources(name, await client.request("GET", f"/apis/{name}"))
+        names = [version.group_version for version in group.versions]
+        if group.preferred_version is not None:
+            names.insert(0, group.preferred_version.group_version)
+        known: dict[str, Resource] = {}
+        for name in dict.fromkeys(names):
+            for resource in _resources(name, await client.request("GET", f"/apis/{name}")):
+                known.setdefault(resource.plural, resource)
+        found += known.values()
     return found
 
 

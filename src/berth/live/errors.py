@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import email.utils
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
+import aiohttp
 import msgspec
 
 
@@ -146,3 +149,14 @@ def _seconds(header: str | None, now: float) -> float | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=dt.UTC)
     return max(when.timestamp() - now, 0.0)
+
+
+def in_words(error: Exception) -> str:
+    """In words for people: aiohttp tells the address of its TLS context, too."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        return f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error.os_error, ssl.SSLError):
+        number, text = error.os_error.errno, error.os_error.strerror
+        return os.strerror(number) if number and number > 0 else text or str(error.os_error)
+    return str(error) or type(error).__name__

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from berth.kube.api_resources import Resource
+from berth.kube.api_resources import Resource, versions_of
 from berth.kube.objects import Key, ObjectMeta, key_of
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
@@ -61,6 +61,8 @@ class Informer(Generic[_V]):
 
     `optional` says that the server may not have the resource at all; that is then like having no objects.
     `trouble` hears of every error that keeps what is known from being up to date, and with None that it is.
+    A resource of several versions is taken from the best that the server has, which is looked for whenever
+    everything is listed, and when the version that was watched is gone.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are optional
@@ -105,16 +107,18 @@ class Informer(Generic[_V]):
         listed must not become a hot loop of lists.
         """
         while True:
+            listed = False
             try:
                 await self._list()
+                listed = True
                 await self._follow()
             except NotFound as error:
-                if self._optional:
+                if self._optional and not listed:
                     self._replace({})  # a kind that the server does not have, yet or any more
                     self.synced.set()
                     await asyncio.sleep(ABSENT * (1 + self._rng.random()))
                 else:
-                    await self._pause(error)
+                    await self._pause(error)  # then a list tells whether there is another version
             except ApiError as error:
                 await self._pause(error)
             except msgspec.DecodeError as error:
@@ -131,6 +135,23 @@ class Informer(Generic[_V]):
         self.synced.set()
 
     async def _all_pages(self) -> list[Page[_V]]:
+        """The collection, in the best version there is."""
+        candidates = versions_of(self.resource)
+        if len(candidates) == 1:
+            return await self._pages_of_a_moment()
+        before = self._client.served.get(self.resource)
+        for candidate in candidates:
+            self._client.served[self.resource] = candidate
+            try:
+                pages = await self._pages_of_a_moment()
+            except NotFound:
+                continue
+            if before is not None and before != candidate:
+                _log.info("%s: now in %s", self.resource.name, candidate.api_version)
+            return pages
+        raise NotFound(404, "NotFound", f"the server has no {self.resource.name}")
+
+    async def _pages_of_a_moment(self) -> list[Page[_V]]:
         """The collection; if it takes so long that the rest is gone, once more, then in one piece."""
         for limit in (self._page, self._page):
             try:
@@ -170,7 +191,7 @@ class Informer(Generic[_V]):
                             self._take(frame)
                         errors, delivered = 0, True
                         self._failures = 0
-            except Expired:
+            except (Expired, NotFound):
                 raise
             except Silent:
                 continue  # nothing is wrong, but be sure of it

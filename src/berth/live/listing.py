@@ -30,6 +30,7 @@ from berth.kube.api_resources import (
     STORAGE_CLASSES,
     VOLUMES,
     Resource,
+    versions_of,
 )
 from berth.kube.manifests.manifest import Manifest, listed
 from berth.kube.objects import Pod
@@ -167,7 +168,7 @@ class Lister:
     async def items(self, resource: Resource) -> list[msgspec.Raw] | None:
         """All of a resource; None if it may be left out and has to be."""
         try:
-            return await self._all(resource)
+            return await self._best(resource)
         except Unreachable as error:
             raise Unreachable(f"{self._client.url} cannot be reached: {error}") from error
         except (Forbidden, NotFound) as error:
@@ -181,6 +182,16 @@ class Lister:
             raise ApiError(error.code, error.reason, message) from error
         except ApiError as error:
             raise _refused(self._client, resource, error) from error
+
+    async def _best(self, resource: Resource) -> list[msgspec.Raw]:
+        """All of a resource, in the best version that the server has."""
+        *better, last = versions_of(resource)
+        for candidate in better:
+            try:
+                return await self._all(candidate)
+            except NotFound:
+                pass
+        return await self._all(last)
 
     async def _all(self, resource: Resource) -> list[msgspec.Raw]:
         found: list[msgspec.Raw] = []

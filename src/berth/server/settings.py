@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.versions import NEWEST, KubernetesVersion
 
-VERSION = "v1.36.4+berth"
+BUILD = "+berth"  # behind the release that the server is like
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6443
 BODY_LIMIT = 3 * 1024 * 1024
@@ -31,6 +32,7 @@ class ServerSettings:
     port: int = DEFAULT_PORT
     kubeconfig_out: Path | None = None  # by default in the data directory
     gates: FeatureGates = DEFAULT_GATES
+    version: KubernetesVersion = NEWEST  # the one it is like
     token: str | None = None  # by default made once and kept in the data directory
     allowed_hosts: tuple[str, ...] = ()  # names a client may use besides loopback and `host`
     event_limit: int = 10_000  # changes kept for watches, per resource

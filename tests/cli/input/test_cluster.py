@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from berth.cli.input import manifests
-from berth.kube.versions import NEWEST
+from berth.kube.versions import NEWEST, VERSIONS, KubernetesVersion
 from tests.cli.test_simulate import Terminal
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import deployment, pod
@@ -242,13 +242,14 @@ def test_files_need_no_client() -> None:
     assert (done.returncode, done.stderr) == (0, b"error: none.yaml: no such file or folder\n")
 
 
-def test_groups_are_listed_where_a_pod_is_in_one(tmp_path: Path) -> None:
-    """The PodGroups of a cluster count; where no pod is in one nobody asks for them."""
-    with running_server(tmp_path) as client:
+@pytest.mark.parametrize("version", VERSIONS.values(), ids=list(VERSIONS))
+def test_groups_are_listed_where_a_pod_is_in_one(tmp_path: Path, version: KubernetesVersion) -> None:
+    """The PodGroups of a cluster count, in the version it has them in."""
+    with running_server(tmp_path, version=version) as client:
         client.made("/api/v1/nodes", node("n1", "a"))
         client.made("/api/v1/namespaces", {"metadata": {"name": "gang"}})
         gang = {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
-        client.made("/apis/scheduling.k8s.io/v1alpha2/namespaces/gang/podgroups", gang)
+        client.made(f"/apis/scheduling.k8s.io/{version.pod_group_api}/namespaces/gang/podgroups", gang)
         member = pod("m0", schedulingGroup={"podGroupName": "train"})
         client.made("/api/v1/namespaces/gang/pods", member)
         outcome = berth("explain", "m0", "-n", "gang", "--kubeconfig", client.prepared.kubeconfig)
@@ -292,3 +293,21 @@ def test_files_say_nothing_about_daemon_namespaces(tmp_path: Path) -> None:
     outcome = berth("simulate", "-f", file, "-o", "json")
     assert (outcome.code, outcome.err) == (0, "")
     assert "daemonNamespaces" not in json.loads(outcome.out)
+
+
+@pytest.mark.parametrize(("version", "codes"), [("1.36", [1, 1, 0]), ("1.37", [0, 1, 0])])
+def test_the_version_of_a_cluster(tmp_path: Path, version: str, codes: list[int]) -> None:
+    """A cluster is read as the version it says, unless another one is given."""
+    open_only = {"matchExpressions": [{"key": "restricted", "operator": "DoesNotExist"}]}
+    term = {"labelSelector": {}, "namespaceSelector": open_only, "topologyKey": "kubernetes.io/hostname"}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    with running_server(tmp_path / "data", version=VERSIONS[version]) as client:
+        client.made("/api/v1/nodes", node("n1", "a"))
+        closed = {"metadata": {"name": "closed", "labels": {"restricted": "yes"}}}
+        client.made("/api/v1/namespaces", closed)
+        client.made("/api/v1/namespaces/closed/pods", pod("neighbour", nodeName="n1"))
+        lonely = pod("lonely", affinity={"podAntiAffinity": rules})
+        client.made("/api/v1/namespaces/default/pods", lonely)
+        live = ("explain", "lonely", "--kubeconfig", client.prepared.kubeconfig)
+        given = [(), ("--kubernetes-version", "1.36"), ("--kubernetes-version", "1.37")]
+        assert [berth(*live, *flags).code for flags in given] == codes

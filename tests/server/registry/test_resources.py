@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from berth.kube.schema import SchemaRegistry
-from berth.server.registry.kinds import BUILTIN
+from berth.kube.versions import VERSIONS
+from berth.server.registry.kinds import BUILTIN, strategies_of
 from berth.server.registry.resources import ServedResource, from_crd
 
 
@@ -33,11 +34,16 @@ def test_every_builtin_has_a_schema() -> None:
 
 
 def test_names_are_unambiguous() -> None:
-    """Short names and plurals lead to one resource, events of two groups apart."""
-    names = [
-        name for each in BUILTIN if each.group != "events.k8s.io" for name in (each.plural, *each.short_names)
-    ]
-    assert len(set(names)) == len(names)
+    """Short names and plurals lead to one resource in every version, events of two groups apart."""
+    for version in VERSIONS.values():
+        served = [strategy.resource for strategy in strategies_of(version)]
+        names = [
+            name
+            for each in served
+            if each.group != "events.k8s.io"
+            for name in (each.plural, *each.short_names)
+        ]
+        assert len(set(names)) == len(names)
 
 
 def test_group_resource_and_api_version() -> None:

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from berth.cli.up.server import encode_settings
+from berth.kube.versions import KubernetesVersion, version_of_server
 from berth.server import Prepared, ServerSettings, prepare
 from berth.server.serving import open_server
 from tests.support.api.client import Client
@@ -35,7 +36,11 @@ _BIG_HISTORY = 200_000
 
 
 class Backend(ABC):
-    """An API server that can be killed and comes back on the same port with the same data."""
+    """An API server that can be killed and comes back on the same port with the same data.
+
+    Attributes:
+        version: As which it is followed; scenarios that depend on it ask here.
+    """
 
     name: str
 
@@ -43,6 +48,7 @@ class Backend(ABC):
         self.folder = folder
         settings = ServerSettings(data_dir=folder / "server", port=free_port(), event_limit=event_limit)
         self.settings = settings
+        self.version: KubernetesVersion = settings.version
         self.prepared: Prepared = prepare(settings)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._server: subprocess.Popen[bytes] | None = None
@@ -136,6 +142,9 @@ class KubeApiServer(Backend):
     def __init__(self, folder: Path, assets: Path, **flags: str) -> None:
         super().__init__(folder)
         self._assets = assets
+        binary = find_binary(assets, self.name)
+        said = subprocess.run([binary, "--version"], capture_output=True, check=True, text=True)  # noqa: S603
+        self.version = version_of_server(said.stdout.split()[-1]).followed
         self._flags = {flag.replace("_", "-"): value for flag, value in flags.items()}
         self._etcd = f"http://127.0.0.1:{free_port()}"
         tokens = self.folder / "tokens.csv"
@@ -172,7 +181,7 @@ class KubeApiServer(Backend):
             # Nobody makes accounts, sets node conditions or takes finalizers away again.
             "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection,"
             "PodGroupProtection",
-            "runtime-config": "scheduling.k8s.io/v1alpha2=true",
+            "runtime-config": f"scheduling.k8s.io/{self.version.pod_group_api}=true",
             "feature-gates": "GenericWorkload=true",
             "enable-priority-and-fairness": "false",
             "max-requests-inflight": "3000",

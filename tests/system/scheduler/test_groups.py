@@ -23,7 +23,7 @@ class Native:
 
     def group(self, world: ClusterWorld, name: str, minimum: int) -> None:
         spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
-        path = world.path("podgroups", prefix=f"{SCHEDULING}/v1alpha2")
+        path = world.path("podgroups", prefix=f"{SCHEDULING}/{world.backend.version.pod_group_api}")
         world.make(path, {"metadata": {"name": name}, "spec": spec})
 
     def member(self, world: ClusterWorld, group: str, builder: PodBuilder) -> None:

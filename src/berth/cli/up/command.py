@@ -146,7 +146,8 @@ def command(  # noqa: PLR0913 - one parameter an option
     """
     logs.set_up(logging_format, verbosity)
     gates = read_gates(flags)
-    options = Options(gates=gates.controllers, daemon_namespaces=flags["daemon_namespaces"])
+    version = VERSIONS[kubernetes_version]
+    options = Options(gates=gates.controllers, daemon_namespaces=flags["daemon_namespaces"], version=version)
     try:
         eviction = eviction_of(flags, options, dry_run=eviction_dry_run)
         manifests = _read_nodes(node_file) if node_file else []
@@ -161,6 +162,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 port=check_port(host, port),
                 kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
                 gates=gates.server,
+                version=version,
             )
             asked = UpSettings(
                 settings=settings,
@@ -170,7 +172,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 racks=racks,
                 manifests=manifests,
                 demo=demo,
-                version=VERSIONS[kubernetes_version],
+                version=version,
                 scheduler=scheduler,
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),

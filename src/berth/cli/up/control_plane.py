@@ -79,7 +79,7 @@ def assemble(
         registry: Where evictions are counted.
         tell: Who hears what is decided about them.
         eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
-            of daemons; by default with these gates and no other wish.
+            of daemons and which version they are of; by default with these gates and no other wish.
     """
     gates = gates or ComponentGates()
     cache = Cache()
@@ -87,13 +87,13 @@ def assemble(
     kept = [resource for resource in known if resource.plural != EVENTS.plural]
     garbage = GarbageCollector(kept)
     namespaces = NamespaceController(cache, known)
-    registration = Registration(cache, nodes)
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
-    daemons = eviction.options.daemon_namespaces
+    daemons, version = eviction.options.daemon_namespaces, eviction.options.version
+    registration = Registration(cache, nodes, version.release)
     controllers: list[Machine] = [
         registration,
         Leases(cache),
-        Kubelets(cache, pace, Options(gates=gates.kubelet, daemon_namespaces=daemons)),
+        Kubelets(cache, pace, Options(gates=gates.kubelet, daemon_namespaces=daemons, version=version)),
         DeploymentController(cache),
         ReplicaSetController(cache),
         StatefulSetController(cache),

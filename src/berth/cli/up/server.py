@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from berth.kube.gates import FeatureGates
+from berth.kube.versions import VERSIONS
 from berth.server import DataDirInUseError, PortInUseError, ServerSettings, serve
 
 REFUSED = 2
@@ -33,6 +34,7 @@ def encode_settings(settings: ServerSettings) -> bytes:
         "port": settings.port,
         "kubeconfigOut": str(settings.kubeconfig_out) if settings.kubeconfig_out else "",
         "featureGates": str(settings.gates),
+        "version": settings.version.name,
         "eventLimit": settings.event_limit,
     }
     return msgspec.json.encode(told) + b"\n"
@@ -46,6 +48,7 @@ def _decode_settings(line: bytes) -> ServerSettings:
         port=given["port"],
         kubeconfig_out=Path(given["kubeconfigOut"]) if given["kubeconfigOut"] else None,
         gates=FeatureGates.parse(given["featureGates"]),
+        version=VERSIONS[given["version"]],
         event_limit=given["eventLimit"],
     )
 

@@ -9,7 +9,6 @@ from berth.kube.objects import Node, RawObject
 from berth.kube.times import stamp
 from berth.kube.well_known import REGION, ZONE
 
-VERSION = "v1.36.4"
 RACK = "rack"
 _CONDITIONS = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -61,14 +60,14 @@ def _capacity(shape: Shape) -> dict[str, str]:
     }
 
 
-def adopted(node: Node, index: int, now: float) -> RawObject:
+def adopted(node: Node, index: int, release: str, now: float) -> RawObject:
     """What a kubelet adds to a node that somebody else created: what it says already stays."""
     name = node.metadata.name or ""
     labels = {**_own_labels(name), **(node.metadata.labels or {}), LABEL: "true"}
     status: RawObject = {
         "conditions": ready_conditions(now),
         "addresses": _node_addresses(name, index),
-        "nodeInfo": _info(index),
+        "nodeInfo": _info(index, release),
     }
     given = node.status
     if not (given and (given.capacity or given.allocatable)):
@@ -87,7 +86,7 @@ def _node_addresses(name: str, index: int) -> list[RawObject]:
     ]
 
 
-def registered(manifest: RawObject, index: int, now: float) -> RawObject:
+def registered(manifest: RawObject, index: int, release: str, now: float) -> RawObject:
     """A manifest as its kubelet would register it; what the manifest says already stays."""
     metadata, status = manifest.get("metadata") or {}, manifest.get("status") or {}
     name = metadata.get("name", "")
@@ -104,7 +103,7 @@ def registered(manifest: RawObject, index: int, now: float) -> RawObject:
             "conditions": ready_conditions(now),
             "addresses": _node_addresses(name, index),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": _info(index),
+            "nodeInfo": _info(index, release),
             **{field: status[field] for field in ("images",) if field in status},
         },
     }
@@ -137,7 +136,7 @@ def _kept(metadata: RawObject) -> RawObject:
     return {field: metadata[field] for field in ("name", "annotations") if field in metadata}
 
 
-def _info(index: int) -> RawObject:
+def _info(index: int, release: str) -> RawObject:
     return {
         "machineID": f"{index:032x}",
         "systemUUID": f"{index:08x}-0000-4000-8000-000000000000",
@@ -145,7 +144,7 @@ def _info(index: int) -> RawObject:
         "kernelVersion": "hollow",
         "osImage": "Berth hollow node",
         "containerRuntimeVersion": "hollow://1",
-        "kubeletVersion": VERSION,
+        "kubeletVersion": release,
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": "amd64",

@@ -15,6 +15,7 @@ from berth.kube.api_resources import LEASES, NODES
 from berth.kube.node_conditions import is_node_ready
 from berth.kube.objects import Key, Lease, Node, RawObject
 from berth.kube.times import seconds
+from berth.kube.versions import NEWEST
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Outcome
@@ -26,6 +27,8 @@ SILENCE = 40.0  # seconds without a heartbeat after which nobody speaks for a no
 class Registration(Controller):
     """Creates the nodes it was told of, once; one that is deleted later stays deleted.
 
+    Their kubelets are of the version `release`, also on nodes that were registered before with another.
+
     Attributes:
         waiting: Names still to be registered.
     """
@@ -33,8 +36,9 @@ class Registration(Controller):
     name = "hollow-registration"
     watches = (NODES,)
 
-    def __init__(self, cache: Cache, wanted: Iterable[RawObject] = ()) -> None:
+    def __init__(self, cache: Cache, wanted: Iterable[RawObject] = (), release: str = NEWEST.release) -> None:
         super().__init__(cache)
+        self._release = release
         self._manifests = {manifest["metadata"]["name"]: manifest for manifest in wanted}
         self.waiting = dict.fromkeys(self._manifests)
         self._next_index = 1
@@ -54,13 +58,16 @@ class Registration(Controller):
         node = self.cache.get(NODES, key, Node)
         if node is None:
             if key[1] in self.waiting:
-                body = registered(self._manifests[key[1]], self._number(key[1]), now)
+                body = registered(self._manifests[key[1]], self._number(key[1]), self._release, now)
                 yield Create(resource=NODES, key=key, body=body, why="registered")
         elif LABEL not in (node.metadata.labels or {}):
             yield from self._adopt(key, node, now)
         elif is_hollow(node) and not is_node_ready(node):
             body = {"status": {"conditions": ready_conditions(now)}}
             yield status_report(NODES, node, body, "the node is up")
+        elif is_hollow(node) and _kubelet_version(node) not in (None, self._release):
+            body = {"status": {"nodeInfo": {"kubeletVersion": self._release}}}
+            yield status_report(NODES, node, body, "the kubelet was upgraded")
         elif is_hollow(node) and not (node.spec and node.spec.pod_cidr):
             given = pod_range(self._number(key[1]))
             yield patch(NODES, node, {"spec": {"podCIDR": given, "podCIDRs": [given]}}, "for its pods")
@@ -73,7 +80,7 @@ class Registration(Controller):
         if quiet_at > now:
             self.queue.add_at(key, quiet_at)
             return
-        body = adopted(node, self._number(key[1]), now)
+        body = adopted(node, self._number(key[1]), self._release, now)
         yield status_report(NODES, node, body, "nobody else runs this node")
 
     def _number(self, name: str) -> int:
@@ -98,3 +105,8 @@ def _index(node: Node) -> int:
     """The number its addresses were made from, -1 if they were not."""
     parts = ((node.spec.pod_cidr if node.spec else None) or "").split(".")
     return int(parts[1]) << 8 | int(parts[2]) if len(parts) == 4 and parts[0] == "10" else -1
+
+
+def _kubelet_version(node: Node) -> str | None:
+    info = node.status.node_info if node.status is not None else None
+    return info.kubelet_version if info is not None else None

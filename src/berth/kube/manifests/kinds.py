@@ -30,7 +30,7 @@ _VERSIONS = {
     "extensions": ("v1beta1",),
     "batch": ("v1", "v1beta1", "v2alpha1"),
     "policy": ("v1", "v1beta1"),
-    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1", "v1alpha2"),
+    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1", "v1alpha2", "v1alpha3"),
     "scheduling.x-k8s.io": ("v1alpha1",),
     "storage.k8s.io": ("v1", "v1beta1", "v1alpha1"),
 }

@@ -20,12 +20,17 @@ class NodeSpec(Struct, frozen=True):
     pod_cidr: str | None = msgspec.field(default=None, name="podCIDR")
 
 
+class NodeSystemInfo(Struct, frozen=True):
+    kubelet_version: str | None = None
+
+
 class NodeStatus(Struct, frozen=True):
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
     images: list[ContainerImage] | None = None
     conditions: list[Condition] | None = None
     declared_features: list[str] | None = None
+    node_info: NodeSystemInfo | None = None
 
 
 class Node(TypedObject, frozen=True):

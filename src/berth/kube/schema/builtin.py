@@ -50,6 +50,7 @@ FILES = (
     "rbac.v1",
     "scheduling.v1",
     "scheduling.v1alpha2",
+    "scheduling.v1beta1",
     "storage.v1",
 )
 

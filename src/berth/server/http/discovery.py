@@ -12,18 +12,20 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.registry.resources import SUBRESOURCES, ServedResource, Subresource
-from berth.server.settings import VERSION
+from berth.server.settings import BUILD
 
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 
 
-def version_info() -> dict[str, str]:
+def version_info(version: KubernetesVersion = NEWEST) -> dict[str, str]:
     """The answer to ``/version``."""
+    major, minor = version.name.split(".")
     return {
-        "major": "1",
-        "minor": "36",
-        "gitVersion": VERSION,
+        "major": major,
+        "minor": minor,
+        "gitVersion": version.release + BUILD,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

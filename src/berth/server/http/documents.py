@@ -21,7 +21,7 @@ class Documents:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._openapi = OpenApi(state.registry.resources(), state.registry.schemas)
+        self._openapi = OpenApi(state.registry.resources(), state.registry.schemas, state.settings.version)
         self._version = -1
         self._made: dict[tuple[str, str], tuple[bytes, str]] = {}
 
@@ -32,7 +32,7 @@ class Documents:
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
         if path == "/version":
-            return of_object(discovery.version_info())
+            return of_object(discovery.version_info(self._state.settings.version))
         if path == "/metrics":
             return Reply(200, self._state.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
         if path == "/":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from berth.server.http.metrics import ServerMetrics
 from berth.server.http.workers import Workers
-from berth.server.registry.kinds import STRATEGIES, strategy_of_custom
+from berth.server.registry.kinds import strategies_of, strategy_of_custom
 from berth.server.registry.strategy import Registry
 from berth.server.settings import ServerSettings
 from berth.server.storage.store import Store
@@ -26,10 +26,17 @@ class ServerState:
 
 def open_store(settings: ServerSettings) -> Store:
     """The data directory's store; from here on no other server can have it."""
-    fields = {each.resource.name: each.fields for each in STRATEGIES if each.stored_as is None}
-    return Store(settings.data_dir, event_limit=settings.event_limit, fields=fields)
+    kept = [each for each in strategies_of(settings.version) if each.stored_as is None]
+    return Store(
+        settings.data_dir,
+        event_limit=settings.event_limit,
+        fields={each.resource.name: each.fields for each in kept},
+        converted={each.resource.name: each.converted for each in kept if each.converts},
+    )
 
 
 def make_state(settings: ServerSettings, store: Store, token: str) -> ServerState:
-    registry = Registry(store, STRATEGIES, strategy_of_custom, gates=settings.gates, token=token)
+    registry = Registry(
+        store, strategies_of(settings.version), strategy_of_custom, gates=settings.gates, token=token
+    )
     return ServerState(settings, registry, ServerMetrics(store), Workers())

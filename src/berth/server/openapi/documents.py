@@ -12,22 +12,28 @@ from typing import Any
 import msgspec
 
 from berth.kube.schema import SchemaRegistry
+from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.openapi import gnostic
 from berth.server.openapi.paths import parameters, paths
 from berth.server.openapi.schemas import Components
 from berth.server.openapi.swagger import to_swagger
 from berth.server.registry.resources import ServedResource
-from berth.server.settings import VERSION
+from berth.server.settings import BUILD
 
-_INFO = {"title": "Kubernetes", "version": VERSION}
 _SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
 
 
 class OpenApi:
     """The documents for a set of resources; call :meth:`update` when that set changes."""
 
-    def __init__(self, resources: Iterable[ServedResource], schemas: SchemaRegistry) -> None:
+    def __init__(
+        self,
+        resources: Iterable[ServedResource],
+        schemas: SchemaRegistry,
+        version: KubernetesVersion = NEWEST,
+    ) -> None:
         self._schemas = schemas
+        self._release = version.release + BUILD
         self._groups: dict[str, list[ServedResource]] = {}
         self._hashes: dict[str, str] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
@@ -47,7 +53,7 @@ class OpenApi:
         self._v2 = self._v2_protobuf = None
 
     def _digest(self, resources: list[ServedResource]) -> str:
-        digest = hashlib.sha512(VERSION.encode())
+        digest = hashlib.sha512(self._release.encode())
         for resource in resources:
             digest.update(repr((resource, sorted(resource.subresources))).encode())
             schema = self._schemas.for_kind(*resource.gvk)
@@ -91,7 +97,7 @@ class OpenApi:
         written = paths(resources, self._schemas, components)
         return {
             "openapi": "3.0.0",
-            "info": _INFO,
+            "info": {"title": "Kubernetes", "version": self._release},
             "paths": written,
             "components": {
                 "schemas": dict(sorted(components.schemas.items())),

@@ -25,6 +25,7 @@ from berth.kube.validation import FieldError, validate
 from berth.kube.validation.errors import Errors
 from berth.kube.validation.metadata import check_metadata
 from berth.kube.validation.propagation import validate_annotated
+from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.registry.fields import decode_as
 from berth.server.registry.resources import ServedResource, from_crd
@@ -64,10 +65,15 @@ class Strategy:
     orphans_dependents: bool = False  # unless the client says otherwise
     weight: int = 1  # how many times as long as of others it takes to judge an object
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
+    converts: bool = False  # objects may have been stored by a server of another version, see `converted`
 
     def __post_init__(self) -> None:
         self.status_apart = self.status_apart and "status" in self.resource.subresources
         self._view = None if self.custom else kinds.view_of(self.resource.api_version, self.resource.kind)
+
+    def is_served(self, version: KubernetesVersion) -> bool:
+        """Whether a server of this version of Kubernetes has the resource."""
+        return True
 
     # --- creating and updating, in this order
 
@@ -166,6 +172,10 @@ class Strategy:
         return obj
 
     def from_stored(self, obj: RawObject) -> RawObject:
+        return obj
+
+    def converted(self, obj: RawObject) -> RawObject:
+        """An object as a server of another version of Kubernetes has stored it, as this one does."""
         return obj
 
     def scale_selector(self, selector: RawObject) -> RawObject:

@@ -164,11 +164,26 @@ class _Ticket:
 
 
 class Store:
-    """All buckets and the one count of versions; a write is visible once it is on disk, not before."""
+    """All buckets and the one count of versions; a write is visible once it is on disk, not before.
 
-    def __init__(self, data_dir: Path, *, event_limit: int, fields: Mapping[str, Fields]) -> None:
+    Args:
+        data_dir: Where the journal is; nobody else has it from here on.
+        event_limit: Changes kept for watches, per bucket.
+        fields: What can be selected by, per bucket.
+        converted: What to make of objects on disk, for buckets where another server may have left others.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        event_limit: int,
+        fields: Mapping[str, Fields],
+        converted: Mapping[str, Callable[[RawObject], RawObject]] | None = None,
+    ) -> None:
         self._limit = event_limit
         self._fields = fields
+        self._converted = converted or {}
         self.buckets: dict[str, Bucket] = {}
         self._journal = Journal(data_dir)
         self._newest = self.rv = 0  # `rv` is committed
@@ -194,7 +209,7 @@ class Store:
         for name, rv in self._expired.items():
             self.bucket(name).history.trimmed = rv
         useless: list[int] = []
-        for row in self._journal.rows():
+        for row in map(self._read, self._journal.rows()):
             self._newest = self.rv = row.rv
             bucket = self.bucket(row.bucket)
             useless += (
@@ -203,6 +218,10 @@ class Store:
                 else bucket.restore(row)
             )
         self._dropped = [rv for rv in useless if rv != self.rv]  # the newest row keeps the count
+
+    def _read(self, row: Row) -> Row:
+        convert = self._converted.get(row.bucket)
+        return row if convert is None else row._replace(data=encode(convert(decode(row.data))))
 
     # --- life
 

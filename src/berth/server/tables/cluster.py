@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from berth.kube.versions import VERSIONS
 from berth.server.tables.ages import UNKNOWN, age
 from berth.server.tables.cells import (
     AGE,
@@ -101,8 +102,18 @@ def _group_policy(group: Object, _: float) -> str:
     return "Gang" if at(group, "spec", "schedulingPolicy", "gang") is not None else "Basic"
 
 
+# Of every version: an object has the one of its own.
+_GROUP_CONDITIONS = tuple(version.pod_group_condition for version in VERSIONS.values())
+
+
+def _group_workload(group: Object, _: float) -> str:
+    older = at(group, "spec", "podGroupTemplateRef", "workload", "workloadName")
+    return str(at(group, "spec", "workloadRef", "workloadName") or older or NONE)
+
+
 def _group_status(group: Object, _: float) -> str:
-    disrupted, scheduled = condition(group, "DisruptionTarget"), condition(group, "PodGroupScheduled")
+    disrupted = condition(group, "DisruptionTarget")
+    scheduled = next(filter(None, (condition(group, each) for each in _GROUP_CONDITIONS)), None)
     if disrupted:
         return str(disrupted.get("reason", ""))
     if not scheduled:
@@ -113,7 +124,7 @@ def _group_status(group: Object, _: float) -> str:
 POD_GROUP = (
     NAME,
     Column("Policy", _group_policy),
-    Column("Workload", text("spec", "podGroupTemplateRef", "workload", "workloadName", otherwise=NONE)),
+    Column("Workload", _group_workload),
     Column("Status", _group_status),
     AGE,
 )

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from berth.kube.versions import OLDEST
 from tests.support.api.client import Client, Json
 from tests.support.api.objects import pod
+from tests.support.api.servers import running_server
 
 API = "scheduling.k8s.io/v1alpha2"
 GANG = {"gang": {"minCount": 3}}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A server of the version that has them there."""
+    with running_server(tmp_path_factory.mktemp("data"), version=OLDEST) as started:
+        yield started
 
 
 def groups(space: str) -> str:
@@ -150,6 +160,7 @@ def test_both_kinds_are_discovered(client: Client) -> None:
     }
     about = client.get("/apis/scheduling.k8s.io").json
     assert about["preferredVersion"]["version"] == "v1"
+    assert client.get("/apis/scheduling.k8s.io/v1beta1").status == 404
 
 
 def test_a_workload_names_its_templates(client: Client, space: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema
+from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.registry.kinds import (
     bindings,
     configuration,
@@ -81,7 +82,14 @@ def _place(strategy: Strategy) -> tuple[int, str, str]:
 STRATEGIES: tuple[Strategy, ...] = tuple(
     sorted((strategy for module in _MODULES for strategy in module.STRATEGIES), key=_place)
 )
-BUILTIN: tuple[ServedResource, ...] = tuple(strategy.resource for strategy in STRATEGIES)
+
+
+def strategies_of(version: KubernetesVersion) -> tuple[Strategy, ...]:
+    """Those of the kinds that a server of this version has."""
+    return tuple(strategy for strategy in STRATEGIES if strategy.is_served(version))
+
+
+BUILTIN: tuple[ServedResource, ...] = tuple(strategy.resource for strategy in strategies_of(NEWEST))
 _BY_KIND = {(each.resource.group, each.resource.kind): each for each in STRATEGIES}
 
 

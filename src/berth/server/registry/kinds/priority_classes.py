@@ -5,6 +5,7 @@ Upstream: pkg/registry/scheduling/priorityclass and plugin/pkg/admission/priorit
 
 from __future__ import annotations
 
+from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
@@ -48,6 +49,32 @@ STRATEGIES = (
 # --- what pods get of them
 
 
+def resolve_group_priority(registry: Registry, resource: Resource, group: RawObject) -> None:
+    """The same for a group of pods."""
+    spec, name = group["spec"], group["metadata"].get("name", "")
+    found = _chosen(registry, resource, group)
+    value, given = (found["value"] if found is not None else 0), spec.get("priority")
+    if given is not None and given != value:
+        detail = (
+            f"priority set in the pod group ({given}) must match the priority computed ({value}) "
+            "based on the priority class set in the spec"
+        )
+        raise errors.forbidden(resource.plural, resource.group, name, detail)
+    if found is not None:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    spec["priority"] = value
+
+
+def _chosen(registry: Registry, resource: Resource, obj: RawObject) -> RawObject | None:
+    """The class that an object names, or else the default one."""
+    chosen = obj["spec"].get("priorityClassName") or ""
+    found = _priority_class(registry, chosen) if chosen else _default_class(registry)
+    if chosen and found is None:
+        why = f"no PriorityClass with name {chosen} was found"
+        raise errors.forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why)
+    return found
+
+
 def resolve_priority(registry: Registry, pod: RawObject) -> None:
     """Set ``spec.priority`` from the pod's class, in place.
 
@@ -55,10 +82,7 @@ def resolve_priority(registry: Registry, pod: RawObject) -> None:
         StatusError: there is no such class, or the pod gives a priority of its own (403).
     """
     spec, name = pod["spec"], pod["metadata"].get("name", "")
-    chosen = spec.get("priorityClassName") or ""
-    found = _priority_class(registry, chosen) if chosen else _default_class(registry)
-    if chosen and found is None:
-        raise errors.forbidden("pods", "", name, f"no PriorityClass with name {chosen} was found")
+    found = _chosen(registry, PODS, pod)
     value = found["value"] if found is not None else 0
     given = spec.get("priority")
     if given is not None and given != value:
