@@ -24,7 +24,7 @@ INSTALL    = $(BIN)/python -m pip install --disable-pip-version-check --no-warn-
              --root-user-action=ignore --constraint $(LOCK) --editable
 endif
 
-.PHONY: up test test-cluster check lint format types layers unit bench bench-live clean help
+.PHONY: up test test-cluster check lint format types layers browser unit bench bench-live clean help
 
 help:
 	@echo "make up            set up and run a control plane on this machine"
@@ -71,7 +71,15 @@ layers: $(TOOLS)
 	@echo "==> lint-imports: which part may know which"
 	@$(BIN)/lint-imports --no-cache
 
-unit: $(TOOLS)
+# The page is tested in a real browser: the one in $CHROME or on PATH, or Debian's where we may install it.
+browser:
+	@if [ -n "$$CHROME" ] || command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "==> Installing Chromium, for the tests of the page; this is done once"; \
+	  apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; \
+	else echo "==> There is no browser in \$$CHROME or on PATH: the tests of the page are skipped"; fi
+
+unit: $(TOOLS) browser
 	@echo "==> pytest: every test, $(JOBS) at a time; a dot is a test that passed"
 	@$(BIN)/pytest -n $(JOBS)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, eviction, fleet, live, load, plane, server, tools
+from bench import engine, eviction, fleet, live, load, page, plane, server, tools
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")
@@ -30,6 +30,7 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
     "tools": tools.measure,
     "server": server.measure,
     "plane": plane.measure,
+    "page": page.measure,
     "eviction": eviction.measure,
     "fleet": fleet.measure,
 }

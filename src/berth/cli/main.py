@@ -19,6 +19,7 @@ _COMMANDS = {
         "berth.cli.commands.audit",
         "Find the running pods that break a rule, and who would be evicted.",
     ),
+    "web": ("berth.cli.commands.web", "Show where pods are and why, on a page over a cluster or a dump."),
     "scheduler": ("berth.cli.commands.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
     "webhook": ("berth.cli.commands.webhook", "Check pods before an API server stores them."),
     "controllers": (

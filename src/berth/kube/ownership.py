@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Job, KubeObject, ObjectMeta, OwnerReference, Pod, RawObject
+from berth.kube.objects import Job, Key, KubeObject, ObjectMeta, OwnerReference, Pod, RawObject
 from berth.kube.pods import is_active
-from berth.kube.well_known import SUCCEEDED, TRUE
+from berth.kube.well_known import SUCCEEDED, TEMPLATE_HASH, TRUE
 
 # Whether a Job is over is said by these conditions.
 JOB_OVER = ("Complete", "Failed")
@@ -39,6 +39,24 @@ def owner_key(metadata: ObjectMeta) -> OwnerKey | None:
     """The controller of an object, as a key; an owner is in the same namespace."""
     owner = controller_of(metadata)
     return (metadata.namespace or "", owner.kind or "", owner.name or "") if owner else None
+
+
+def workload_of(pod: Pod, deployments: Mapping[Key, str]) -> str | None:
+    """The workload people think of a pod as part of, such as ``Deployment/web``; None if it has none.
+
+    `deployments` says who controls each ReplicaSet.
+    """
+    owner = controller_of(pod.metadata)
+    if owner is None:
+        return None
+    if owner.kind != "ReplicaSet":
+        return f"{owner.kind}/{owner.name}"
+    name = owner.name or ""
+    digest = (pod.metadata.labels or {}).get(TEMPLATE_HASH)
+    known = deployments.get((pod.metadata.namespace or "", name))
+    if known is None and digest and name.endswith(f"-{digest}"):
+        return f"Deployment/{name.removesuffix(f'-{digest}')}"
+    return known or f"ReplicaSet/{name}"
 
 
 def has_succeeded(pod: Pod) -> bool:

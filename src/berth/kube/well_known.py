@@ -56,3 +56,6 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+
+# Of Berth's own documents.
+BERTH_API_VERSION = "berth.dev/v1alpha1"

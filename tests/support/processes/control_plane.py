@@ -35,6 +35,11 @@ class Up:
         return next(line.split()[1] for line in self.output if line.startswith("kubeconfig"))
 
     @property
+    def page(self) -> str:
+        """The link that opens the page."""
+        return next(line.split()[1] for line in self.output if line.startswith("page"))
+
+    @property
     def server_pid(self) -> int:
         """The API server's process."""
         return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
@@ -67,10 +72,11 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 @contextmanager
-def up(data_dir: Path, *arguments: str | Path, port: int | None = None) -> Iterator[Up]:
-    """Start it and wait until it says that it is ready."""
+def up(data_dir: Path, *arguments: str | Path, port: int | None = None, web: bool = False) -> Iterator[Up]:
+    """Start it and wait until it says that it is ready; most who do so look at no page."""
+    page = "--web" if web else "--no-web"
     process = subprocess.Popen(  # noqa: S603
-        command("--data-dir", data_dir, "--port", str(port or free_port()), *arguments),
+        command("--data-dir", data_dir, "--port", str(port or free_port()), page, *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -25,18 +25,27 @@ def ask(
     kubeconfig: str | None, context: str | None, question: Callable[[Client], Awaitable[Listing]]
 ) -> Listing:
     """What the server of a kubeconfig, by default the user's, answers; whatever is wrong ends the command."""
-    has_own = bool(kubeconfig or os.environ.get("KUBECONFIG")) or HOME.expanduser().is_file()
-    if not has_own and not in_cluster():
-        raise click.UsageError(
-            f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {HOME} does not exist"
-        )
 
     async def work() -> Listing:
-        # As kubectl: a pod's own account is for those who have nothing else.
-        async with await connect(existing(kubeconfig) if has_own else None, context) as client:
+        async with await client_of(kubeconfig, context) as client:
             return await question(client)
 
     try:
         return asyncio.run(work())
     except (ConnectionSettingsError, ListingError) as error:
         raise click.ClickException(str(error)) from None
+
+
+async def client_of(kubeconfig: str | None, context: str | None) -> Client:
+    """A client for a kubeconfig, by default the user's.
+
+    Raises:
+        ConnectionSettingsError: it cannot be used.
+    """
+    has_own = bool(kubeconfig or os.environ.get("KUBECONFIG")) or HOME.expanduser().is_file()
+    if not has_own and not in_cluster():
+        raise click.UsageError(
+            f"there is neither -f nor --kubeconfig, $KUBECONFIG is not set, and {HOME} does not exist"
+        )
+    # As kubectl: a pod's own account is for those who have nothing else.
+    return await connect(existing(kubeconfig) if has_own else None, context)

@@ -122,6 +122,13 @@ def manifest_options(command: _F) -> _F:
     return command
 
 
+def showing_options(command: _F) -> _F:
+    """Options of a command that shows the input in a form of its own."""
+    for option in reversed((*INPUT_OPTIONS[:-1], *_SCHEDULING)):
+        command = option(command)
+    return command
+
+
 def reading_options(command: _F) -> _F:
     """Options of every command that reads manifests and places nothing."""
     for option in reversed((*INPUT_OPTIONS, *_SCHEDULING)):
@@ -149,7 +156,7 @@ def place_input(words: str, *kinds: str, **settings: Unpack[PlacingSettings]) ->
 
 def setup_of(settings: PlacingSettings) -> SchedulerSetup:
     """Whose pods are placed and how, by the flags and the configuration."""
-    base, names = _options(settings), settings["scheduler_names"]
+    base, names = options_of(settings), settings["scheduler_names"]
     if settings["config"] is None:
         return SchedulerSetup(options=base, schedulers=names or SCHEDULERS)
     try:
@@ -164,7 +171,7 @@ def setup_of(settings: PlacingSettings) -> SchedulerSetup:
 
 def read_input(settings: InputSettings, *kinds: str, setup: SchedulerSetup | None = None) -> Snapshot:
     """What is in the files or the cluster; `kinds` are those needed beside what placing pods needs."""
-    setup = setup or SchedulerSetup(options=_options(settings))
+    setup = setup or SchedulerSetup(options=options_of(settings))
     if not settings["files"]:
         return _read_cluster(settings, kinds, setup.options, setup.profiles)
     if settings["kubeconfig"] or settings["context"]:
@@ -172,7 +179,7 @@ def read_input(settings: InputSettings, *kinds: str, setup: SchedulerSetup | Non
     return read_files(settings["files"], setup.options, settings["validate"], setup.profiles)
 
 
-def _options(settings: InputSettings) -> Options:
+def options_of(settings: InputSettings) -> Options:
     try:
         gates = FeatureGates.parse(settings["feature_gates"])
     except FeatureGateError as error:

@@ -21,9 +21,9 @@ from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.topology import Spread, ZoneDomain
 from berth.engine.placement.preemption import Preemption
 from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
-from berth.kube.well_known import ZONE
+from berth.kube.well_known import BERTH_API_VERSION, ZONE
 
-API_VERSION = "berth.dev/v1alpha1"
+API_VERSION = BERTH_API_VERSION
 
 Document = dict[str, Any]
 

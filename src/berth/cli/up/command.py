@@ -23,6 +23,8 @@ from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.input.versions import version_option
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.gates import ComponentGates, gate_options, read_gates
+from berth.cli.up.page import PageProcessSettings
+from berth.cli.up.page_process import PageProcess
 from berth.cli.up.plane import Plane, make_plane
 from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
@@ -58,6 +60,7 @@ class UpSettings:
     fleet: bool = True
     metrics_port: int | None = None
     eviction: EvictionSettings = field(default_factory=EvictionSettings)
+    web_port: int | None = None
 
 
 @click.command("up")
@@ -104,6 +107,19 @@ class UpSettings:
     show_default=True,
     help="Whether to place Karmada's bindings that name no scheduler, or leave them to one beside it.",
 )
+@click.option(
+    "--web/--no-web",
+    default=True,
+    show_default=True,
+    help="Whether to serve the page that shows the cluster.",
+)
+@click.option(
+    "--web-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="The page's port (by default a free one).",
+)
 @click.option("--demo", is_flag=True, help="Fill in a small, telling scenario.")
 @click.option(
     "--metrics-port",
@@ -132,6 +148,8 @@ def command(  # noqa: PLR0913 - one parameter an option
     kubernetes_version: str,
     scheduler: bool,
     fleet: bool,
+    web: bool,
+    web_port: int,
     demo: bool,
     metrics_port: int | None,
     eviction_dry_run: bool,
@@ -177,6 +195,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
                 eviction=eviction,
+                web_port=check_port(host, web_port) if web else None,
             )
             code = _run(_up(asked))
         except ServerStartError as error:
@@ -243,10 +262,11 @@ async def _until_stopped(asked: UpSettings, server: ServerProcess, stop: asyncio
         starting = asyncio.create_task(_start(asked, server, client, prepared))
         tasks: set[asyncio.Task[object]] = {stopping, starting, server.ended}
         running: asyncio.Task[None] | None = None
+        page: PageProcess | None = None
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
-                running = await starting
+                running, page = await starting
                 await asyncio.wait((stopping, server.ended, running), return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
                 click.echo("stopping")
@@ -263,11 +283,13 @@ async def _until_stopped(asked: UpSettings, server: ServerProcess, stop: asyncio
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await task
+            if page is not None:
+                await page.stop()
 
 
 async def _start(
     asked: UpSettings, server: ServerProcess, client: Client, prepared: Prepared
-) -> asyncio.Task[None]:
+) -> tuple[asyncio.Task[None], PageProcess | None]:
     await server.ready(client)
     nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
     plane = await make_plane(
@@ -291,8 +313,30 @@ async def _start(
     await ready
     if asked.demo:
         await apply_demo(client)
-    _say(prepared, len(plane.plane.cache.all(NODES, Node)), asked)
-    return running
+    page, link = await _start_page(asked, prepared)
+    _say(prepared, len(plane.plane.cache.all(NODES, Node)), asked, link)
+    return running, page
+
+
+async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProcess | None, str]:
+    """The page and the link that opens it; without one, everything else goes on."""
+    if asked.web_port is None:
+        return None, ""
+    settings = PageProcessSettings(
+        url=prepared.url,
+        ca_file=str(prepared.ca_file),
+        token=prepared.token,
+        host=asked.settings.host,
+        port=asked.web_port,
+        kubeconfig=str(prepared.kubeconfig),
+    )
+    page = await PageProcess.start(settings, lambda link: click.echo(f"page             {link}"))
+    try:
+        return page, await page.link()
+    except ValueError as error:
+        click.echo(f"warning: the page is not served: {error}", err=True)
+        await page.stop()
+        return None, ""
 
 
 async def _reporting(plane: Plane, serving: ServingSettings | None) -> None:
@@ -333,7 +377,7 @@ def _progress() -> Callable[[int, int], None]:
     return show
 
 
-def _say(prepared: Prepared, nodes: int, asked: UpSettings) -> None:
+def _say(prepared: Prepared, nodes: int, asked: UpSettings, link: str) -> None:
     kubeconfig = str(prepared.kubeconfig)
     try:
         shown = str(prepared.kubeconfig.relative_to(Path.cwd()))
@@ -341,6 +385,8 @@ def _say(prepared: Prepared, nodes: int, asked: UpSettings) -> None:
         shown = kubeconfig
     click.echo(f"Kubernetes API   {prepared.url}")
     click.echo(f"kubeconfig       {kubeconfig}")
+    if link:
+        click.echo(f"page             {link}")
     click.echo(f"nodes            {nodes}")
     if asked.metrics_port is not None:
         host = asked.settings.host

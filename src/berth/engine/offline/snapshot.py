@@ -40,13 +40,13 @@ from berth.kube.objects import (
     Taint,
     Workload,
 )
-from berth.kube.ownership import controller_of
+from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pod_groups import GroupKey, group_of, minimum_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
-from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, READY, TEMPLATE_HASH
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, READY
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 # Told how many of how many pods are done.
@@ -332,7 +332,7 @@ class SnapshotReader:
         fault = fault_of(pod) if pod.metadata.uid else None
         if fault is not None:
             pod = without_annotation(pod)
-        return Entry(pod, manifest, self._owner_of(pod), fault=fault)
+        return Entry(pod, manifest, workload_of(pod, self._deployments), fault=fault)
 
     def _stored(self, pod: Pod) -> Pod:
         """The pod as the API server would keep it: with its priority, without fields of disabled gates."""
@@ -384,19 +384,6 @@ class SnapshotReader:
             if manifest.kind == "ReplicaSet" and owner is not None:
                 found[manifest.namespace or "", manifest.name] = f"{owner.kind}/{owner.name}"
         return found
-
-    def _owner_of(self, pod: Pod) -> str | None:
-        owner = controller_of(pod.metadata)
-        if owner is None:
-            return None
-        if owner.kind != "ReplicaSet":
-            return f"{owner.kind}/{owner.name}"
-        name = owner.name or ""
-        digest = (pod.metadata.labels or {}).get(TEMPLATE_HASH)
-        known = self._deployments.get((pod.metadata.namespace or "", name))
-        if known is None and digest and name.endswith(f"-{digest}"):
-            return f"Deployment/{name.removesuffix(f'-{digest}')}"
-        return known or f"ReplicaSet/{name}"
 
 
 def add_context(snapshot: Snapshot, manifest: Manifest) -> None:

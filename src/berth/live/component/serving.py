@@ -28,6 +28,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from berth import __version__
 from berth.certificates import LOOPBACK, self_signed
@@ -94,37 +95,53 @@ async def serve(
     Raises:
         ServingError: the port is taken, or the certificate cannot be used.
     """
-    listener = _listen(settings)
-    with contextlib.closing(listener):
-        context = _context(settings)
-        reviewer = None if client is None else Reviewer(client)
-        gate = None if _is_loopback(settings.host) else _Gate(settings, reviewer)
+    context = _context(settings)
+    reviewer = None if client is None else Reviewer(client)
+    gate = None if _is_loopback(settings.host) else _Gate(settings, reviewer)
+    app = _build(gate, live_checks or {}, checks, registry, routes)
+    async with listening(app, settings.host, settings.port, context, settings.connections) as port:
+        reloading = asyncio.create_task(_reload(settings, context), name="reload certificates")
+        try:
+            yield port
+        finally:
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    app: ASGIApp, host: str, port: int, context: ssl.SSLContext | None = None, connections: int = 128
+) -> AsyncIterator[int]:
+    """Let an application answer on a port as long as the context lasts; gives the port.
+
+    Raises:
+        ServingError: the port is taken.
+    """
+    with contextlib.closing(_listen(host, port)) as listener:
         config = uvicorn.Config(
-            _build(gate, live_checks or {}, checks, registry, routes),
+            app,
             log_config=None,
             access_log=False,
             ws="none",
             lifespan="off",
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=settings.connections,
+            limit_concurrency=connections,
             timeout_graceful_shutdown=_GRACE,
         )
         config.load()
         config.ssl = context
         server = _Server(config)
-        port = listener.getsockname()[1]  # the server will close the listener
+        found: int = listener.getsockname()[1]  # the server will close the listener
         tasks = [
             asyncio.create_task(server.serve(sockets=[listener]), name="serve"),
-            asyncio.create_task(_reload(settings, context), name="reload certificates"),
             asyncio.create_task(server.hang_up(), name="end idle connections"),
         ]
         try:
             await server.ready.wait()
-            yield port
+            yield found
         finally:
-            for task in tasks[1:]:
-                task.cancel()
+            tasks[1].cancel()
             server.should_exit = True
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -305,13 +322,13 @@ def _is_loopback(host: str) -> bool:
 # --- transport ------------------------------------------------------------------------------------
 
 
-def _listen(settings: ServingSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=128)
+        return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         why = (error.strerror or str(error)).partition(" (while attempting")[0]
-        raise ServingError(f"cannot listen on port {settings.port} of {settings.host}: {why}") from None
+        raise ServingError(f"cannot listen on port {port} of {host}: {why}") from None
 
 
 def _context(settings: ServingSettings) -> ssl.SSLContext:

@@ -1,0 +1,111 @@
+"""`berth web`: the page over a live cluster or a dump."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import webbrowser
+from typing import Unpack
+
+import click
+
+from berth.cli.input.cluster import client_of
+from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
+from berth.cli.input.validating import check_fields
+from berth.cli.output.documents import audit_document, explanation_document
+from berth.engine.offline.audit import audit
+from berth.engine.offline.snapshot import SnapshotError
+from berth.engine.state.options import Options
+from berth.kube.manifests.manifest import ManifestError, load
+from berth.live.component.serving import ServingError
+from berth.live.connection import ConnectionSettingsError
+from berth.live.errors import ApiError
+from berth.web.questions import CommandDocuments
+from berth.web.serving import PageSettings, serving
+from berth.web.sources import ClusterSource, DumpSource, LiveSource
+
+DOCUMENTS = CommandDocuments(
+    explanation=explanation_document, audit=lambda snapshot: audit_document(audit(snapshot))
+)
+
+
+@click.command("web")
+@showing_options
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on; by default a free one."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.pass_context
+def command(
+    ctx: click.Context, *, port: int, host: str, opens: bool, **settings: Unpack[InputSettings]
+) -> None:
+    """Show where pods are, how even they are spread, and why a pod waits, on a page.
+
+    The page reads a live cluster with your kubeconfig, and changes nothing there, or the manifests of -f,
+    such as a dump that somebody has mailed. The address that is printed opens it once; a browser that has
+    opened it stays in. Ctrl-C ends it.
+    """
+    options = options_of(settings)
+    if settings["files"] and (settings["kubeconfig"] or settings["context"]):
+        raise click.UsageError("-f shows files and --kubeconfig a cluster; give one of them")
+    asked = PageSettings(host=host, port=port, command=_same_input(settings))
+    try:
+        if settings["files"]:
+            asyncio.run(_serve(asked, _dump(settings, options), opens=opens))
+        else:
+            asyncio.run(_serve_cluster(asked, settings, options, opens=opens))
+    except* (ServingError, ConnectionSettingsError, ApiError) as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+    ctx.exit(0)
+
+
+def _same_input(settings: InputSettings) -> str:
+    """The options by which another command reads the same."""
+    found = [part for file in settings["files"] for part in ("-f", file)]
+    if settings["kubeconfig"]:
+        found += ["--kubeconfig", settings["kubeconfig"]]
+    if settings["context"]:
+        found += ["--context", settings["context"]]
+    return shlex.join(found)
+
+
+def _dump(settings: InputSettings, options: Options) -> DumpSource:
+    try:
+        with progress_bar("reading") as progress:
+            manifests = load(settings["files"], progress=progress)
+        for warning in check_fields(manifests, settings["validate"]):
+            click.echo(f"warning: {warning}", err=True)
+        return DumpSource(manifests, options, "among the files")
+    except (ManifestError, SnapshotError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def _serve_cluster(
+    asked: PageSettings, settings: InputSettings, options: Options, *, opens: bool
+) -> None:
+    async with await client_of(settings["kubeconfig"], settings["context"]) as client:
+        await client.request("GET", "/version")  # whoever cannot be asked is not shown
+        source = LiveSource(client, options)
+        source.want()
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(source.run())
+            await _serve(asked, source, opens=opens)
+            following.cancel()
+
+
+async def _serve(asked: PageSettings, source: ClusterSource, *, opens: bool) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    links: list[str] = []
+
+    def told(link: str) -> None:
+        click.echo(f"{'for another browser' if links else 'page'}   {link}")
+        links.append(link)
+
+    async with serving(asked, source, DOCUMENTS, told):
+        if opens:
+            await asyncio.to_thread(webbrowser.open, links[0])
+        await stop.wait()

@@ -1,0 +1,78 @@
+"""The page's process: started by `berth up`, with settings as one line of JSON on standard input.
+
+It is a process of its own, so that nobody who looks slows the scheduler down, and it reads the cluster only
+once somebody does.  Each link that opens the page is a line on standard output.  When standard input ends,
+whoever started this process is gone, and it stops, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import ssl
+import sys
+import threading
+
+import msgspec
+
+from berth.cli.commands.web import DOCUMENTS
+from berth.engine.state.options import Options
+from berth.live.client import Client
+from berth.live.component.serving import ServingError
+from berth.web.serving import PageSettings, serving
+from berth.web.sources import LiveSource
+
+REFUSED = 2
+
+
+class PageProcessSettings(msgspec.Struct, rename="camel", kw_only=True):
+    """Which cluster the page is about, and where it is served; `token` is the API's."""
+
+    url: str
+    ca_file: str
+    token: str
+    host: str
+    port: int
+    kubeconfig: str
+
+
+def main() -> int:
+    asked = msgspec.json.decode(sys.stdin.buffer.readline(), type=PageProcessSettings)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    try:
+        asyncio.run(_serve(asked))
+    except ServingError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the starter reads it
+        return REFUSED
+    return 0
+
+
+async def _serve(asked: PageProcessSettings) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    page = PageSettings(
+        host=asked.host, port=asked.port, token=asked.token, command=f"--kubeconfig {asked.kubeconfig}"
+    )
+    context = ssl.create_default_context(cafile=asked.ca_file)
+    async with Client.with_token(asked.url, asked.token, context) as client:
+        source = LiveSource(client, Options())
+        following = asyncio.create_task(source.run())
+        async with serving(page, source, DOCUMENTS, _tell):
+            await asyncio.wait(
+                (asyncio.create_task(stop.wait()), following), return_when=asyncio.FIRST_COMPLETED
+            )
+        following.cancel()
+
+
+def _tell(link: str) -> None:
+    print(link, flush=True)  # noqa: T201 - the starter reads it
+
+
+def _stop_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Questions about the cluster that take time: each is answered once for a state of it, one at a time.
+
+Every question gets a snapshot of its own, which it may change as it likes; nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import msgspec
+
+from berth.engine.offline.snapshot import Snapshot
+from berth.web.sources import ClusterSource
+
+Question = Callable[[Snapshot], object]
+_REST = 3.0  # how many times as long as it took an answer is kept, whatever changed since
+_KEPT = 64  # answers
+
+
+@dataclass(slots=True)
+class _Answer:
+    version: int
+    content: bytes
+    seconds: float
+    at: float
+
+    def serves(self, version: int, now: float) -> bool:
+        return self.version == version or now - self.at < _REST * self.seconds
+
+
+class Analyst:
+    """Answers questions, in a thread of its own."""
+
+    def __init__(self, source: ClusterSource) -> None:
+        self._source = source
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analyst")
+        self._answers: dict[str, _Answer] = {}
+        self._asked: dict[str, asyncio.Task[bytes]] = {}
+
+    async def ask(self, name: str, question: Question) -> bytes:
+        """The answer as JSON; who asks the same meanwhile gets the same.
+
+        Raises:
+            berth.engine.offline.snapshot.SnapshotError: the objects cannot be used together.
+        """
+        known = self._answers.get(name)
+        if known is not None and known.serves(self._source.version, time.monotonic()):
+            return known.content
+        task = self._asked.get(name)
+        if task is None:
+            task = self._asked[name] = asyncio.create_task(self._answer(name, question))
+            task.add_done_callback(lambda _: self._asked.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def _answer(self, name: str, question: Question) -> bytes:
+        version, snapshot_of = self._source.version, self._source.snapshot
+        start = time.monotonic()
+        # The objects are gathered here, where none of them changes meanwhile.
+        snapshot = snapshot_of
+        loop = asyncio.get_running_loop()
+        content = await loop.run_in_executor(self._thread, lambda: msgspec.json.encode(question(snapshot())))
+        end = time.monotonic()
+        while len(self._answers) >= _KEPT:
+            del self._answers[next(iter(self._answers))]
+        self._answers[name] = _Answer(version, content, end - start, end)
+        return content
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,177 @@
+"""The page's HTTP side: static files, JSON under /api/v1, and the stream of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from berth import __version__
+from berth.engine.offline.lookup import NotFoundError
+from berth.engine.offline.snapshot import SnapshotError
+from berth.kube.well_known import JSON
+from berth.web import questions
+from berth.web.analysis import Analyst, Question
+from berth.web.questions import API_VERSION, CommandDocuments
+from berth.web.sources import ClusterSource
+
+STATIC = Path(__file__).parent / "static"
+VIEWS = ("", "topology", "constraints", "pending", "pods", "nodes", "what-if", "now", "fleet")
+_LARGE = 16 << 10  # from here on answers are compressed, in a thread
+_LARGEST_REQUEST = 256 << 10
+_VARIES = {"Vary": "Accept-Encoding"}
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class PageServer:
+    """Answers for one cluster."""
+
+    def __init__(self, source: ClusterSource, documents: CommandDocuments, command: str) -> None:
+        self._source = source
+        self._documents = documents
+        self._command = command
+        self._analyst = Analyst(source)
+        self._overview: tuple[object, bytes, bytes] | None = None  # of which state, plain and compressed
+
+    def app(self) -> Starlette:
+        api = {
+            "overview": self.overview,
+            "changes": self.changes,
+            "constraints": self._asking("constraints", questions.constraints),
+            "pending": self._asking("pending", questions.pending),
+            "audit": self._asking("audit", self._documents.audit),
+            "pods/{namespace}/{name}": self.pod,
+            "happened": self.happened,
+            "fleet": self.fleet,
+        }
+        routes = [Route(f"/api/v1/{path}", endpoint) for path, endpoint in api.items()]
+        routes.append(Route("/api/v1/what-if", self.what_if, methods=["POST"]))
+        routes.append(Route("/api/{rest:path}", _unknown, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]))
+        views = [Route(f"/{view}", _index) for view in VIEWS]
+        views += [Route("/pods/{namespace}/{name}", _index), Route("/nodes/{name}", _index)]
+        static = Mount("/static", StaticFiles(directory=STATIC))
+        return Starlette(routes=[*routes, *views, Route("/healthz", _healthy), static])
+
+    def close(self) -> None:
+        self._analyst.close()
+
+    # --- what is known ------------------------------------------------------------------------------
+
+    async def overview(self, request: Request) -> Response:
+        source = self._source
+        source.want()
+        state = (source.stream.position, source.loading, source.trouble, len(source.missing))
+        if self._overview is None or self._overview[0] != state:
+            content = msgspec.json.encode(self._document())
+            self._overview = (state, content, await asyncio.to_thread(gzip.compress, content, 1))
+        _, content, packed = self._overview
+        return _answer(request, content, packed)
+
+    def _document(self) -> questions.Document:
+        source = self._source
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Overview",
+            "position": source.stream.position,
+            "source": {
+                "live": source.live,
+                "words": source.words,
+                "loading": source.loading,
+                "trouble": source.trouble,
+                "missing": source.missing,
+                "command": self._command,
+                "berth": __version__,
+                "whatIf": self._documents.what_if is not None,
+            },
+            **source.board.columns(),
+        }
+
+    async def changes(self, request: Request) -> Response:
+        since = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        return StreamingResponse(self._source.stream.follow(since), media_type="text/event-stream")
+
+    async def happened(self, request: Request) -> Response:
+        return await _json(request, msgspec.json.encode({"events": list(self._source.happened)}))
+
+    async def fleet(self, request: Request) -> Response:
+        return await _json(request, msgspec.json.encode(questions.fleet(self._source.fleet_objects())))
+
+    # --- what takes thought -------------------------------------------------------------------------
+
+    def _asking(self, name: str, question: Question) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            return await self._ask(request, name, question)
+
+        return answer
+
+    async def pod(self, request: Request) -> Response:
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        documents = self._documents
+        return await self._ask(
+            request,
+            f"pod {namespace}/{name}",
+            lambda snapshot: questions.explanation(snapshot, namespace, name, documents),
+        )
+
+    async def what_if(self, request: Request) -> Response:
+        judge = self._documents.what_if
+        if judge is None:
+            return _sentence(501, "This page was started without what-if.")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _LARGEST_REQUEST:
+                return _sentence(413, f"A question may have {_LARGEST_REQUEST} bytes at most.")
+        try:
+            asked = msgspec.json.decode(body, type=dict)
+        except msgspec.DecodeError as error:
+            return _sentence(400, f"The question is not JSON: {error}.")
+        name = f"what-if {msgspec.json.encode(asked, order='sorted').decode()}"
+        return await self._ask(request, name, lambda snapshot: judge(snapshot, asked))
+
+    async def _ask(self, request: Request, name: str, question: Question) -> Response:
+        if self._source.loading:
+            return _sentence(503, "The cluster is still being read.")
+        try:
+            return await _json(request, await self._analyst.ask(name, question))
+        except NotFoundError as error:
+            return _sentence(404, str(error))
+        except (SnapshotError, ValueError) as error:
+            return _sentence(422, str(error))
+
+
+async def _index(_: Request) -> Response:
+    return FileResponse(STATIC / "index.html")
+
+
+async def _healthy(_: Request) -> Response:
+    return PlainTextResponse("ok")
+
+
+async def _unknown(_: Request) -> Response:
+    return _sentence(404, "There is no such question; docs/page.md lists them.")
+
+
+def _sentence(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
+
+async def _json(request: Request, content: bytes) -> Response:
+    if len(content) < _LARGE or "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(content, media_type=JSON, headers=_VARIES)
+    return _answer(request, content, await asyncio.to_thread(gzip.compress, content, 1))
+
+
+def _answer(request: Request, content: bytes, packed: bytes) -> Response:
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(packed, media_type=JSON, headers={**_VARIES, "Content-Encoding": "gzip"})
+    return Response(content, media_type=JSON, headers=_VARIES)

@@ -1,0 +1,77 @@
+"""The stream of changes: numbered, kept for a while, so that a page that was away goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator
+
+import msgspec
+
+_KEPT_BYTES = 8 << 20
+_HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
+
+
+class ChangeStream:
+    """What happened, for any number of pages; each message is encoded once for all.
+
+    A number is preceded by the name of this stream, since another process counts anew.
+    """
+
+    def __init__(self) -> None:
+        self._name = secrets.token_hex(4)
+        self._number = 0
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self._news = asyncio.Event()
+        self.readers = 0
+
+    @property
+    def position(self) -> str:
+        """Where the stream is now: who has an overview of this moment goes on from here."""
+        return f"{self._name}-{self._number}"
+
+    def tell(self, kind: str, data: object) -> None:
+        self._number += 1
+        payload = msgspec.json.encode(data)
+        message = b"id: %b\nevent: %b\ndata: %b\n\n" % (self.position.encode(), kind.encode(), payload)
+        self._kept.append((self._number, message))
+        self._bytes += len(message)
+        while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
+            self._bytes -= len(self._kept.popleft()[1])
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def follow(self, since: str) -> AsyncIterator[bytes]:
+        """Messages after a position; if they are no longer known, the word to begin anew."""
+        self.readers += 1
+        try:
+            number = self._resumed(since)
+            if number is None:
+                number = self._number
+                yield b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
+            while True:
+                news = self._news
+                found = [(n, message) for n, message in self._kept if n > number]
+                if found and found[0][0] != number + 1:  # the reader is too slow
+                    number = self._number
+                    yield b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
+                elif found:
+                    number = found[-1][0]
+                    yield b"".join(message for _, message in found)
+                else:
+                    try:
+                        await asyncio.wait_for(news.wait(), _HEARTBEAT)
+                    except TimeoutError:
+                        yield b": still here\n\n"
+        finally:
+            self.readers -= 1
+
+    def _resumed(self, since: str) -> int | None:
+        name, _, number = since.partition("-")
+        if name != self._name or not number.isdecimal() or len(number) > 18:
+            return None
+        found = int(number)
+        oldest = self._kept[0][0] if self._kept else self._number + 1
+        return found if oldest - 1 <= found <= self._number else None

@@ -1,0 +1,163 @@
+"""What the page asks of a snapshot, as documents. Those that a command prints are the command's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from berth.engine.offline.constraint_domains import ConstraintDomains, constraint_domains
+from berth.engine.offline.explanation import Explanation, explain
+from berth.engine.offline.lookup import find
+from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
+from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.kube.objects import RawObject
+from berth.kube.well_known import BERTH_API_VERSION
+
+API_VERSION = BERTH_API_VERSION
+_MOST_PODS = 50  # of one workload that are named
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandDocuments:
+    """How the commands write what they find; the page shows the same."""
+
+    explanation: Callable[[Explanation], Document]
+    audit: Callable[[Snapshot], Document]
+    what_if: Callable[[Snapshot, RawObject], Document] | None = None
+
+
+def constraints(snapshot: Snapshot) -> Document:
+    """Every constraint with its domains, the broken ones first."""
+    found = [_constraint(each) for each in constraint_domains(snapshot)]
+    return {"apiVersion": API_VERSION, "kind": "Constraints", "constraints": found}
+
+
+def _constraint(found: ConstraintDomains) -> Document:
+    return {
+        "kind": found.kind,
+        "namespace": found.namespace,
+        "owner": found.owner,
+        "path": found.path,
+        "topologyKey": found.topology_key,
+        "selector": found.selector,
+        "hard": found.hard,
+        "limit": found.limit,
+        "skew": found.skew,
+        "ok": found.ok,
+        "domains": found.domains,
+        "allDomains": found.all_domains,
+        "leftOut": found.left_out,
+    }
+
+
+def pending(snapshot: Snapshot) -> Document:
+    """The pods without a node, by the reason why, then by workload."""
+    simulation = simulate(snapshot)
+    turns = {entry.key: turn for turn, entry in enumerate(snapshot.pending, start=1)}
+    reasons: dict[tuple[str, str], list[UnplacedPod]] = {}
+    for unplaced in simulation.unplaced:
+        reasons.setdefault((unplaced.reason, unplaced.message), []).append(unplaced)
+    groups = [
+        {
+            "reason": reason,
+            "message": message,
+            "pods": len(those),
+            "workloads": _by_workload((each.entry for each in those), turns),
+        }
+        for (reason, message), those in reasons.items()
+    ]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Pending",
+        "pods": len(snapshot.pending),
+        "groups": sorted(groups, key=lambda group: -int(str(group["pods"]))),
+        "placeable": [
+            {
+                "namespace": p.entry.namespace,
+                "name": p.entry.name,
+                "workload": _workload(p.entry),
+                "node": p.node,
+            }
+            for p in simulation.placements[:_MOST_PODS]
+        ],
+        "placeablePods": len(simulation.placements),
+    }
+
+
+def _workload(entry: Entry) -> str:
+    return entry.owner or f"Pod/{entry.name}"
+
+
+def _by_workload(entries: Iterable[Entry], turns: dict[str, int]) -> list[Document]:
+    found: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        found.setdefault((entry.namespace, _workload(entry)), []).append(entry)
+    return [
+        {
+            "namespace": namespace,
+            "workload": workload,
+            "count": len(those),
+            "pods": [{"name": each.name, "turn": turns[each.key]} for each in those[:_MOST_PODS]],
+        }
+        for (namespace, workload), those in found.items()
+    ]
+
+
+def explanation(snapshot: Snapshot, namespace: str, name: str, documents: CommandDocuments) -> Document:
+    """Why a pod is where it is, or nowhere.
+
+    Raises:
+        berth.engine.offline.lookup.NotFoundError: there is no such pod; the message lists near names.
+    """
+    simulation: Simulation = simulate(snapshot)
+    entry = find(simulation, name, namespace)
+    return documents.explanation(explain(simulation, entry))
+
+
+def fleet(objects: Iterable[tuple[str, RawObject]]) -> Document:
+    """Clusters and bindings: which workload is on which cluster, and what waits."""
+    clusters: list[RawObject] = []
+    bindings: list[RawObject] = []
+    for kind, item in objects:
+        (clusters if kind == "Cluster" else bindings).append(item)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Fleet",
+        "clusters": [_cluster(item) for item in clusters],
+        "bindings": [_binding(item) for item in bindings],
+    }
+
+
+def _cluster(item: RawObject) -> Document:
+    spec, conditions = item.get("spec") or {}, (item.get("status") or {}).get("conditions") or []
+    ready = next((c.get("status") for c in conditions if c.get("type") == "Ready"), None)
+    return {
+        "name": item["metadata"].get("name"),
+        "labels": item["metadata"].get("labels") or {},
+        **{key: spec.get(key) for key in ("provider", "region", "zone")},
+        "ready": ready,
+        "taints": [f"{t.get('key')}:{t.get('effect')}" for t in spec.get("taints") or ()],
+    }
+
+
+def _binding(item: RawObject) -> Document:
+    spec, metadata = item.get("spec") or {}, item["metadata"]
+    conditions = (item.get("status") or {}).get("conditions") or []
+    scheduled: RawObject = next((c for c in conditions if c.get("type") == "Scheduled"), {})
+    resource = spec.get("resource") or {}
+    placement = spec.get("placement") or {}
+    return {
+        "namespace": metadata.get("namespace"),
+        "name": metadata.get("name"),
+        "workload": f"{resource.get('kind')}/{resource.get('name')}",
+        "labels": metadata.get("labels") or {},
+        "replicas": spec.get("replicas"),
+        "clusters": spec.get("clusters") or [],
+        "scheduled": scheduled.get("status"),
+        "reason": scheduled.get("reason"),
+        "message": scheduled.get("message"),
+        "affinity": placement.get("workloadAffinity"),
+    }

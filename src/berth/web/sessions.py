@@ -1,0 +1,179 @@
+"""Who may see the page: whoever opened the one-time link, or has the token.
+
+A link is good once; what it gives is a cookie that scripts cannot read and other sites cannot use.  A request
+must name this server as its host, and come from no other site.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "berth_page"
+_SESSIONS = 256
+_OPEN = ("/static/", "/healthz")
+_NO_SESSION = "There is no session; open the link that the command printed."
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Sessions:
+    """The links and cookies that are good.
+
+    Args:
+        token: What scripts may give as a bearer token; None for none.
+        new_link: Told of the next link when one has been used.
+    """
+
+    def __init__(self, token: str | None, new_link: Callable[[str], None]) -> None:
+        self._token = token
+        self._new_link = new_link
+        self._link = secrets.token_urlsafe(32)
+        self._cookies: OrderedDict[str, None] = OrderedDict()
+
+    @property
+    def link(self) -> str:
+        """The secret of the next one-time link."""
+        return self._link
+
+    def opened(self, given: str) -> str | None:
+        """The cookie for who has a link that is good; it is not good any more."""
+        if not hmac.compare_digest(given.encode(), self._link.encode()):
+            return None
+        self._link = secrets.token_urlsafe(32)
+        self._new_link(self._link)
+        return self.begin()
+
+    def begin(self) -> str:
+        cookie = secrets.token_urlsafe(32)
+        self._cookies[cookie] = None
+        while len(self._cookies) > _SESSIONS:
+            self._cookies.popitem(last=False)
+        return cookie
+
+    def knows(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if self._token and scheme.lower() == "bearer":
+            return hmac.compare_digest(token.strip().encode(), self._token.encode())
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return found is not None and found.value in self._cookies
+
+
+class Guard:
+    """Lets a request pass if it is for this server, from this page, and from somebody who may."""
+
+    def __init__(self, app: ASGIApp, sessions: Sessions, *, host: str, port: Callable[[], int]) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._host = f"[{host}]" if ":" in host else host
+        self._port = port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        answer = self._refusal(scope, headers)
+        if answer is None:
+            await self._app(scope, receive, _with_headers(send))
+        else:
+            await answer(scope, receive, _with_headers(send))
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if not self._is_for_us(headers):
+            return _said(421, "This server is not known by that name; open the address that it printed.")
+        if not _is_from_here(headers):
+            return _said(403, "This request comes from another site, which may not ask anything here.")
+        path: str = scope["path"]
+        link = QueryParams(scope["query_string"]).get("link") if path == "/" else None
+        if link is not None:
+            return self._opened(link, headers)
+        if path.startswith(_OPEN) or self._sessions.knows(headers):
+            return None
+        return _stale() if not path.startswith("/api/") else _said(401, _NO_SESSION)
+
+    def _opened(self, link: str, headers: Headers) -> Response:
+        cookie = self._sessions.opened(link)
+        if cookie is not None:
+            return _entered(cookie)
+        return RedirectResponse("/", 303) if self._sessions.knows(headers) else _stale()
+
+    def _is_for_us(self, headers: Headers) -> bool:
+        names = headers.getlist("host")
+        if len(names) != 1:
+            return False
+        name, _, port = names[0].rpartition(":")
+        if port != str(self._port()) or not port:
+            return False
+        return name in (_LOCAL if _is_loopback(self._host) else (*_LOCAL, self._host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_from_here(headers: Headers) -> bool:
+    origin = headers.get("origin")
+    if origin is not None and origin not in (
+        f"{scheme}://{headers.get('host')}" for scheme in ("http", "https")
+    ):
+        return False
+    return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def _entered(cookie: str) -> Response:
+    answer = RedirectResponse("/", 303)
+    answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", path="/")
+    return answer
+
+
+def _said(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
+
+def _stale() -> Response:
+    return HTMLResponse(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Berth</title>"
+        '<link rel=stylesheet href="/static/page.css"><main class=alone><h1>This link is no longer good</h1>'
+        "<p>A link opens the page once, in one browser. The command that serves the page has printed "
+        "another one: open that.</main></html>",
+        401,
+    )
+
+
+def _with_headers(send: Send) -> Send:
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = message.setdefault("headers", [])
+            known = {name.lower() for name, _ in given}
+            given += [
+                (name.lower().encode(), value.encode())
+                for name, value in _HEADERS.items()
+                if name.lower().encode() not in known
+            ]
+        await send(message)
+
+    return answer

@@ -1,0 +1,384 @@
+"""Where the page's cluster comes from: a dump, taken in once, or a live cluster, kept in step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from berth.engine.offline.snapshot import Entry, Origin, Snapshot, read
+from berth.engine.state.options import Options
+from berth.kube.api_resources import (
+    BUDGETS,
+    CLAIMS,
+    CLUSTER_BINDINGS,
+    CLUSTERS,
+    CRON_JOBS,
+    CSI_DRIVERS,
+    CSI_NODES,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    LABELLED_POD_GROUPS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    RESOURCE_BINDINGS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Resource,
+)
+from berth.kube.manifests.kinds import view_of
+from berth.kube.manifests.manifest import Manifest, Source
+from berth.kube.objects import Key, Pod, RawObject, TypedObject, key_of
+from berth.kube.ownership import controller_of, workload_of
+from berth.kube.pods import is_finished
+from berth.kube.well_known import DELETED
+from berth.live.client import Client
+from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
+from berth.live.informer import Informer
+from berth.machines.backoff import Backoff
+from berth.machines.contract import Event
+from berth.web.board import Board, node_row, pod_row
+from berth.web.changes import ChangeStream
+
+_log = logging.getLogger(__name__)
+
+REQUIRED = (NODES, PODS)
+STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
+_FLEET = (CLUSTERS, RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+_CONTEXT = (
+    *(NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES),
+    *(DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS, CSI_DRIVERS, CSI_NODES),
+    *(POD_GROUPS, LABELLED_POD_GROUPS),
+)
+_COLLECT = 0.1  # seconds in which changes are gathered before pages hear of them
+_ASK_AGAIN = 30.0  # seconds until a kind that could not be read is tried again
+_CHECK = 2.0  # seconds between looks at whether a server that was away is back
+_BACKOFF = Backoff(first=0.2, longest=3.0)  # somebody is looking
+_EVENTS_KEPT = 1000
+
+
+class UntypedObject(TypedObject, frozen=True):
+    """An object of a kind that the page shows without judging it."""
+
+    spec: RawObject | None = None
+    status: RawObject | None = None
+
+
+class HappenedEvent(TypedObject, frozen=True):
+    """An Event object, as far as the page tells it."""
+
+    involved_object: RawObject = msgspec.field(default_factory=dict)
+    reason: str | None = None
+    message: str | None = None
+    type: str | None = None
+    count: int | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    source: RawObject | None = None
+    reporting_component: str | None = None
+
+
+@dataclass(slots=True)
+class Missing:
+    """A kind that cannot be read, and why."""
+
+    resource: str
+    why: str
+
+
+class ClusterSource(Protocol):
+    """A cluster that the page can show."""
+
+    board: Board
+    stream: ChangeStream
+    happened: deque[RawObject]
+    live: bool
+    words: str
+
+    @property
+    def version(self) -> int:
+        """Changes with everything that the answers may depend on."""
+
+    @property
+    def missing(self) -> list[Missing]: ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what is shown may be old; None if it is not."""
+
+    @property
+    def loading(self) -> bool: ...
+
+    def want(self) -> None:
+        """Somebody looks."""
+
+    def snapshot(self) -> Snapshot:
+        """The cluster for a question, which may change it as it likes.
+
+        Raises:
+            berth.engine.offline.snapshot.SnapshotError: the objects cannot be used.
+        """
+
+    def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
+        """Karmada's clusters and bindings with their kind."""
+
+
+class DumpSource:
+    """Manifests as they were taken in; nothing changes."""
+
+    live = False
+
+    def __init__(self, manifests: list[Manifest], options: Options, words: str) -> None:
+        self.board = Board()
+        self.stream = ChangeStream()
+        self.happened: deque[RawObject] = deque(maxlen=_EVENTS_KEPT)
+        self.words = words
+        self.version = 1
+        self.missing: list[Missing] = []
+        self.trouble: str | None = None
+        self.loading = False
+        self._manifests = manifests
+        self._options = options
+        snapshot = self.snapshot()
+        for node in snapshot.nodes.values():
+            self.board.put_node(node_row(node))
+        for entry in _all_entries(snapshot):
+            self.board.put_pod(pod_row(entry.pod, entry.owner))
+        for manifest in manifests:
+            if manifest.kind == EVENTS.kind:
+                self.happened.append(_happened(msgspec.convert(manifest.to_dict(), HappenedEvent)))
+
+    def want(self) -> None:
+        """It is all there."""
+
+    def snapshot(self) -> Snapshot:
+        return read(self._manifests, self._options)
+
+    def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
+        kinds = {resource.kind for resource in _FLEET}
+        for manifest in self._manifests:
+            if manifest.kind in kinds and "karmada" in manifest.api_version:
+                yield manifest.kind, manifest.to_dict()
+
+
+def _all_entries(snapshot: Snapshot) -> Iterable[Entry]:
+    return (*snapshot.running, *snapshot.pending, *snapshot.ended)
+
+
+@dataclass
+class LiveSource:
+    """A cluster behind an API server: one informer a kind, nothing is ever written.
+
+    It is not read before somebody looks.
+    """
+
+    client: Client
+    options: Options
+    words: str = "in the cluster"
+    live = True
+    board: Board = field(default_factory=Board)
+    stream: ChangeStream = field(default_factory=ChangeStream)
+    happened: deque[RawObject] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
+    version: int = 0
+    trouble: str | None = None
+    loading: bool = True
+
+    def __post_init__(self) -> None:
+        self._informers: dict[Resource, Informer[Any]] = {}
+        self._missing: dict[Resource, str] = {}
+        self._deployments: dict[Key, str] = {}
+        self._troubles: dict[Resource, str] = {}
+        self._wanted = asyncio.Event()
+
+    def want(self) -> None:
+        self._wanted.set()
+
+    @property
+    def missing(self) -> list[Missing]:
+        return [Missing(resource.name, why) for resource, why in self._missing.items()]
+
+    # --- staying in step ----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled.
+
+        Raises:
+            berth.live.errors.ApiError: nodes or pods cannot be listed.
+        """
+        await self._wanted.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._collect())
+            await self._begin(group, (*_CONTEXT, *STORAGE))  # owners before their pods
+            await self._begin(group, (*REQUIRED, EVENTS, *_FLEET))
+            for informer in list(self._informers.values()):
+                await informer.synced.wait()
+            self.loading = False
+            self.stream.tell("reset", {})
+            group.create_task(self._look_after(group))
+
+    async def _begin(self, group: asyncio.TaskGroup, resources: Iterable[Resource]) -> None:
+        readable = await asyncio.gather(*(self._why_not(resource) for resource in resources))
+        begun = []
+        for resource, why in zip(resources, readable, strict=True):
+            if why is None:
+                self._missing.pop(resource, None)
+                begun.append(self._follow(group, resource))
+            elif why:
+                self._missing[resource] = why
+        for informer in begun:
+            await informer.synced.wait()
+
+    async def _why_not(self, resource: Resource) -> str | None:
+        """Why a kind cannot be read: nothing is wrong (None), the server has none (empty), or a sentence."""
+        try:
+            await self.client.page(resource, msgspec.Raw, limit=1)
+        except NotFound:
+            if resource in REQUIRED:
+                raise
+            return ""
+        except Forbidden as error:
+            if resource in REQUIRED:
+                raise
+            return str(error)
+        except Unreachable:
+            return None  # its informer tries until it succeeds
+        return None
+
+    def _follow(self, group: asyncio.TaskGroup, resource: Resource) -> Informer[Any]:
+        informer = Informer(
+            self.client, resource, _view(resource), self._take, backoff=_BACKOFF, trouble=self._failed
+        )
+        self._informers[resource] = informer
+        group.create_task(informer.run(), name=f"inform {resource.name}")
+        return informer
+
+    def _failed(self, resource: Resource, error: ApiError | None) -> None:
+        """What keeps a kind from being up to date; None: it is again."""
+        if error is None:
+            self._troubles.pop(resource, None)
+        else:
+            self._troubles[resource] = str(error)
+        self._tell_trouble()
+
+    def _tell_trouble(self) -> None:
+        trouble = next(iter(self._troubles.values()), None)
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self.stream.tell("trouble", {"trouble": trouble})
+
+    async def _look_after(self, group: asyncio.TaskGroup) -> None:
+        """Notice a server that is back though nothing happens there, and rights that were given meanwhile."""
+        calm, waited = 0, 0.0
+        while True:
+            await asyncio.sleep(_CHECK)
+            waited += _CHECK
+            calm = calm + 1 if self._troubles and await self._answers() else 0
+            if calm * _CHECK > _BACKOFF.longest:  # by now everybody has asked again
+                self._troubles.clear()
+                self._tell_trouble()
+            if self._missing and waited >= _ASK_AGAIN:
+                waited = 0.0
+                await self._begin(group, tuple(self._missing))
+
+    async def _answers(self) -> bool:
+        try:
+            await self.client.request("GET", "/version")
+        except ApiError:
+            return False
+        return True
+
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(_COLLECT)
+            if not self.loading and (changes := self.board.changes()) is not None:
+                self.stream.tell("change", changes)
+
+    def _take(self, event: Event) -> None:
+        gone = event.change == DELETED
+        if event.resource == EVENTS:
+            if not gone:
+                told = _happened(event.object)
+                self.happened.append(told)
+                if not self.loading:
+                    self.stream.tell("happened", told)
+            return
+        self.version += 1
+        if event.resource == NODES:
+            name = event.key[1]
+            self.board.drop_node(name) if gone else self.board.put_node(node_row(event.object))
+        elif event.resource == PODS:
+            if gone:
+                self.board.drop_pod(event.key)
+            else:
+                self.board.put_pod(pod_row(event.object, workload_of(event.object, self._deployments)))
+        elif event.resource == REPLICA_SETS:
+            owner = controller_of(event.object.metadata)
+            if owner is not None and not gone:
+                self._deployments[event.key] = f"{owner.kind}/{owner.name}"
+
+    # --- questions ----------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        found: list[Manifest] = []
+        source = Source(self.client.url)
+        whole = all(resource in self._informers for resource in STORAGE)
+        for resource in (*REQUIRED, *_CONTEXT, *(STORAGE if whole else ())):
+            informer = self._informers.get(resource)
+            views = list(informer.objects.values()) if informer is not None else []
+            if resource == PODS:
+                views.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
+            found += [_manifest(resource, view, source) for view in views]
+        return read(
+            found, self.options, origin=Origin(words=self.words, controlled=True, whole_storage=whole)
+        )
+
+    def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
+        for resource in _FLEET:
+            informer = self._informers.get(resource)
+            for view in list(informer.objects.values()) if informer is not None else ():
+                yield resource.kind, msgspec.to_builtins(view)
+
+
+def _manifest(resource: Resource, view: Any, source: Source) -> Manifest:  # noqa: ANN401 - a view of the kind
+    namespace, name = key_of(view.metadata)
+    # Only what is said of a pod that has ended is read from the original.
+    raw = msgspec.to_builtins(view) if isinstance(view, Pod) and is_finished(view) else {}
+    return Manifest(resource.kind, resource.api_version, namespace or None, name, source, view, raw)
+
+
+def _happened(event: HappenedEvent) -> RawObject:
+    about = event.involved_object
+    return {
+        "time": event.last_timestamp or event.event_time or event.first_timestamp,
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "count": event.count or 1,
+        "by": (event.source or {}).get("component") or event.reporting_component,
+        "kind": about.get("kind"),
+        "namespace": about.get("namespace"),
+        "name": about.get("name"),
+    }
+
+
+def _view(resource: Resource) -> type[Any]:
+    if resource == EVENTS:
+        return HappenedEvent
+    return (
+        UntypedObject if resource in _FLEET else view_of(resource.api_version, resource.kind) or UntypedObject
+    )

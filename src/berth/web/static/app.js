@@ -1,0 +1,113 @@
+// The page: which view is shown, what the header says, and who is told of changes.
+
+import { h, replace, link, plural } from "./dom.js";
+import { store } from "./store.js";
+import { topology } from "./topology.js";
+import { constraints } from "./constraints.js";
+import { pending } from "./pending.js";
+import { pod } from "./pod.js";
+import { node } from "./node.js";
+import { whatIf } from "./what-if.js";
+import { now } from "./now.js";
+import { fleet } from "./fleet.js";
+
+const VIEWS = [
+  ["topology", "Topology", topology], ["constraints", "Constraints", constraints], ["pending", "Pending", pending],
+  ["what-if", "What if", whatIf], ["now", "Now", now], ["fleet", "Fleet", fleet],
+];
+const OTHERS = { pods: pod, nodes: node };
+
+const view = document.getElementById("view");
+let shown = { name: "", end() {}, change() {} };
+let asked = 0;
+
+function go(path, query = {}, { quietly = false } = {}) {
+  const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
+  const url = search.size ? `${path}?${search}` : path;
+  if (quietly) history.replaceState(null, "", url);
+  else history.pushState(null, "", url);
+  show();
+}
+
+function show() {
+  const [, first = "", ...rest] = location.pathname.split("/").map(decodeURIComponent);
+  const name = first || "topology";
+  const [, title, draw] = VIEWS.find(([each]) => each === name) ?? [name, rest.at(-1) ?? name, OTHERS[name]];
+  const focused = document.activeElement;
+  const keep = shown.name === name && view.contains(focused) ? place(focused) : null;
+  shown.end?.();
+  document.title = `${title} · Berth`;
+  const again = shown.name === name;
+  shown = { name, ...(draw ? draw(view, new URLSearchParams(location.search), go, rest) : {}) };
+  if (keep) restore(keep);
+  else if (!again) view.focus({ preventScroll: true });
+  header();
+}
+
+// A view is drawn anew when its address changes; whoever was typing or steering goes on where they were.
+function place(element) {
+  const all = [...view.querySelectorAll("input, select, button, canvas, a")];
+  return { index: all.indexOf(element), tag: element.tagName, at: element.selectionStart };
+}
+
+function restore({ index, tag, at }) {
+  const found = [...view.querySelectorAll("input, select, button, canvas, a")][index];
+  if (found?.tagName !== tag) return;
+  found.focus({ preventScroll: true });
+  if (tag === "INPUT" && at !== null) found.setSelectionRange?.(at, at);
+}
+
+function header() {
+  const waiting = store.waiting().length;
+  replace(document.getElementById("views"), VIEWS.map(([name, title]) =>
+    link(`/${name}`, [title, name === "pending" && waiting > 0 && h("span", { class: "count" }, waiting)],
+      { "aria-current": shown.name === name ? "page" : undefined })));
+  const { source } = store;
+  const [mark, words] = !store.connected ? ["dot off", "connection lost, trying again"]
+    : source.trouble ? ["dot off", "cluster out of reach"] : source.loading ? ["dot off", "reading the cluster …"]
+    : source.live ? ["dot", "live"] : ["dot still", "from files"];
+  replace(document.getElementById("status"), h("span", { class: mark }, words),
+    h("span", {}, plural(store.nodes.size, "node")), h("span", {}, plural(store.pods.size, "pod")));
+  notices();
+}
+
+function notices(extra) {
+  const { source } = store;
+  const said = (source.missing ?? []).map(({ resource, why }) => `${resource} are not shown: ${why}`);
+  if (source.trouble) said.unshift(`What is shown may be old: ${source.trouble}`);
+  if (!store.connected) said.unshift("The connection to Berth is lost; the page goes on where it was as soon as it is back.");
+  if (extra) said.unshift(extra);
+  replace(document.getElementById("notices"), said.map((each) => h("p", {}, each)));
+}
+
+document.addEventListener("click", (event) => {
+  const anchor = event.target.closest?.("a[href^='/']");
+  if (!anchor || anchor.hasAttribute("download") || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  const url = new URL(anchor.href);
+  go(url.pathname, Object.fromEntries(url.searchParams));
+});
+addEventListener("popstate", show);
+
+// Many changes in a moment are drawn once.
+store.addEventListener("change", () => {
+  if (asked) return;
+  asked = requestAnimationFrame(() => { asked = 0; shown.change?.(); header(); });
+});
+store.addEventListener("happened", () => shown.happened?.());
+store.addEventListener("source", header);
+store.addEventListener("refused", (event) => notices(event.detail));
+
+async function begin() {
+  try {
+    await store.load();
+  } catch (error) {
+    notices(error.message);
+    setTimeout(begin, 2000);
+    return;
+  }
+  show();
+  store.follow();
+}
+
+begin();

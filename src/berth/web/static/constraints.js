@@ -1,0 +1,69 @@
+// Every spread constraint and required anti-affinity as a strip: how many pods in each domain, and what is allowed.
+
+import { h, s, replace, search, exporting, same, plural, select, svgText } from "./dom.js";
+import { store, ask, shortKey } from "./store.js";
+import { refreshed } from "./refreshed.js";
+import { theme } from "./colors.js";
+
+const KINDS = { spread: "spread", "anti-affinity": "apart" };
+
+export function constraints(view, query, go) {
+  const filter = query.get("find") ?? "", only = query.get("only") ?? "all";
+  const to = (changes) => go("/constraints", { find: filter, only, ...changes });
+  return refreshed(view, () => ask("constraints"), (answer) => {
+    const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = answer.constraints.filter((each) => (only === "all" || (only === "broken" ? !each.ok : each.hard))
+      && words.every((word) => `${each.namespace}/${each.owner} ${each.topologyKey} ${each.selector}`.toLowerCase().includes(word)));
+    const broken = answer.constraints.filter((each) => !each.ok).length;
+    replace(view,
+      h("div", { class: "bar" }, search("Find", filter, "workload, key or selector", (value) => to({ find: value })),
+        select("Show", only, [["all", "all"], ["hard", "hard ones"], ["broken", "broken ones"]], (value) => to({ only: value })),
+        exporting("constraints", () => Promise.resolve(answer), () => drawing(shown))),
+      h("p", { class: broken ? "bad-text" : "good-text" },
+        answer.constraints.length ? `${plural(answer.constraints.length, "constraint")}, ${broken ? `${broken} broken` : "all hold"}` : "No running pod has a spread constraint or a required anti-affinity."),
+      shown.slice(0, 200).map(strip),
+      shown.length > 200 && h("p", { class: "soft" }, `and ${shown.length - 200} more: narrow them down above`),
+      same(`berth audit ${store.source.command} -o json`));
+  });
+}
+
+function strip(each) {
+  const most = Math.max(1, ...each.domains.map((domain) => domain.pods));
+  const limit = each.kind === "spread" ? `skew ${each.skew} of at most ${each.limit}` : each.ok ? "no two together" : `up to ${each.skew} together, where 1 may be`;
+  return h("section", { class: `card ${each.ok ? "" : "bad"}`, "aria-label": `${each.namespace}/${each.owner} by ${each.topologyKey}` },
+    h("div", {}, h("b", {}, `${each.namespace}/${each.owner}`), " ", h("span", { class: "tag" }, `${KINDS[each.kind]} by ${shortKey(each.topologyKey)}`), " ",
+      h("span", { class: "tag" }, each.hard ? "hard" : "soft"), " ",
+      h("span", { class: `tag ${each.ok ? "good" : "bad"}` }, each.ok ? "✓ " : "✕ ", limit)),
+    h("div", { class: "soft mono" }, `${each.selector || "everything"} · ${each.path}`),
+    h("div", { class: "strip", role: "list" }, each.domains.slice(0, 60).map((domain) =>
+      h("div", { class: `domain ${domain.broken ? "broken" : ""} ${domain.usable ? "" : "unusable"}`, role: "listitem", title: title(domain) },
+        h("span", {}, domain.name), h("b", {}, domain.pods), h("div", { class: "fill" }, h("i", { style: { width: `${(100 * domain.pods) / most}%` } })),
+        !domain.usable && h("span", { class: "warn-text" }, each.kind === "spread" ? "counts, no node usable" : "no node usable")))),
+    each.allDomains > 60 && h("p", { class: "soft" }, `the fullest 60 of ${each.allDomains} domains`),
+    each.leftOut.map((left) => h("p", { class: "soft" }, `${plural(left.nodes, "node")} left out (${left.names.join(", ")}${left.nodes > left.names.length ? ", …" : ""}): ${left.why}`)));
+}
+
+function title(domain) {
+  return `${domain.name}: ${plural(domain.pods, "pod")} on ${plural(domain.nodes, "node")}${domain.usable ? "" : "; no node can be used"}${domain.broken ? "; broken" : ""}`;
+}
+
+function drawing(shown) {
+  const colors = theme(), width = 900;
+  const svg = s("svg", { width, "font-family": "system-ui, sans-serif" });
+  let y = 12;
+  for (const each of shown.slice(0, 200)) {
+    svg.append(s("text", { x: 8, y: y + 12, "font-size": 13, "font-weight": 600, fill: colors.text }, `${each.namespace}/${each.owner} by ${shortKey(each.topologyKey)}`),
+      s("text", { x: width - 8, y: y + 12, "font-size": 12, "text-anchor": "end", fill: each.ok ? colors.good : colors.bad }, each.kind === "spread" ? `skew ${each.skew} / ${each.limit}` : each.ok ? "apart" : "together"));
+    const domains = each.domains.slice(0, 30), most = Math.max(1, ...domains.map((domain) => domain.pods)), step = (width - 16) / domains.length;
+    domains.forEach((domain, i) => {
+      const tall = (40 * domain.pods) / most;
+      svg.append(s("rect", { x: 8 + i * step, y: y + 60 - tall, width: Math.max(step - 3, 1), height: tall, fill: domain.broken ? colors.bad : colors.accent }),
+        s("text", { x: 8 + i * step + 2, y: y + 73, "font-size": 9, fill: colors.soft }, `${domain.name} ${domain.pods}`.slice(0, Math.max(2, Math.floor(step / 5)))));
+    });
+    y += 88;
+  }
+  svg.setAttribute("height", y);
+  svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
+  svg.prepend(s("rect", { width, height: y, fill: colors.card }));
+  return svgText(svg);
+}

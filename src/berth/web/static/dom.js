@@ -1,0 +1,113 @@
+// Small helpers. Text always goes in as text: nothing of a cluster is ever read as markup.
+
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  set(element, attributes);
+  append(element, children);
+  return element;
+}
+
+export function s(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  set(element, attributes);
+  append(element, children);
+  return element;
+}
+
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    element.append(child.nodeType ? child : document.createTextNode(String(child)));
+  }
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+export function link(path, text, attributes = {}) {
+  return h("a", { href: path, ...attributes }, text);
+}
+
+export const podPath = (namespace, name) => `/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+export const nodePath = (name) => `/nodes/${encodeURIComponent(name)}`;
+
+export function podLink(namespace, name, text) {
+  return link(podPath(namespace, name), text ?? `${namespace}/${name}`);
+}
+
+export function plural(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+export function table(heads, rows, attributes = {}) {
+  const head = heads.map((each) => h("th", { scope: "col", class: each.right ? "right" : undefined }, each.text ?? each));
+  const body = rows.map((cells) =>
+    h("tr", {}, cells.map((cell, i) => h("td", { class: heads[i]?.right ? "right" : undefined }, cell))));
+  return h("div", { class: "scroll" }, h("table", attributes, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+export function select(label, value, options, change) {
+  const found = h("select", { onchange: (event) => change(event.target.value) },
+    options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)));
+  return h("label", {}, label, found);
+}
+
+export function search(label, value, placeholder, change) {
+  let timer;
+  const input = h("input", {
+    type: "search", value, placeholder, size: 26, spellcheck: "false",
+    oninput: (event) => { clearTimeout(timer); timer = setTimeout(() => change(event.target.value), 120); },
+  });
+  return h("label", {}, label, input);
+}
+
+export function save(name, type, content) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  const anchor = h("a", { href: url, download: name });
+  document.body.append(anchor);
+  anchor.click();
+  anchor.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+export function exporting(name, json, svg) {
+  return h("div", { class: "end" },
+    h("button", { type: "button", onclick: async () => save(`${name}.json`, "application/json", JSON.stringify(await json(), null, 2)) }, "JSON"),
+    svg && h("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", svg()) }, "SVG"));
+}
+
+export function same(command) {
+  return h("p", { class: "same" }, "The same in a terminal: ", h("code", {}, command));
+}
+
+export function bytes(amount) {
+  for (const [unit, size] of [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]])
+    if (amount >= size) return `${Number((amount / size).toPrecision(3))} ${unit}`;
+  return String(amount);
+}
+
+export const cores = (milli) => (milli % 1000 && milli < 10_000 ? `${milli}m` : String(Math.round(milli / 100) / 10));
+
+export function meter(label, used, total, text) {
+  const share = total ? Math.min(100, (100 * used) / total) : 0;
+  return h("div", { role: "meter", "aria-label": label, "aria-valuenow": Math.round(share), "aria-valuemin": 0, "aria-valuemax": 100 },
+    h("div", { class: "soft" }, `${label}: ${text}`), h("div", { class: "meter" }, h("i", { style: { width: `${share}%` } })));
+}
+
+export function svgText(element) {
+  const copy = element.cloneNode(true);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return new XMLSerializer().serializeToString(copy);
+}

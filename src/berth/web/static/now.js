@@ -1,0 +1,49 @@
+// What happens: decisions as they are made, each with the story of the object it is about.
+
+import { h, replace, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
+import { store, ask } from "./store.js";
+
+const ABOUT = [["all", "everything"], ["placing", "placing and preempting"], ["evicting", "evicting"], ["warning", "warnings"]];
+const PLACING = /^(Scheduled|FailedScheduling|Preempted|Nominated|WaitingForGang|GroupScheduled)/;
+const EVICTING = /(Evict|Violation|Halt|TaintManager|Disruption)/;
+
+export function now(view, query, go) {
+  const filter = query.get("find") ?? "", about = query.get("about") ?? "all", story = query.get("story") ?? "";
+  const to = (changes) => go("/now", { find: filter, about, story, ...changes });
+  const list = h("ol", { class: "feed", "aria-label": "Newest first", "aria-live": "polite" });
+  replace(view,
+    h("div", { class: "bar" }, search("Find", filter, "object, reason or words", (value) => to({ find: value })),
+      select("About", about, ABOUT, (value) => to({ about: value })), story && h("button", { type: "button", onclick: () => to({ story: "" }) }, `Everything, not only ${story}`),
+      exporting("events", () => ask("happened"))),
+    list, same("kubectl get events -A --watch"));
+  const draw = () => {
+    const words = filter.toLowerCase();
+    const shown = store.events.filter((each) => wanted(each, about) && (!story || objectOf(each) === story)
+      && `${objectOf(each)} ${each.reason} ${each.message}`.toLowerCase().includes(words));
+    const rows = story ? shown : shown.slice().reverse();
+    replace(list, rows.slice(0, 300).map((each) => row(each, to)), !rows.length && h("li", { class: "empty" }, store.source.live ? "Nothing yet; what happens appears here." : "There are no events in these files."));
+  };
+  if (!store.events.length) ask("happened").then(({ events }) => {
+    store.events = events.sort((a, b) => (a.time ?? "").localeCompare(b.time ?? ""));
+    draw();
+  }, () => {});
+  draw();
+  return { happened: draw };
+}
+
+function wanted(event, about) {
+  if (about === "placing") return PLACING.test(event.reason);
+  if (about === "evicting") return EVICTING.test(event.reason);
+  return about === "all" || event.type === "Warning";
+}
+
+const objectOf = (event) => `${event.kind} ${event.namespace ? `${event.namespace}/` : ""}${event.name}`;
+
+function row(event, to) {
+  const warning = event.type === "Warning";
+  return h("li", {}, h("time", { class: "soft", datetime: event.time }, (event.time ?? "").slice(11, 19)),
+    h("div", {}, h("span", { class: `tag ${warning ? "bad" : ""}` }, warning ? "! " : "", event.reason), event.count > 1 && h("span", { class: "soft" }, ` × ${event.count}`), h("div", { class: "soft" }, event.by)),
+    h("div", {}, event.kind === "Pod" ? podLink(event.namespace, event.name) : event.kind === "Node" ? link(nodePath(event.name), event.name) : h("b", {}, objectOf(event)), " ",
+      h("button", { type: "button", "aria-label": `The story of ${objectOf(event)}`, onclick: () => to({ story: objectOf(event) }) }, "story"),
+      h("div", {}, event.message)));
+}

@@ -1,0 +1,33 @@
+// The pods without a node: by the reason why, then by workload.
+
+import { h, replace, exporting, same, plural, podLink, search } from "./dom.js";
+import { store, ask } from "./store.js";
+import { refreshed } from "./refreshed.js";
+
+export function pending(view, query, go) {
+  const filter = query.get("find") ?? "";
+  return refreshed(view, () => ask("pending"), (answer) => {
+    const match = (each) => `${each.namespace}/${each.workload}`.toLowerCase().includes(filter.toLowerCase());
+    const groups = answer.groups.map((group) => ({ ...group, workloads: group.workloads.filter(match) })).filter((group) => group.workloads.length);
+    replace(view,
+      h("div", { class: "bar" }, search("Find", filter, "namespace or workload", (value) => go("/pending", { find: value })),
+        exporting("pending", () => Promise.resolve(answer))),
+      h("p", { class: "big" }, answer.pods ? `${plural(answer.pods, "pod")} without a node` : "Every pod has a node."),
+      groups.map(reason),
+      answer.placeablePods > 0 && h("section", { class: "card good" },
+        h("h2", {}, `${plural(answer.placeablePods, "pod")} would find a node now`),
+        h("p", { class: "soft" }, "Its scheduler has not come to it yet, or does not run."),
+        h("ul", { class: "plain" }, answer.placeable.map((each) => h("li", {}, podLink(each.namespace, each.name), ` → ${each.node}`)))),
+      same(`berth simulate ${store.source.command} -o json`));
+  });
+}
+
+function reason(group) {
+  return h("section", { class: "card bad" },
+    h("div", {}, h("span", { class: "tag bad" }, group.reason), " ", h("b", {}, plural(group.pods, "pod"))),
+    h("p", {}, group.message),
+    h("ul", { class: "plain" }, group.workloads.map((each) =>
+      h("li", {}, h("details", { open: group.workloads.length === 1 && each.count <= 5 }, h("summary", {}, `${each.namespace}/${each.workload} · ${plural(each.count, "pod")}`),
+        h("ul", { class: "plain" }, each.pods.map((pod) => h("li", {}, podLink(each.namespace, pod.name), h("span", { class: "soft" }, ` number ${pod.turn} in the queue`))),
+          each.count > each.pods.length && h("li", { class: "soft" }, `and ${each.count - each.pods.length} more`)))))));
+}

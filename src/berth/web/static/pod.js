@@ -1,0 +1,121 @@
+// One pod: why it is where it is, or nowhere; rule by rule, node by node, and what would change it.
+
+import { h, s, replace, exporting, same, plural, link, nodePath, table, svgText } from "./dom.js";
+import { store, ask } from "./store.js";
+import { refreshed } from "./refreshed.js";
+import { colorOf } from "./colors.js";
+
+export function pod(view, query, go, [namespace, name]) {
+  const path = `pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  return refreshed(view, () => ask(path), (found) => {
+    const ranked = found.nodes.filter((each) => each.total !== null);
+    const refused = grouped(found.nodes.filter((each) => !each.feasible));
+    const chart = ranked.length ? waterfall(ranked, found.node) : null;
+    replace(view,
+      h("div", { class: "bar" }, h("div", {}, h("h1", {}, `${found.namespace}/${found.pod}`), h("span", { class: "soft" }, found.owner ?? "without owner")),
+        exporting(found.pod, () => Promise.resolve(found), chart && (() => svgText(chart)))),
+      h("section", { class: `card ${found.node && !found.broken.length ? "good" : "bad"}` }, h("p", { class: "big" }, found.message),
+        found.node && h("p", {}, "Node: ", link(nodePath(found.node), found.node))),
+      found.broken.length > 0 && section("Rules that do not hold there", found.broken.map((each) => h("li", {}, h("b", {}, each.rule), ": ", [...each.causes, ...each.reasons][0]))),
+      found.clues.length > 0 && section("Look at this first", found.clues.map((each) => h("li", {}, each))),
+      waits(found),
+      found.relaxations.length > 0 && section("The smallest changes that would help", found.relaxations.map((each) =>
+        h("li", {}, each.sentence, each.nodes.length > 0 && h("span", { class: "soft" }, ` → ${each.nodes.slice(0, 3).join(", ")}${each.nodes.length > 3 ? ` and ${each.nodes.length - 3} more` : ""}`)))),
+      found.preemption && h("section", { class: "card warn" }, h("h2", {}, "What preemption would do"),
+        h("p", {}, `Evict ${found.preemption.victims.join(", ")} from ${found.preemption.node}.`)),
+      refused.length > 0 && h("section", { class: "card" }, h("h2", {}, `Why not: ${plural(found.nodes.length - ranked.length, "node")}`), matrix(refused)),
+      chart && h("section", { class: "card" }, h("h2", {}, found.state === "Running" ? "Why there: if it were placed now" : "Which node, and why"),
+        found.decision && h("p", {}, found.decision), h("div", { class: "scroll" }, chart), flips(ranked), scores(ranked)),
+      same(`berth explain ${found.pod} -n ${found.namespace} ${store.source.command} -o json`));
+  });
+}
+
+function section(title, items) {
+  return h("section", { class: "card" }, h("h2", {}, title), h("ul", {}, items));
+}
+
+function waits(found) {
+  const list = found.waitsFor ?? found.waits_for ?? [];
+  const items = (Array.isArray(list) ? list : [list]).map((each) => h("li", {}, each.sentence ?? String(each)));
+  if (found.queuePosition) items.push(h("li", {}, `number ${found.queuePosition} in the queue`));
+  return items.length ? section("What it waits for", items) : null;
+}
+
+function grouped(nodes) {
+  const groups = new Map();
+  for (const node of nodes) {
+    const key = JSON.stringify(node.rejections.map((each) => [each.rule, each.reasons, each.causes]));
+    if (!groups.has(key)) groups.set(key, { nodes: [], rejections: node.rejections });
+    groups.get(key).nodes.push(node.name);
+  }
+  // What the same reasons say with other figures is one group, too.
+  const merged = new Map();
+  for (const group of groups.values()) {
+    const key = JSON.stringify(group.rejections.map((each) => [each.rule, each.reasons]));
+    if (!merged.has(key)) merged.set(key, { nodes: [], rejections: group.rejections, different: 0 });
+    const into = merged.get(key);
+    into.nodes.push(...group.nodes);
+    into.different += 1;
+  }
+  return [...merged.values()].sort((a, b) => a.rejections.length - b.rejections.length || b.nodes.length - a.nodes.length);
+}
+
+function matrix(groups) {
+  const rules = [...new Set(groups.flatMap((group) => group.rejections.map((each) => each.rule)))];
+  return table(["nodes", ...rules], groups.slice(0, 60).map((group) => [
+    h("div", {}, h("b", {}, plural(group.nodes.length, "node")), h("div", { class: "soft" }, `${group.nodes.slice(0, 3).join(", ")}${group.nodes.length > 3 ? ", …" : ""}`)),
+    ...rules.map((rule) => {
+      const own = group.rejections.find((each) => each.rule === rule);
+      if (!own) return h("span", { class: "good-text", "aria-label": "no objection" }, "✓");
+      return h("span", { class: "bad-text" }, "✕ ", own.causes[0] ?? own.reasons[0], group.different > 1 && " (and the like)");
+    }),
+  ]), { class: "matrix" });
+}
+
+function waterfall(ranked, node) {
+  const own = ranked.find((each) => each.name === node) ?? ranked[0];
+  const other = ranked.find((each) => each !== own);
+  const shown = [own, other].filter(Boolean), rules = own.scores.filter((each) => shown.some((row) => row.scores.some((score) => score.rule === each.rule && score.weighted)));
+  const most = Math.max(1, ...shown.map((each) => each.total)), width = 860, left = 190, scale = (width - left - 70) / most;
+  const svg = s("svg", { class: "waterfall", width, height: 34 * shown.length + 26 + 20 * Math.ceil(rules.length / 3), role: "img",
+    "aria-label": shown.map((each) => `${each.name}: ${each.total}`).join("; ") });
+  shown.forEach((each, row) => {
+    let x = left;
+    svg.append(s("text", { x: 4, y: 34 * row + 21, "font-weight": row ? 400 : 600 }, each.name.slice(0, 26)));
+    for (const score of each.scores) {
+      if (!score.weighted) continue;
+      svg.append(s("rect", { x, y: 34 * row + 6, width: Math.max(score.weighted * scale - 1, 1), height: 22, rx: 2, fill: colorOf(score.rule) }, s("title", {}, `${score.rule}: ${score.weighted}`)));
+      x += score.weighted * scale;
+    }
+    svg.append(s("text", { x: x + 6, y: 34 * row + 21 }, String(each.total)));
+  });
+  rules.forEach((each, i) => {
+    const x = 4 + (i % 3) * 285, y = 34 * shown.length + 20 + 20 * Math.floor(i / 3);
+    const difference = other ? each.weighted - (other.scores.find((score) => score.rule === each.rule)?.weighted ?? 0) : each.weighted;
+    svg.append(s("rect", { x, y: y - 10, width: 12, height: 12, rx: 2, fill: colorOf(each.rule) }),
+      s("text", { x: x + 18, y, class: "soft" }, `${each.rule} ${difference > 0 ? "+" : ""}${difference}`));
+  });
+  return svg;
+}
+
+function flips(ranked) {
+  if (ranked.length < 2) return null;
+  const [best, second] = ranked, margin = best.total - second.total;
+  const found = best.scores.map((score) => {
+    const other = second.scores.find((each) => each.rule === score.rule) ?? score;
+    const gain = other.normalized - score.normalized; // what one more of weight gives the runner-up
+    if (gain > 0) return [score, score.weight + Math.floor(margin / gain) + 1];
+    if (gain < 0 && score.weight + margin / gain > 0) return [score, Math.max(0, Math.ceil(score.weight + margin / gain) - 1)];
+    return null;
+  }).filter(Boolean);
+  if (!margin) return h("p", { class: "soft" }, `${best.name} and ${second.name} are equally good: anything decides.`);
+  if (!found.length) return h("p", { class: "soft" }, `No weight of a single rule would put ${second.name} first.`);
+  return h("p", {}, `${second.name} would be first with `, found.map(([score, weight], i) => [i > 0 && ", or ", h("b", {}, score.rule), ` at weight ${weight} instead of ${score.weight}`]), ".");
+}
+
+function scores(ranked) {
+  const rules = ranked[0].scores.map((each) => each.rule);
+  return h("details", {}, h("summary", {}, `All scores: ${plural(ranked.length, "node")}`),
+    table(["node", { text: "total", right: true }, ...rules.map((text) => ({ text, right: true }))], ranked.slice(0, 100).map((each) => [link(nodePath(each.name), each.name), each.total, ...rules.map((rule) => each.scores.find((score) => score.rule === rule)?.weighted ?? 0)])),
+    ranked.length > 100 && h("p", { class: "soft" }, `the best 100 of ${ranked.length}`));
+}

@@ -1,0 +1,128 @@
+// What the page knows of the cluster: every node and pod, kept in step by the stream of changes.
+
+export const SHORT = {
+  region: "topology.kubernetes.io/region", zone: "topology.kubernetes.io/zone", host: "kubernetes.io/hostname",
+};
+const NAMES = Object.fromEntries(Object.entries(SHORT).map(([short, key]) => [key, short]));
+export const shortKey = (key) => NAMES[key] ?? key;
+export const longKey = (key) => SHORT[key] ?? key;
+
+const column = ({ values, rows }) => rows.map((row) => values[row]);
+
+class Store extends EventTarget {
+  nodes = new Map();
+  pods = new Map();
+  source = {};
+  position = "";
+  events = [];
+  connected = true;
+
+  async load() {
+    const overview = await ask("overview");
+    this.source = overview.source;
+    this.position = overview.position;
+    this.#take(overview);
+    this.dispatchEvent(new Event("change"));
+    return overview;
+  }
+
+  #take({ nodes, pods }) {
+    this.nodes.clear();
+    this.pods.clear();
+    const states = column(nodes.state), cpu = column(nodes.cpu), memory = column(nodes.memory), room = column(nodes.pods);
+    const labels = Object.entries(nodes.labels).map(([key, of]) => [key, column(of)]);
+    const closed = new Set(nodes.unschedulable);
+    nodes.name.forEach((name, i) => {
+      const own = {};
+      for (const [key, values] of labels) if (values[i] !== null) own[key] = values[i];
+      this.nodes.set(name, {
+        name, labels: own, state: states[i], unschedulable: closed.has(i), taints: nodes.taints[i] ?? [],
+        cpu: cpu[i], memory: memory[i], pods: room[i],
+      });
+    });
+    const namespaces = column(pods.namespace), workloads = column(pods.workload), phases = column(pods.phase);
+    const asked = column(pods.cpu), wanted = column(pods.memory);
+    pods.name.forEach((name, i) => {
+      const node = pods.node[i] >= 0 ? nodes.name[pods.node[i]] : pods.strayNode[i] ?? "";
+      this.pods.set(`${namespaces[i]}/${name}`, {
+        namespace: namespaces[i], name, workload: workloads[i], node, phase: phases[i], cpu: asked[i], memory: wanted[i],
+      });
+    });
+  }
+
+  follow() {
+    const stream = new EventSource(`/api/v1/changes?since=${encodeURIComponent(this.position)}`);
+    const on = (kind, act) => stream.addEventListener(kind, (event) => {
+      this.position = event.lastEventId;
+      act(JSON.parse(event.data));
+    });
+    on("change", (changes) => {
+      for (const node of changes.nodes) this.nodes.set(node.name, node);
+      for (const pod of changes.pods) this.pods.set(`${pod.namespace}/${pod.name}`, pod);
+      for (const name of changes.goneNodes) this.nodes.delete(name);
+      for (const key of changes.gonePods) this.pods.delete(key);
+      this.dispatchEvent(new Event("change"));
+    });
+    on("happened", (event) => {
+      this.events.push(event);
+      if (this.events.length > 1000) this.events.shift();
+      this.dispatchEvent(new Event("happened"));
+    });
+    on("trouble", ({ trouble }) => { this.source.trouble = trouble; this.dispatchEvent(new Event("source")); });
+    on("reset", () => this.load().then(() => this.dispatchEvent(new Event("source")), () => {}));
+    stream.onopen = () => this.#connection(true);
+    stream.onerror = () => {
+      this.#connection(false);
+      if (stream.readyState === EventSource.CLOSED) setTimeout(() => this.#again(), 2000);
+    };
+  }
+
+  async #again() {
+    try {
+      await this.load();
+      this.follow();
+    } catch (error) {
+      if (error.status === 401) this.dispatchEvent(new CustomEvent("refused", { detail: error.message }));
+      else setTimeout(() => this.#again(), 2000);
+    }
+  }
+
+  #connection(up) {
+    if (this.connected !== up) { this.connected = up; this.dispatchEvent(new Event("source")); }
+  }
+
+  podsByNode() {
+    const found = new Map();
+    for (const pod of this.pods.values()) {
+      const at = this.nodes.has(pod.node) ? pod.node : "";
+      if (!found.has(at)) found.set(at, []);
+      found.get(at).push(pod);
+    }
+    return found;
+  }
+
+  waiting() {
+    return [...this.pods.values()].filter((pod) => !pod.node && pod.phase === "Pending");
+  }
+
+  labelKeys() {
+    const values = new Map();
+    for (const node of this.nodes.values())
+      for (const [key, value] of Object.entries(node.labels)) {
+        if (!values.has(key)) values.set(key, new Set());
+        values.get(key).add(value);
+      }
+    return values;
+  }
+}
+
+export async function ask(question, body) {
+  const answer = await fetch(`/api/v1/${question}`, body === undefined ? {} : {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  const content = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+  if (!answer.ok) throw Object.assign(new Error(content.error ?? `the server answered ${answer.status}`), { status: answer.status });
+  return content;
+}
+
+export const store = new Store();

@@ -1,0 +1,134 @@
+// What would happen: changes are put together by clicking, the answer is the command's, and nothing is written.
+
+import { h, s, replace, exporting, same, plural, podLink, link, nodePath, table, svgText } from "./dom.js";
+import { store, ask, shortKey, longKey } from "./store.js";
+import { refreshed } from "./refreshed.js";
+import { theme } from "./colors.js";
+
+const NODE = () => [...store.nodes.keys()];
+const WORKLOAD = () => [...new Set([...store.pods.values()].map((pod) => `${pod.workload.toLowerCase()}`))].filter((each) => !each.startsWith("pod/"));
+const DOMAIN = () => [...store.labelKeys()].filter(([, values]) => values.size < 60).flatMap(([key, values]) => [...values].map((value) => `${shortKey(key)}=${value}`));
+const POD = () => [...store.pods.values()].filter((pod) => pod.node).map((pod) => `${pod.namespace}/${pod.name}`);
+
+// Each change as the command takes it, and as the question is asked.
+const KINDS = {
+  drain: { title: "Drain a node", hint: "node", from: NODE, change: (text) => ({ type: "drain", node: text }) },
+  lose: { title: "Lose a domain", hint: "zone=a", from: DOMAIN, change: (text) => ({ type: "lose", key: longKey(before(text, "=")), value: after(text, "="), said: text.replace("=", " ") }) },
+  cordon: { title: "Cordon a node", hint: "node", from: NODE, change: (text) => ({ type: "cordon", node: text }) },
+  label: { title: "Label a node", hint: "node:key=value", from: () => NODE().map((node) => `${node}:`), change: labelled },
+  taint: { title: "Taint a node", hint: "node:key=value:NoSchedule", from: () => NODE().map((node) => `${node}:`), change: tainted },
+  add: { title: "Add nodes", hint: "3=node-like-this", from: () => NODE().map((node) => `1=${node}`), change: (text) => (text.includes("=") ? { type: "add", count: Number(before(text, "=")), like: after(text, "=") } : { type: "add", count: 1, like: text }) },
+  scale: { title: "Scale a workload", hint: "deployment/web=12", from: () => WORKLOAD().map((each) => `${each}=`), change: (text) => ({ type: "scale", workload: before(text, "="), replicas: Number(after(text, "=")) }) },
+  rollout: { title: "Roll a workload out", hint: "deployment/web", from: WORKLOAD, change: (text) => ({ type: "rollout", workload: text }) },
+  evict: { title: "Evict a pod", hint: "namespace/pod", from: POD, change: (text) => ({ type: "evict", pod: text }) },
+};
+
+const before = (text, mark) => text.slice(0, text.lastIndexOf(mark) < 0 ? text.length : text.indexOf(mark));
+const after = (text, mark) => (text.includes(mark) ? text.slice(text.indexOf(mark) + 1) : "");
+
+function labelled(text) {
+  const rest = after(text, ":");
+  return rest.endsWith("-") ? { type: "label", node: before(text, ":"), key: rest.slice(0, -1) } : { type: "label", node: before(text, ":"), key: before(rest, "="), value: after(rest, "=") };
+}
+
+function tainted(text) {
+  const [node, taint = "", effect = "NoSchedule"] = text.split(":");
+  return { type: "taint", node, key: before(taint, "="), value: after(taint, "="), effect };
+}
+
+export function whatIf(view, query, go) {
+  const done = (query.get("do") ?? "").split(";").map((each) => each.trim()).filter(Boolean);
+  const to = (changes) => go("/what-if", { do: changes.join(";") });
+  const answer = h("div");
+  const state = {};
+  replace(view, builder(done, to, state), answer);
+  const command = done.map((each) => `--${each.replace(" ", " ")}`).join(" ");
+  if (!done.length) {
+    replace(answer, h("p", { class: "empty" }, "Put together what would be done: the answer says who moves, who finds no node, and what it does to every constraint. Nothing is changed."), same("berth what-if --drain NODE --lose zone=a …"));
+    return {};
+  }
+  const changes = done.map((each) => { const [kind, ...rest] = each.split(" "); return KINDS[kind]?.change(rest.join(" ")) ?? { type: kind }; });
+  return refreshed(answer, () => ask("what-if", { changes }), (found) => {
+    state.found = found;
+    replace(answer, outcome(found, state), same(`berth what-if ${command} ${store.source.command}`));
+  });
+}
+
+function builder(done, to, state) {
+  let kind = "drain";
+  const list = h("datalist", { id: "choices" });
+  const input = h("input", { list: "choices", size: 34, required: true, spellcheck: "false", "aria-label": "What" });
+  const choose = () => {
+    input.placeholder = KINDS[kind].hint;
+    replace(list, KINDS[kind].from().slice(0, 500).map((each) => h("option", { value: each })));
+  };
+  choose();
+  return h("div", {},
+    h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); to([...done, `${kind} ${input.value.trim()}`]); } },
+      h("label", {}, "Change", h("select", { onchange: (event) => { kind = event.target.value; choose(); } }, Object.entries(KINDS).map(([name, { title }]) => h("option", { value: name }, title)))),
+      h("label", {}, "What", input), list, h("button", { class: "main", type: "submit" }, "Add"),
+      done.length > 0 && exporting("what-if", () => Promise.resolve(state.found), () => state.drawing?.() ?? "")),
+    done.length > 0 && h("div", { class: "chips", role: "list", "aria-label": "Changes, in order" }, done.map((each, i) => h("span", { class: "chip", role: "listitem" }, `${i + 1}. ${each}`,
+      h("button", { type: "button", "aria-label": `Take ${each} back`, onclick: () => to(done.filter((_, other) => other !== i)) }, "×")))));
+}
+
+function outcome(found, state) {
+  const drawing = zones(found);
+  state.drawing = () => svgText(drawing);
+  return [
+    h("section", { class: `card ${found.ok ? "good" : "bad"}`, role: "status" }, h("p", { class: "big" }, found.sentence)),
+    found.notes?.length > 0 && h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each))),
+    found.unplaced.length > 0 && part(`${plural(found.unplaced.length, "pod")} without a node`, table(["pod", "from", "why", "what would help"],
+      found.unplaced.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.from ?? (each.waited ? "waited before" : ""), each.message, each.help ?? ""]))),
+    h("section", { class: "card" }, h("h2", {}, "Before and after"), h("div", { class: "scroll" }, drawing), measures(found)),
+    found.moves.length > 0 && part(`${plural(found.moves.length, "pod")} on another node`, table(["pod", "from", "to", "why there"],
+      found.moves.slice(0, 300).map((each) => [podLink(each.namespace, each.pod), place(each.from, each.fromZone), place(each.to, each.toZone), each.why ?? ""])), found.moves.length > 300 && `the first 300 of ${found.moves.length}`),
+    spreads(found),
+    found.preempted.length > 0 && part("Preempted", table(["pod", "node", "by", "lands on"], found.preempted.map((each) => [podLink(each.namespace, each.pod), each.node, each.by, each.landsOn ?? "nowhere"]))),
+    found.broken.length > 0 && part("Rules newly broken", table(["pod", "node", "rule", "why"], found.broken.slice(0, 100).map((each) => [podLink(each.namespace, each.pod), each.node, each.rule, each.cause]))),
+    found.healed.length > 0 && part("Rules healed", table(["pod", "node", "rule"], found.healed.slice(0, 100).map((each) => [podLink(each.namespace, each.pod), each.node, each.rule]))),
+    found.rounds.length > 0 && part("The order a drain has to take", table(["round", "pods"], found.rounds.slice(0, 100).map((each) => [each.round, each.pods.join(", ")]))),
+    found.rollouts.length > 0 && part("The rollout, step by step", table(["step", "workload", "made", "removed", ""], found.rollouts.map((each) => [each.step, each.workload, each.created.join(", "), each.removed.join(", "), each.stuck ?? ""]))),
+    found.budgets.some((each) => each.blocks.length) && part("Budgets that do not allow it", table(["budget", "blocks"], found.budgets.filter((each) => each.blocks.length).map((each) => [`${each.namespace}/${each.name}`, each.blocks.join(", ")]))),
+    found.stays.length > 0 && part("What stays behind", table(["pod", "node", "why"], found.stays.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.node, each.why]))),
+    found.gone.length > 0 && part("Gone", table(["pod", "node", "why"], found.gone.slice(0, 200).map((each) => [`${each.namespace}/${each.pod}`, each.node ?? "", each.why]))),
+    found.localStorage.length > 0 && part("Local storage that is lost", table(["pod", "volumes"], found.localStorage.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.volumes.join(", ")]))),
+  ];
+}
+
+const part = (title, content, more) => h("section", { class: "card" }, h("h2", {}, title), content, more && h("p", { class: "soft" }, more));
+const place = (node, zone) => (node ? h("span", {}, link(nodePath(node), node), zone && h("span", { class: "soft" }, ` ${zone}`)) : "–");
+
+function measures({ measuresBefore: was, measures: is }) {
+  const rows = [["pods on nodes", was.placed, is.placed], ["without a node", was.unplaced, is.unplaced], ["nodes used", was.nodesUsed, is.nodesUsed], ["worst skew", was.worstSkew, is.worstSkew]];
+  return table(["", { text: "before", right: true }, { text: "after", right: true }], rows);
+}
+
+function spreads(found) {
+  const changed = found.spread.filter((each) => JSON.stringify(each.before) !== JSON.stringify(each.after));
+  if (!changed.length) return null;
+  const side = (state, limit) => (state ? h("span", { class: state.ok ? "good-text" : "bad-text" }, `${state.ok ? "✓" : "✕"} skew ${state.skew}/${limit}`, h("div", { class: "soft" }, Object.entries(state.counts).slice(0, 12).map(([name, number]) => `${name} ${number}`).join(", "))) : "–");
+  return part("Skews that change", table(["constraint", "before", "after"], changed.slice(0, 100).map((each) => [
+    h("span", {}, `${each.namespace}/${each.owner}`, h("div", { class: "soft" }, `by ${shortKey(each.topologyKey)}, ${each.hard ? "hard" : "soft"}`)), side(each.before, each.maxSkew), side(each.after, each.maxSkew)])));
+}
+
+// Zones, or nodes where there are few, side by side: how full each is before and after.
+function zones(found) {
+  const rows = found.zones.length > 1 ? found.zones : found.nodes.slice(0, 40);
+  const colors = theme(), width = 860, left = 150, half = (width - left - 40) / 2;
+  const svg = s("svg", { class: "waterfall", width, height: 26 + 26 * rows.length, role: "img", "aria-label": "Use of each zone before and after" },
+    s("text", { x: left, y: 14, class: "soft" }, "before"), s("text", { x: left + half + 20, y: 14, class: "soft" }, "after"));
+  rows.forEach((each, i) => {
+    const y = 24 + 26 * i;
+    svg.append(s("text", { x: 0, y: y + 13 }, (each.name ?? "no zone").slice(0, 20)));
+    [each.before, each.after].forEach((use, side) => {
+      const x = left + side * (half + 20);
+      svg.append(s("rect", { x, y, width: half, height: 18, rx: 3, fill: colors.sunk, stroke: colors.line }));
+      if (!use) { svg.append(s("text", { x: x + 6, y: y + 13, class: "soft" }, side ? "gone" : "new")); return; }
+      const share = Math.min(1, Math.max(use.cpuAllocatable ? use.cpu / use.cpuAllocatable : 0, use.memoryAllocatable ? use.memory / use.memoryAllocatable : 0));
+      svg.append(s("rect", { x, y, width: half * share, height: 18, rx: 3, fill: colors.accent, "fill-opacity": 0.45 }),
+        s("text", { x: x + 6, y: y + 13 }, `${plural(use.pods, "pod")}, ${Math.round(100 * share)} % asked for`));
+    });
+  });
+  return svg;
+}

@@ -1,0 +1,63 @@
+"""Constraints domain by domain: counts, limits, what cannot be used, and what is left out."""
+
+from __future__ import annotations
+
+from berth.engine.offline.constraint_domains import ConstraintDomains, constraint_domains
+from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
+from tests.support.snapshots import snapshot, zone_node
+
+
+def found(*things: PodBuilder | NodeBuilder) -> list[ConstraintDomains]:
+    return constraint_domains(snapshot(*(thing.build() for thing in things)))
+
+
+def web(name: str, node: str) -> PodBuilder:
+    return make_pod(name).labels({"app": "web"}).on(node)
+
+
+def spread(name: str, node: str, *, skew: int = 1) -> PodBuilder:
+    return web(name, node).spread(ZONE, max_skew=skew, app="web")
+
+
+def test_every_domain_is_counted_and_the_one_above_the_limit_is_broken() -> None:
+    """Three in a and none in b is a skew of three, and a is where it is too much."""
+    nodes = [zone_node("a1", "a"), zone_node("b1", "b")]
+    (told,) = [
+        each for each in found(*nodes, *(spread(f"p{i}", "a1") for i in range(3))) if each.owner == "Pod/p0"
+    ]
+    assert (told.kind, told.limit, told.skew, told.ok) == ("spread", 1, 3, False)
+    assert [(each.name, each.pods, each.broken) for each in told.domains] == [("a", 3, True), ("b", 0, False)]
+
+
+def test_a_domain_that_counts_though_no_node_can_be_used_is_marked() -> None:
+    """A cordoned zone still counts for the skew: that is what keeps others pending."""
+    nodes = [zone_node("a1", "a"), zone_node("b1", "b").unschedulable()]
+    told = found(*nodes, spread("p", "a1"))[0]
+    assert {each.name: each.usable for each in told.domains} == {"a": True, "b": False}
+
+
+def test_nodes_without_the_label_are_left_out_and_named() -> None:
+    """A node that has no zone takes no part, and the strip says so."""
+    told = found(zone_node("a1", "a"), make_node("bare"), spread("p", "a1"))[0]
+    assert [(left.nodes, left.names, left.why) for left in told.left_out] == [
+        (1, ["bare"], f"no label {ZONE}")
+    ]
+
+
+def test_anti_affinity_is_broken_only_where_two_are_together() -> None:
+    """One pod a host is fine, two of them are not, and a pod of others does not count."""
+    nodes = [zone_node("n1", "a"), zone_node("n2", "a"), zone_node("n3", "a")]
+
+    def apart(name: str, node: str) -> PodBuilder:
+        return web(name, node).anti_affinity_to(topology=HOSTNAME, app="web")
+
+    fine = found(*nodes, apart("p0", "n1"), apart("p1", "n2"), make_pod("other").on("n1"))
+    assert all(each.ok for each in fine)
+    told = found(*nodes, apart("p0", "n1"), apart("p1", "n1"), apart("p2", "n2"))
+    broken = [each for each in told if not each.ok]
+    assert {each.owner for each in broken} == {"Pod/p0", "Pod/p1"}
+    assert [(each.name, each.pods, each.broken) for each in broken[0].domains][:2] == [
+        ("n1", 2, True),
+        ("n2", 1, False),
+    ]
+    assert told[0].ok is False  # the broken ones first

@@ -1,0 +1,173 @@
+"""The page of a real `berth up` in a real browser: every view, kept in step without a reload."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.api.client import MERGE, Client, Json
+from tests.support.paths import ROOT
+from tests.support.processes.control_plane import Up
+from tests.support.processes.plane_client import plane_client
+from tests.system.web.accessibility import FAINT, UNNAMED
+from tests.system.web.conftest import Visit
+
+VIEWS = ["/topology", "/constraints", "/pending", "/what-if", "/now", "/fleet", "/nodes/node-a1"]
+
+
+@pytest.fixture
+def api(plane: Up) -> Any:
+    with plane_client(plane) as client:
+        yield client
+
+
+def pod(name: str, **spec: Any) -> Json:
+    container = {"name": "c", "image": "example/c:1", "resources": {"requests": {"cpu": "100m"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_every_view_shows_something_without_an_error(visit: Visit, path: str) -> None:
+    """Opened by its address, a view draws itself, without a complaint and without a request elsewhere."""
+    visit.go(path)
+    visit.says("6 nodes", within="#status")
+    visit.drawn()
+
+
+def test_the_topology_is_nested_by_what_the_reader_picks(visit: Visit) -> None:
+    """Picking a label changes picture, table and address, and the address gives the same again."""
+    visit.go("/topology?by=zone")
+    visit.page.locator("summary", has_text="Domains as a table").click()
+    names = visit.page.locator("table button").all_inner_texts()
+    assert names == ["a", "b", "c"]
+    visit.page.get_by_label("Do not nest by zone").click()
+    visit.page.wait_for_url(re.compile(r"/topology(\?|$)(?!.*by=zone)"))
+
+
+def test_a_pod_goes_pending_and_the_page_says_why(visit: Visit, api: Client) -> None:
+    """A pod that fits nowhere appears among the pending ones by itself, with the scheduler's sentence."""
+    visit.go("/pending")
+    visit.says("without a node", within="#view")
+    api.post("/api/v1/namespaces/default/pods", pod("choosy", nodeSelector={"disk": "nvme"}))
+    visit.says("default/Pod/choosy", within="#view")
+    visit.go("/pods/default/choosy")
+    visit.says("nodes are available", within="#view")
+    visit.says("disk", within="#view")
+    assert visit.page.locator("table.matrix").count() == 1
+
+
+def test_a_cordon_is_on_the_page_without_a_reload(visit: Visit, api: Client) -> None:
+    """What somebody does to a node is on the open page a moment later."""
+    visit.go("/nodes/node-c1")
+    visit.says("Ready", within="#view")
+    assert visit.page.locator("#view", has_text="cordoned").count() == 0
+    visit.page.evaluate("window.stayed = true")
+    api.send("PATCH", "/api/v1/nodes/node-c1", {"spec": {"unschedulable": True}}, content_type=MERGE)
+    visit.says("cordoned", within="#view")
+    api.send("PATCH", "/api/v1/nodes/node-c1", {"spec": {"unschedulable": None}}, content_type=MERGE)
+    visit.page.locator("#view", has_text="cordoned").wait_for(state="detached")
+    assert visit.page.evaluate("window.stayed") is True
+
+
+def test_a_placed_pod_is_explained_by_its_scores(visit: Visit, api: Client) -> None:
+    """Why there: the node's score beside the runner-up's, and what would flip it."""
+    (found,) = [
+        item["metadata"]["name"]
+        for item in api.get("/api/v1/namespaces/default/pods").json["items"]
+        if item["metadata"]["name"].startswith("cache-")
+    ]
+    visit.go(f"/pods/default/{found}")
+    visit.says("runs on", within="#view")
+    visit.page.locator("svg.waterfall rect").first.wait_for()
+
+
+def test_what_happens_is_told_as_it_happens(visit: Visit, api: Client) -> None:
+    """A binding made while the page is open is on it, and its story is a click away."""
+    visit.go("/now")
+    visit.says("Scheduled", within="#view")
+    api.post("/api/v1/namespaces/default/pods", pod("newcomer"))
+    visit.says("Successfully assigned default/newcomer", within="#view")
+    visit.page.get_by_label("The story of Pod default/newcomer").first.click()
+    visit.page.wait_for_url(re.compile("story="))
+    visit.says("Everything, not only Pod default/newcomer", within="#view")
+
+
+def test_constraints_are_strips_with_counts(visit: Visit) -> None:
+    """The demo's web is spread over three zones, two pods in each."""
+    visit.go("/constraints?find=web")
+    strip = visit.page.locator("section.card", has_text="Deployment/web").first
+    strip.wait_for()
+    assert strip.locator(".domain").count() == 3
+    assert strip.locator(".domain b").all_inner_texts() == ["2", "2", "2"]
+
+
+def test_a_view_is_exported_as_json_and_as_a_picture(visit: Visit) -> None:
+    """What is saved is the command's JSON, and an SVG that draws every node."""
+    visit.go("/topology?by=zone")
+    visit.says("6 nodes", within="#status")
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="JSON").click()
+    document = json.loads(saved.value.path().read_text())
+    assert (document["kind"], len(document["nodes"]["name"])) == ("Overview", 6)
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="SVG").click()
+    picture = saved.value.path().read_text()
+    assert picture.startswith("<svg")
+    assert all(name in picture for name in ("node-a1", "node-b2", "node-c1"))
+
+
+def test_the_page_can_be_used_without_a_mouse(visit: Visit) -> None:
+    """Arrow keys choose a node in the picture, Enter opens it."""
+    visit.go("/topology?by=zone")
+    visit.says("6 nodes", within="#status")
+    visit.page.locator("canvas").focus()
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.wait_for_url(re.compile("at=node"))
+    visit.page.keyboard.press("Enter")
+    visit.page.wait_for_url(re.compile("/nodes/node-a1"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/topology", "/constraints", "/pending", "/what-if", "/now"])
+def test_everything_has_a_name_and_can_be_read(visit: Visit, path: str, scheme: Any) -> None:
+    """Every control and picture has a name for screen readers, and text stands out from what is behind it."""
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.go(path)
+    visit.says("6 nodes", within="#status")
+    visit.drawn()
+    assert visit.page.evaluate(UNNAMED) == []
+    assert visit.page.evaluate(FAINT) == []
+
+
+def test_a_stale_link_is_told_so(browser: Browser, plane: Up) -> None:
+    """A link that was used opens nothing in another browser, and says what to do."""
+    page = browser.new_context().new_page()
+    page.goto(plane.page)
+    assert "no longer good" in page.inner_text("body")
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), [("topology", "/topology?by=zone"), ("pending", "/pods/default/report")]
+)
+def test_the_pictures_in_the_documents_are_of_this_page(visit: Visit, name: str, path: str) -> None:
+    """They are drawn here; `BERTH_SCREENSHOTS=docs/images` puts them where the documents have them."""
+    visit.go(path)
+    visit.says("6 nodes", within="#status")
+    visit.drawn()
+    visit.page.evaluate("document.querySelector('#view .same').remove()")  # where the test keeps its files
+    picture = visit.page.screenshot()
+    assert picture.startswith(b"\x89PNG")
+    if folder := os.environ.get("BERTH_SCREENSHOTS"):
+        (ROOT / folder / f"{name}.png").write_bytes(picture)
+    assert (ROOT / "docs" / "images" / f"{name}.png").exists()

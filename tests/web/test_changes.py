@@ -1,0 +1,84 @@
+"""The stream of changes: in order, once each, and resumable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from berth.web import changes
+from berth.web.changes import ChangeStream
+
+
+async def first(messages: AsyncIterator[bytes]) -> str:
+    return (await asyncio.wait_for(anext(messages), 10)).decode()
+
+
+def ids(text: str) -> list[str]:
+    return [line.removeprefix("id: ") for line in text.splitlines() if line.startswith("id: ")]
+
+
+def test_whoever_was_away_hears_what_was_missed() -> None:
+    """A page that comes back with the last number it saw gets everything after that, once, in order."""
+
+    async def script() -> None:
+        stream = ChangeStream()
+        stream.tell("change", {"n": 1})
+        seen = stream.position
+        stream.tell("change", {"n": 2})
+        stream.tell("happened", {"n": 3})
+        text = await first(stream.follow(seen))
+        assert [line for line in text.splitlines() if line.startswith("data")] == [
+            'data: {"n":2}',
+            'data: {"n":3}',
+        ]
+        assert ids(text)[-1] == stream.position
+
+    asyncio.run(script())
+
+
+@pytest.mark.parametrize("since", ["", "nonsense", "0-0", "00000000-5", "-1", "x-" + "9" * 5000])
+def test_who_asks_for_what_is_not_known_begins_anew(since: str) -> None:
+    """A number of another process, or none at all, is answered with the word to load everything again."""
+
+    async def script() -> None:
+        stream = ChangeStream()
+        stream.tell("change", {})
+        assert "event: reset" in await first(stream.follow(since))
+
+    asyncio.run(script())
+
+
+def test_the_past_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large changes push older ones out, and who needs those is told to begin anew."""
+
+    async def script() -> None:
+        stream = ChangeStream()
+        stream.tell("change", {})
+        seen = stream.position
+        for _ in range(5):
+            stream.tell("change", {"filler": "x" * 400})
+        assert "event: reset" in await first(stream.follow(seen))
+        assert "event: change" in await first(stream.follow(stream._name + "-5"))
+
+    monkeypatch.setattr(changes, "_KEPT_BYTES", 1000)
+    asyncio.run(script())
+
+
+def test_a_reader_waits_for_news_and_is_counted_while_it_does() -> None:
+    """News reaches an open stream without another request, and a closed one is forgotten."""
+
+    async def script() -> None:
+        stream = ChangeStream()
+        messages = stream.follow(stream.position)
+        waiting = asyncio.create_task(first(messages))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert stream.readers == 1
+        stream.tell("change", {"n": 7})
+        assert '{"n":7}' in await waiting
+        await messages.aclose()  # type: ignore[attr-defined]
+        assert stream.readers == 0
+
+    asyncio.run(script())
