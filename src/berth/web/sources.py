@@ -39,6 +39,7 @@ from berth.kube.api_resources import (
     STORAGE_CLASSES,
     VOLUMES,
     Resource,
+    versions_of,
 )
 from berth.kube.manifests.kinds import view_of
 from berth.kube.manifests.manifest import Manifest, Source
@@ -200,7 +201,7 @@ class LiveSource:
 
     def __post_init__(self) -> None:
         self._informers: dict[Resource, Informer[Any]] = {}
-        self._missing: dict[Resource, str] = {}
+        self._missing: dict[Resource, str] = {}  # empty: the server has none, which is no news
         self._deployments: dict[Key, str] = {}
         self._troubles: dict[Resource, str] = {}
         self._wanted = asyncio.Event()
@@ -210,7 +211,7 @@ class LiveSource:
 
     @property
     def missing(self) -> list[Missing]:
-        return [Missing(resource.name, why) for resource, why in self._missing.items()]
+        return [Missing(resource.name, why) for resource, why in self._missing.items() if why]
 
     # --- staying in step ----------------------------------------------------------------------------
 
@@ -238,26 +239,26 @@ class LiveSource:
             if why is None:
                 self._missing.pop(resource, None)
                 begun.append(self._follow(group, resource))
-            elif why:
+            else:
                 self._missing[resource] = why
         for informer in begun:
             await informer.synced.wait()
 
     async def _why_not(self, resource: Resource) -> str | None:
         """Why a kind cannot be read: nothing is wrong (None), the server has none (empty), or a sentence."""
-        try:
-            await self.client.page(resource, msgspec.Raw, limit=1)
-        except NotFound:
-            if resource in REQUIRED:
-                raise
-            return ""
-        except Forbidden as error:
-            if resource in REQUIRED:
-                raise
-            return str(error)
-        except Unreachable:
-            return None  # its informer tries until it succeeds
-        return None
+        for candidate in versions_of(resource):
+            try:
+                await self.client.page(candidate, msgspec.Raw, limit=1)
+            except NotFound:
+                continue
+            except Forbidden as error:
+                if resource in REQUIRED:
+                    raise
+                return str(error)
+            except Unreachable:
+                pass  # its informer tries until it succeeds
+            return None
+        return ""
 
     def _follow(self, group: asyncio.TaskGroup, resource: Resource) -> Informer[Any]:
         informer = Informer(

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import signal
 import webbrowser
+from dataclasses import replace
 from typing import Unpack
 
 import click
@@ -20,6 +21,7 @@ from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import ManifestError, load
 from berth.live.component.serving import ServingError
 from berth.live.connection import ConnectionSettingsError
+from berth.live.discovery import ask_version
 from berth.live.errors import ApiError
 from berth.web.questions import CommandDocuments
 from berth.web.serving import PageSettings, serving
@@ -86,7 +88,11 @@ async def _serve_cluster(
     asked: PageSettings, settings: InputSettings, options: Options, *, opens: bool
 ) -> None:
     async with await client_of(settings["kubeconfig"], settings["context"]) as client:
-        await client.request("GET", "/version")  # whoever cannot be asked is not shown
+        server = await ask_version(client)  # whoever cannot be asked is not shown
+        if settings["kubernetes_version"] is None:
+            options = replace(options, version=server.followed)
+            if server.note:
+                click.echo(f"note: {server.note}", err=True)
         source = LiveSource(client, options)
         source.want()
         async with asyncio.TaskGroup() as group:

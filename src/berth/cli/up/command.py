@@ -329,6 +329,7 @@ async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProces
         host=asked.settings.host,
         port=asked.web_port,
         kubeconfig=str(prepared.kubeconfig),
+        kubernetes_version=asked.version.name,
     )
     page = await PageProcess.start(settings, lambda link: click.echo(f"page             {link}"))
     try:

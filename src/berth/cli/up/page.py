@@ -18,6 +18,7 @@ import msgspec
 
 from berth.cli.commands.web import DOCUMENTS
 from berth.engine.state.options import Options
+from berth.kube.versions import VERSIONS
 from berth.live.client import Client
 from berth.live.component.serving import ServingError
 from berth.web.serving import PageSettings, serving
@@ -35,6 +36,7 @@ class PageProcessSettings(msgspec.Struct, rename="camel", kw_only=True):
     host: str
     port: int
     kubeconfig: str
+    kubernetes_version: str
 
 
 def main() -> int:
@@ -56,7 +58,7 @@ async def _serve(asked: PageProcessSettings) -> None:
     )
     context = ssl.create_default_context(cafile=asked.ca_file)
     async with Client.with_token(asked.url, asked.token, context) as client:
-        source = LiveSource(client, Options())
+        source = LiveSource(client, Options(version=VERSIONS[asked.kubernetes_version]))
         following = asyncio.create_task(source.run())
         async with serving(page, source, DOCUMENTS, _tell):
             await asyncio.wait(
