@@ -38,7 +38,7 @@ def pod(name: str, on: str = "", **metadata: Any) -> dict[str, Any]:
 
 async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - it is told of nothing
             await asyncio.sleep(0.01)
 
 
