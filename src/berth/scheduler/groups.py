@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from berth.kube.objects import Key, Pod
+from berth.kube.objects import Key, Pod, PodGroup
 from berth.kube.pod_groups import GroupKey, GroupState, group_of, minimum_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
@@ -17,17 +17,26 @@ class Group:
     """Pods that are placed together.
 
     Attributes:
-        known: Its PodGroup object was seen.
+        object: Its PodGroup as it was seen last, None if it was not, or is gone.
         minimum: How many pods must have a node for any to get one; 0 if they are independent.
         pending: Its pods without a node.
         placed: Its pods that have one.
     """
 
     key: GroupKey
-    known: bool = False
+    object: PodGroup | None = None
     minimum: int = 0
     pending: dict[Key, QueuedPod] = field(default_factory=dict)
     placed: set[Key] = field(default_factory=set)
+
+    @property
+    def known(self) -> bool:
+        return self.object is not None
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether so many of its pods have a node that it may be said of the group."""
+        return len(self.placed) >= max(self.minimum, 1)
 
     @property
     def state(self) -> GroupState:
@@ -46,11 +55,15 @@ class Groups:
             found = self._groups[key] = Group(key)
         return found
 
+    def object_of(self, key: GroupKey) -> PodGroup | None:
+        found = self._groups.get(key)
+        return None if found is None else found.object
+
     def handle(self, event: Event) -> Group:
         """A PodGroup object came, changed or went."""
         group = self.of((event.resource, *event.key))
-        group.known = event.change != DELETED
-        group.minimum = minimum_of(event.object) if group.known else 0
+        group.object = None if event.change == DELETED else event.object
+        group.minimum = 0 if group.object is None else minimum_of(group.object)
         self._tidy(group)
         return group
 

@@ -137,6 +137,7 @@ class Scheduler:
         if state.ready or (state.mirror.changed and state.queue.any_unschedulable):
             return 0.0
         times = [state.reports.recorder.due(), state.statements.due(), state.founding.due()]
+        times.append(state.group_conditions.due())
         times += [when for when, _ in state.retries]
         if not self._draining:
             times.append(state.queue.assumed_due())
@@ -157,6 +158,7 @@ class Scheduler:
             self._binding.resume()
             self._scheduling.run()
         state.ready += state.statements.take(now)
+        state.ready += state.group_conditions.take(now)
         actions, state.ready = state.ready, []
         return actions + state.reports.recorder.take(now)
 
@@ -168,6 +170,8 @@ class Scheduler:
                 state.reports.recorder.done(action, outcome)
             case SchedulerPurpose.STATEMENT:
                 state.statements.done(action, outcome)
+            case SchedulerPurpose.GROUP:
+                state.group_conditions.done(action, outcome)
             case SchedulerPurpose.ANNOUNCEMENT:
                 why, record = state.founding.done(action, outcome), state.queue.pending(action.key)
                 if why is not None and record is not None:

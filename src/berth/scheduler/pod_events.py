@@ -99,8 +99,11 @@ class PodEvents:
             self._try_group(state.groups.of(record.group))
 
     def group(self, event: Event) -> None:
-        """A group's object changed: it is tried even if it was tried before, as less may do now."""
-        self._try_group(self._state.groups.handle(event), anew=True)
+        """A group's object changed: if less will do now it is tried even if it was tried before."""
+        before = self._state.groups.of((event.resource, *event.key)).state
+        group = self._state.groups.handle(event)
+        if group.known != before.known or group.minimum != before.minimum:
+            self._try_group(group, anew=not before.known or group.minimum < before.minimum)
 
     def _try_group(self, group: Group, *, anew: bool = False) -> None:
         state = self._state

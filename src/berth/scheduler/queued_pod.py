@@ -51,6 +51,7 @@ class SchedulerPurpose(Purpose):
     ANNOUNCEMENT = "announcement"  # tell other schedulers that it starts its group
     STATEMENT = "statement"  # state in its status why it has no node
     PREEMPTION = "preemption"  # make room for it
+    GROUP = "group"  # state in the status of its group whether that was placed
 
 
 @dataclass(slots=True, eq=False)

@@ -53,6 +53,8 @@ class SchedulingCycle:
             except Exception as error:  # noqa: BLE001 - what nobody foresaw about one pod must not stop the others
                 _log.exception("an attempt to place %s/%s failed", *batch[0].key)
                 self._recover(members, error)
+                if group is not None:
+                    state.group_conditions.not_placed(group, SCHEDULER_ERROR, str(error))
 
     def _recover(self, members: list[QueuedPod], error: Exception) -> None:
         """Put everything back as it was before an attempt that went wrong, and try again later."""
@@ -69,10 +71,14 @@ class SchedulingCycle:
 
     # --- one by one ---------------------------------------------------------------------------------
 
-    def _place(self, batch: list[QueuedPod]) -> None:
-        """Place pods of one class, best first; once one finds no node none of the others does."""
+    def _place(self, batch: list[QueuedPod]) -> NoNode | None:
+        """Place pods of one class, best first; once one finds no node none of the others does.
+
+        Returns why the last of those without one has none.
+        """
         state = self._state
         why: NoNode | None = None
+        told: NoNode | None = None
         for record in batch:
             started = state.timer()
             if why is None or record.nominated is not None:
@@ -83,7 +89,8 @@ class SchedulingCycle:
                         self._binding.begin(decision)
                     continue
                 why = decision
-            why = self._reject(record, why, started)
+            told, why = why, self._reject(record, why, started)
+        return told
 
     def _reject(self, record: QueuedPod, why: NoNode, started: float) -> NoNode | None:
         """Tell why a pod has no node; returns what holds for the next of its class, None if that is open."""
@@ -139,8 +146,7 @@ class SchedulingCycle:
         started = state.timer()
         needed = group.state.needed
         if needed <= 1:
-            for record in members:
-                self._place([record])  # any one of them will do, so they are on their own
+            self._place_each(group, members)
             return
         if not self._may_found(members):
             return
@@ -151,13 +157,25 @@ class SchedulingCycle:
             for record in members:
                 self._tell(record, found, started, "group found no room")
                 state.queue.set_aside(record, state.now)
+            state.group_conditions.not_placed(group, UNSCHEDULABLE, found.message)
             return
+        state.group_conditions.placed(group)
         placed = {choice.record.key for choice in found}
         for choice in found:
             self._binding.begin(choice)
         for record in members:
             if record.key not in placed:
                 self._place([record])  # beyond the minimum they are on their own
+
+    def _place_each(self, group: Group, members: list[QueuedPod]) -> None:
+        """Any one of them will do, so they are on their own."""
+        conditions = self._state.group_conditions
+        whys = [why for record in members if (why := self._place([record])) is not None]
+        if group.is_placed:
+            conditions.placed(group)
+        elif whys:
+            reason = SCHEDULER_ERROR if whys[0].failed else UNSCHEDULABLE
+            conditions.not_placed(group, reason, whys[0].message)
 
     def _may_found(self, members: list[QueuedPod]) -> bool:
         """Whether none of them starts a group that somebody else may be starting; else all wait."""

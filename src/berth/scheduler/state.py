@@ -19,6 +19,7 @@ from berth.machines.mirror import Mirror
 from berth.machines.story import Story
 from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding
+from berth.scheduler.group_conditions import GroupConditions
 from berth.scheduler.groups import Groups
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.nominations import Nominations
@@ -75,6 +76,8 @@ class SchedulerState:
         self.mirror = Mirror(next(iter(settings.profiles.values())), settings.profiles)
         self.queue = SchedulingQueue(settings.backoff)
         self.groups = Groups()
+        version = next(iter(settings.profiles.values())).version
+        self.group_conditions = GroupConditions(self.groups, version.pod_group_condition)
         self.nominations = Nominations(self.mirror)
         self.founding = Founding(self.mirror, self.queue, self.nominations, enabled=settings.announce_groups)
         self.volumes = VolumeWork(self.mirror)

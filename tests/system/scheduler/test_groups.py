@@ -21,10 +21,20 @@ class Native:
     def prepare(self, world: ClusterWorld) -> None:
         del world
 
+    def path(self, world: ClusterWorld, name: str = "") -> str:
+        return world.path("podgroups", name, prefix=f"{SCHEDULING}/{world.backend.version.pod_group_api}")
+
     def group(self, world: ClusterWorld, name: str, minimum: int) -> None:
         spec = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
-        path = world.path("podgroups", prefix=f"{SCHEDULING}/{world.backend.version.pod_group_api}")
-        world.make(path, {"metadata": {"name": name}, "spec": spec})
+        world.make(self.path(world), {"metadata": {"name": name}, "spec": spec})
+
+    def condition(self, world: ClusterWorld, name: str) -> tuple[str, str, str] | None:
+        """What the group says about being placed, under the name that the server's version has for it."""
+        found = world.get(self.path(world, name)).get("status", {}).get("conditions", ())
+        by_type = {each["type"]: each for each in found}
+        assert by_type.keys() <= {world.backend.version.pod_group_condition}
+        stated = by_type.get(world.backend.version.pod_group_condition)
+        return stated and (stated["status"], stated["reason"], stated["message"])
 
     def member(self, world: ClusterWorld, group: str, builder: PodBuilder) -> None:
         world.pod(builder, schedulingGroup={"podGroupName": group})
@@ -164,6 +174,26 @@ def test_a_group_that_keeps_to_itself_starts_in_one_zone(
         names = members(world, kind, "train", 3, together=True)
 
         assert set(world.placed(*names).values()) == {"n2"}
+
+
+def test_a_group_says_whether_it_was_placed(world: ClusterWorld, start: StartScheduler) -> None:
+    """Its condition says why not, and that it was once it was; a minimum that shrinks is noticed."""
+    kind = Native()
+    world.nodes(make_node("n1").capacity(cpu="2"))
+    with scheduling(world, start, kind):
+        kind.group(world, "train", 3)
+        names = members(world, kind, "train", 3)
+        status, reason, message = world.until(
+            lambda: kind.condition(world, "train"), "the group says why not"
+        )
+        assert (status, reason) == ("False", "Unschedulable")
+        assert message.startswith(f"pod group {world.namespace}/train needs 3 of 3 pods placed together: ")
+        world.nodes(make_node("n2").capacity(cpu="2"))
+        world.placed(*names)
+
+        assert world.until(
+            lambda: kind.condition(world, "train") == ("True", "Scheduled", ""), "it was placed"
+        )
 
 
 def test_groups_may_be_introduced_later(world: ClusterWorld, start: StartScheduler) -> None:

@@ -150,7 +150,7 @@ def _rank(action: Action) -> int:
     """Bindings and what they depend on go before what is said about pods that cannot be bound."""
     if isinstance(action, Bind | Get):
         return 0
-    return 2 if action.purpose is SchedulerPurpose.STATEMENT else 1
+    return 2 if action.purpose in (SchedulerPurpose.STATEMENT, SchedulerPurpose.GROUP) else 1
 
 
 def _settings(

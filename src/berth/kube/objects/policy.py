@@ -50,8 +50,13 @@ class PodGroupSpec(Struct, frozen=True):
     min_member: Int32 | None = None
 
 
+class PodGroupStatus(Struct, frozen=True):
+    conditions: list[Condition] | None = None
+
+
 class PodGroup(TypedObject, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus | None = None
 
 
 class ServiceSpec(Struct, frozen=True):
