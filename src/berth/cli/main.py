@@ -20,6 +20,7 @@ _COMMANDS = {
         "Find the running pods that break a rule, and who would be evicted.",
     ),
     "web": ("berth.cli.commands.web", "Show where pods are and why, on a page over a cluster or a dump."),
+    "lint": ("berth.cli.commands.lint", "Find what will go wrong with manifests, by what they would do."),
     "scheduler": ("berth.cli.commands.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),
     "webhook": ("berth.cli.commands.webhook", "Check pods before an API server stores them."),
     "controllers": (

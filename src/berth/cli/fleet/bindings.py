@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from berth.cli.fleet.objects import Inventory, Template
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError
-from berth.controllers.propagation.matching import best, fit, is_reserved, is_skipped
 from berth.fleet.offline.simulation import FleetWorkload
 from berth.fleet.scheduler.fleet_cache import policy_of
 from berth.fleet.state.options import FleetOptions
@@ -16,6 +15,7 @@ from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
 from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
 from berth.kube.manifests.manifest import ManifestError, title
 from berth.kube.objects import Key
+from berth.kube.propagation import best, fit, is_reserved, is_skipped
 from berth.kube.text.decoding import convert, without_nulls
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")

@@ -27,7 +27,9 @@ LIVE_IMPROVEMENTS = {
 }
 
 
-class _LabelKeys(click.ParamType[tuple[str, ...]]):
+class LabelKeys(click.ParamType[tuple[str, ...]]):
+    """Label keys with commas between them."""
+
     name = "keys"
 
     def convert(
@@ -87,7 +89,7 @@ def placing_options(*, compat: bool = False) -> Callable[[_F], _F]:
 def _keys_option(kind: str) -> Callable[[_F], _F]:
     return click.option(
         f"--{kind}-label-keys",
-        type=_LabelKeys(),
+        type=LabelKeys(),
         default=(),
         metavar="KEY,KEY",
         help=f"The labels to index for {kind}, and what affinityEnabled compares.  [all, none]",

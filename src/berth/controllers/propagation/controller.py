@@ -15,13 +15,6 @@ from typing import Any
 from berth.controllers.actions import patch
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError, binding_key, bindings_for
-from berth.controllers.propagation.matching import (
-    best,
-    is_reserved,
-    is_skipped,
-    policy_fit,
-    preempts,
-)
 from berth.kube.api_resources import (
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
@@ -33,6 +26,13 @@ from berth.kube.api_resources import (
 from berth.kube.karmada import LiveBinding, LivePolicy
 from berth.kube.objects import Key, ObjectMeta, PriorityClass
 from berth.kube.ownership import controller_of
+from berth.kube.propagation import (
+    best,
+    is_reserved,
+    is_skipped,
+    policy_fit,
+    preempts,
+)
 from berth.kube.well_known import DELETED, MODIFIED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.propagation.matching import fit, is_reserved
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES, Resource
 from berth.kube.karmada import LivePolicy, ResourceSelector
 from berth.kube.objects import Key
+from berth.kube.propagation import fit, is_reserved
 from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event

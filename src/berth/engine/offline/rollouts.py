@@ -11,7 +11,7 @@ from berth.kube.pods import is_terminating
 from berth.kube.well_known import TEMPLATE_HASH
 
 _MOST_TRIED = 50
-_DEFAULT = "25%"  # of maxUnavailable
+ROLLOUT_DEFAULT = "25%"  # of maxUnavailable and maxSurge
 
 
 def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
@@ -23,8 +23,11 @@ def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
     if found is None:
         return None  # nobody knows whether old pods may go first
     strategy, replicas = found
-    stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _DEFAULT)
-    if strategy.get("type") == "Recreate" or resolved(stated, replicas, default=_DEFAULT, up=False) > 0:
+    stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
+    if (
+        strategy.get("type") == "Recreate"
+        or resolved(stated, replicas, default=ROLLOUT_DEFAULT, up=False) > 0
+    ):
         return None  # old pods go anyhow
     cluster = snapshot.cluster
     pod_class = cluster.class_of(entry.pod)

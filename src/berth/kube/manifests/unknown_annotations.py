@@ -12,8 +12,9 @@ from berth.kube.objects import CronJob, Job, KubeObject, ObjectMeta, Pod, Replic
 from berth.kube.text.near_names import possible
 from berth.kube.validation.errors import Path, render
 
+LINT_IGNORE = "berth.dev/lint-ignore"
 _PREFIX = "berth.dev/"
-# What a pod can have; hollow nodes read the last four.
+# What a pod can have; hollow nodes read those about times and codes.
 POD_ANNOTATIONS = (
     AFFINITY_ANNOTATION,
     WORKLOAD_AFFINITY_ANNOTATION,
@@ -21,6 +22,7 @@ POD_ANNOTATIONS = (
     "berth.dev/exit-code",
     "berth.dev/start-after",
     "berth.dev/stop-after",
+    LINT_IGNORE,
 )
 
 
@@ -39,11 +41,16 @@ class UnknownAnnotation:
     name: str
     objects: int = 1
 
+    @property
+    def near(self) -> str | None:
+        """What was probably meant."""
+        names = [each.removeprefix(_PREFIX) for each in POD_ANNOTATIONS]
+        found = possible(names, self.name.removeprefix(_PREFIX))
+        return f"{_PREFIX}{found}" if found else None
+
     def __str__(self) -> str:
         others = f" and {self.objects - 1} more" if self.objects > 1 else ""
-        names = [each.removeprefix(_PREFIX) for each in POD_ANNOTATIONS]
-        near = possible(names, self.name.removeprefix(_PREFIX))
-        meant = f"; did you mean {_PREFIX}{near}?" if near else ""
+        meant = f"; did you mean {self.near}?" if self.near else ""
         return f"{self.manifest}{others}: {render(self.path)}[{self.name}]: unknown annotation{meant}"
 
 

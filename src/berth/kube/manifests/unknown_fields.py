@@ -55,20 +55,12 @@ def unknown_fields(manifests: Iterable[Manifest], custom: CustomSchemas | None =
         manifests: As they were loaded.
         custom: The schemas of kinds that are read besides those with a typed view.
     """
-    schemas = _Schemas(custom or {})
+    schemas = KnownSchemas(custom or {})
     found: dict[tuple[str, str, Path], UnknownField] = {}
     for manifest in manifests:
-        schema = schemas.of(manifest.api_version, manifest.kind)
-        if schema is None:
-            continue
-        seen: set[Path] = set()
-        for place, name, value in fields_beyond(schema.root, manifest.raw):
+        for place, name, value in unknown_in(manifest, schemas):
             path = (*place.path, name)
-            anywhere = without_indexes(path)
-            if anywhere in seen or _is_earlier(manifest, path):
-                continue
-            seen.add(anywhere)
-            known = found.get(key := (manifest.api_version, manifest.kind, anywhere))
+            known = found.get(key := (manifest.api_version, manifest.kind, without_indexes(path)))
             if known is None:
                 found[key] = UnknownField(manifest, path, hint(place, name, value))
             else:
@@ -76,12 +68,26 @@ def unknown_fields(manifests: Iterable[Manifest], custom: CustomSchemas | None =
     return list(found.values())
 
 
+def unknown_in(manifest: Manifest, schemas: KnownSchemas) -> Iterator[tuple[Place, str, object]]:
+    """The unknown fields of one object, each once for all items of a list: where, its name and its value."""
+    schema = schemas.of(manifest.api_version, manifest.kind)
+    if schema is None:
+        return
+    seen: set[Path] = set()
+    for place, name, value in fields_beyond(schema.root, manifest.raw):
+        path = (*place.path, name)
+        anywhere = without_indexes(path)
+        if anywhere not in seen and not _is_earlier(manifest, path):
+            seen.add(anywhere)
+            yield place, name, value
+
+
 def without_indexes(path: Path) -> Path:
     """The same for the field in every item of a list."""
     return tuple("[]" if isinstance(part, int) else part for part in path)
 
 
-class _Schemas:
+class KnownSchemas:
     """The schemas of the kinds that are read."""
 
     def __init__(self, custom: CustomSchemas) -> None:

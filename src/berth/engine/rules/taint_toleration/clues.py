@@ -19,11 +19,11 @@ def clues(question: Question) -> Iterator[str]:
     )
     for taint in taints:
         for toleration in tolerations:
-            if why := _near_miss(toleration, taint):
-                yield f"the toleration {_shown(toleration)} is not for the taint {describe(taint)}: {why}"
+            if why := near_miss(toleration, taint):
+                yield f"the toleration {shown(toleration)} is not for the taint {describe(taint)}: {why}"
 
 
-def _near_miss(toleration: Toleration, taint: Taint) -> str | None:
+def near_miss(toleration: Toleration, taint: Taint) -> str | None:
     """What keeps a toleration from matching, if it was meant to."""
     if (toleration.key or "") != (taint.key or ""):
         meant = nearest(toleration.key or "", (taint.key or "",)) if toleration.key else None
@@ -33,7 +33,7 @@ def _near_miss(toleration: Toleration, taint: Taint) -> str | None:
     return f"the value is {taint.value}" if taint.value else "the taint has no value"
 
 
-def _shown(toleration: Toleration) -> str:
+def shown(toleration: Toleration) -> str:
     value = f"={toleration.value}" if toleration.value else ""
     effect = f":{toleration.effect}" if toleration.effect else ""
     return f"{toleration.key}{value}{effect}"

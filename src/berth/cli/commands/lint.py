@@ -1,0 +1,204 @@
+"""`berth lint`: what will go wrong with these manifests?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from berth.cli.fleet.linting import is_karmadas, policy_findings
+from berth.cli.fleet.options import LabelKeys
+from berth.cli.fleet.schemas import karmada_schemas
+from berth.cli.input.daemon_namespaces import daemon_namespaces_option
+from berth.cli.input.lint_input import Given, read_given
+from berth.cli.input.validating import IGNORE, STRICT, WARN
+from berth.cli.input.versions import version_option
+from berth.cli.output.documents import as_json
+from berth.cli.output.lint_report import (
+    Placed,
+    conclusion,
+    lint_document,
+    report,
+    sarif,
+    workflow_commands,
+)
+from berth.cli.output.tables import terminal
+from berth.engine.offline.lint.findings import CheckWords, Severity
+from berth.engine.offline.lint.linting import CHECKS, LintResult, lint
+from berth.engine.offline.lint.world import LintInput, World
+from berth.engine.offline.snapshot import SnapshotError
+from berth.engine.state.options import Options
+from berth.fleet.offline.lint import FLEET_CHECKS
+from berth.kube.gates import FeatureGateError, FeatureGates
+from berth.kube.manifests.positions import Positions
+from berth.kube.versions import VERSIONS
+
+ALL_CHECKS: tuple[tuple[str, CheckWords, Severity], ...] = (
+    *((check.code, check.words, check.severity) for check in CHECKS),
+    *((check.code, check.words, check.severity) for check in FLEET_CHECKS),
+)
+CODES = frozenset(code for code, _, _ in ALL_CHECKS)
+
+
+class _Codes(click.ParamType[tuple[str, ...]]):
+    name = "codes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        codes = tuple(filter(None, str(value).upper().replace(",", " ").split()))
+        for code in codes:
+            if code not in CODES:
+                self.fail(f"there is no check {code}; they are {min(CODES)} to {max(CODES)}", param, ctx)
+        return codes
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, metavar="[FILE]...", type=click.Path(allow_dash=True))
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="File or folder to judge, YAML or JSON; - is standard input. May be repeated.",
+)
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="DUMP",
+    type=click.Path(allow_dash=True),
+    help="Files with the cluster that they go to: its nodes, and what else it has. May be repeated.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="A live cluster that they go to; it is only read. Without files, judge what it has.",
+)
+@click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(("table", "json", "sarif", "github")),
+    default="table",
+    show_default=True,
+    help="How to show the findings: for people, for programs, for code scanning, for a workflow's log.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([str(severity) for severity in reversed(Severity)]),
+    default=str(Severity.ERROR),
+    show_default=True,
+    help="The least severity for which the exit code is 1.",
+)
+@click.option(
+    "--ignore",
+    type=_Codes(),
+    multiple=True,
+    metavar="CODE,...",
+    help="Do not tell of these. May be repeated; the annotation berth.dev/lint-ignore does it for an object.",
+)
+@click.option(
+    "--validate",
+    type=click.Choice((STRICT, WARN, IGNORE)),
+    default=STRICT,
+    show_default=True,
+    help="What unknown fields, kinds and annotations are: errors, warnings, or nothing.",
+)
+@click.option(
+    "--lenient",
+    is_flag=True,
+    help="Note files that hold no Kubernetes object, or are no YAML at all, instead of exit code 2.",
+)
+@version_option
+@daemon_namespaces_option
+@click.option(
+    "--feature-gates", default="", metavar="GATE=BOOL,...", help="As the cluster has them; all on by default."
+)
+@click.option("--affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it.")
+@click.option(
+    "--anti-affinity-label-keys", type=LabelKeys(), metavar="KEY,KEY", help="As 'berth fleet' has it."
+)
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one an option
+    """Find what will go wrong with manifests, by what they would do.
+
+    Every finding has a code, the field with its line, why, and a fix; docs/lint.md lists the checks. Without
+    nodes it finds what can never hold. With nodes, among the files, in --cluster or in --kubeconfig, it
+    tries: which nodes match, how many domains there are, whether the pods find a place.
+    Exit code 0: nothing found of at least --fail-on; 1: something; 2: bad input.
+    """
+    files = (*flags["paths"], *flags["files"])
+    given = read_given(files, flags["cluster"], flags["kubeconfig"], flags["context"])
+    ignored = frozenset(code for codes in flags["ignore"] for code in codes)
+    result = _linted(given, flags, ignored)
+    placed = _placed(result, Positions(given.stdin))
+    bad = [] if flags["lenient"] else given.unusable
+    notes = [str(error) for error in given.unread if error not in bad]
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    worst = result.worst()
+    failed = worst is not None and worst >= Severity[flags["fail_on"].upper()]
+    for line in _shown(flags["form"], result, placed, notes, failed=failed):
+        click.echo(line)
+    for error in bad:
+        click.echo(f"error: {error}", err=True)
+    ctx.exit(2 if bad else int(failed))
+
+
+def _linted(given: Given, flags: dict[str, Any], ignored: frozenset[str]) -> LintResult:
+    try:
+        gates = FeatureGates.parse(flags["feature_gates"])
+    except FeatureGateError as error:
+        raise click.ClickException(f"--feature-gates: {error}") from None
+    options = Options(
+        version=VERSIONS[flags["kubernetes_version"]],
+        daemon_namespaces=flags["daemon_namespaces"],
+        gates=gates,
+    )
+    karmada = any(map(is_karmadas, given.files))
+    found = policy_findings(
+        given.files, given.around, flags["affinity_label_keys"], flags["anti_affinity_label_keys"]
+    )
+    judged = LintInput(
+        files=given.files,
+        around=given.around,
+        refused=given.refused,
+        strict=None if flags["validate"] == IGNORE else flags["validate"] == STRICT,
+        custom=karmada_schemas() if karmada else None,
+        options=options,
+        codes=CODES,
+    )
+    try:
+        return lint(World(judged), found if karmada else (), ignored)
+    except SnapshotError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _placed(result: LintResult, positions: Positions) -> list[Placed]:
+    """The findings with their lines, by line within a file."""
+    placed = [Placed(each, positions.line(each.hit.source, each.hit.path)) for each in result.findings]
+    order: dict[str, int] = {}
+    for each in placed:
+        order.setdefault(each.finding.hit.source.file, len(order))
+    placed.sort(key=lambda each: (order[each.finding.hit.source.file], each.line or 0))
+    return placed
+
+
+def _shown(
+    form: str, result: LintResult, placed: Sequence[Placed], notes: Sequence[str], *, failed: bool
+) -> Iterator[str]:
+    if form == "json":
+        yield as_json(lint_document(result, placed, notes, failed=failed))
+    elif form == "sarif":
+        yield as_json(sarif(placed, ALL_CHECKS))
+    elif form == "github":
+        yield from workflow_commands(placed)
+        yield conclusion(result)
+    else:
+        yield from report(result, placed, terminal())

@@ -1,0 +1,100 @@
+"""Disruption budgets: which block every drain, protect nobody, or get in each other's way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.engine.offline.lint.findings import Hit, Severity, check, hit
+from berth.engine.offline.lint.selectors import near_label
+from berth.engine.offline.lint.subjects import Subject
+from berth.engine.offline.lint.world import World
+from berth.engine.state.pod_class import LabelSet
+from berth.kube.amounts.shares import resolved
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import PodDisruptionBudget
+from berth.kube.selectors import Selector, parse_label_selector
+
+_ALL = 100
+
+
+def _judged(world: World) -> Iterator[tuple[Manifest, PodDisruptionBudget]]:
+    return ((manifest, view) for manifest, view in world.budgets if world.is_judged(manifest))
+
+
+def _selector(view: PodDisruptionBudget) -> Selector:
+    return parse_label_selector(view.spec.selector)
+
+
+def _protected(world: World, manifest: Manifest, view: PodDisruptionBudget) -> list[LabelSet]:
+    term = world.index.term(_selector(view), frozenset((manifest.namespace or "default",)))
+    return [label_set for label_set in term.selected if world.exists(label_set)]
+
+
+def _makers(world: World, manifest: Manifest, view: PodDisruptionBudget) -> list[Subject]:
+    return [subject for each in _protected(world, manifest, view) for subject in world.makers.get(each, ())]
+
+
+@check("BERTH117")
+def budget_blocks_drains(world: World) -> Iterator[Hit]:
+    for manifest, view in _judged(world):
+        spec = view.spec
+        if spec.max_unavailable is not None:
+            if not resolved(spec.max_unavailable, _ALL, default=1, up=True):
+                why = "maxUnavailable 0 lets no pod go ever, so that every drain of their nodes hangs"
+                yield hit(manifest, "spec.maxUnavailable", why, "allow at least 1")
+            continue
+        wanted = spec.min_available
+        if isinstance(wanted, str) and resolved(wanted, _ALL, default=0, up=True) >= _ALL:
+            why = f"minAvailable {wanted} lets no pod go ever, so that every drain of their nodes hangs"
+            yield hit(manifest, "spec.minAvailable", why, "allow less than all, or set maxUnavailable: 1")
+            continue
+        most = _most(_makers(world, manifest, view))
+        needed = resolved(wanted, most or 0, default=1, up=True)
+        if most and needed >= most:
+            why = f"minAvailable {wanted if wanted is not None else 1} of {most} lets no pod go ever"
+            fix = "have more replicas, or set maxUnavailable: 1 instead"
+            yield hit(manifest, "spec.minAvailable" if wanted is not None else "spec", why, fix)
+
+
+def _most(subjects: list[Subject]) -> int | None:
+    """How many pods there can come to be; None if nobody knows."""
+    counts = [subject.most for subject in subjects]
+    return None if None in counts else sum(filter(None, counts))
+
+
+@check("BERTH118")
+def budget_protects_nobody(world: World) -> Iterator[Hit]:
+    for manifest, view in _judged(world):
+        if _protected(world, manifest, view):
+            continue
+        selector, where = _selector(view), manifest.namespace or "default"
+        others = [subject for subject in world.subjects if subject.pod_class.namespace == where]
+        near = next(filter(None, (near_label(selector, s.pod_class.labels) for s in others)), None)
+        if not (world.has_nodes or others or selector.nothing):
+            continue  # they are elsewhere
+        what = "has no selector" if selector.nothing else f"selects {selector}"
+        place = "there" if world.has_nodes else "among these files"
+        why = f"it {what}, which no pod of namespace {where} {place} has, so it protects nobody"
+        fix = f"select {near}" if near else "select the labels of the pods it is for"
+        severity = None if world.has_nodes or near or selector.nothing else Severity.INFO
+        yield hit(manifest, "spec.selector", why, fix, severity)
+
+
+@check("BERTH119")
+def budgets_overlap(world: World) -> Iterator[Hit]:
+    protecting: dict[LabelSet, list[tuple[Manifest, PodDisruptionBudget]]] = {}
+    for manifest, view in world.budgets:
+        for label_set in _protected(world, manifest, view):
+            protecting.setdefault(label_set, []).append((manifest, view))
+    told: set[tuple[int, int]] = set()
+    for label_set, budgets in protecting.items():
+        for manifest, _ in budgets:
+            others = [each for each, _ in budgets if each is not manifest]
+            if not others or not world.is_judged(manifest) or (id(manifest), id(others[0])) in told:
+                continue
+            told |= {(id(manifest), id(others[0])), (id(others[0]), id(manifest))}
+            makers = world.makers.get(label_set, ())
+            whose = makers[0].title if makers else f"a pod of namespace {label_set.namespace}"
+            also = f"{whose} is under {others[0].title} as well"
+            why = f"{also}, and pods of two budgets cannot be evicted at all"
+            yield hit(manifest, "spec.selector", why, "let one budget do, or select different pods")

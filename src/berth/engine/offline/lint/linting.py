@@ -1,0 +1,111 @@
+"""All checks over a world, and what their authors asked not to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berth.engine.offline.lint import apart, disruption, documents, nodes, placing, selectors, spread
+from berth.engine.offline.lint.documents import ignored_codes
+from berth.engine.offline.lint.findings import Check, Finding, Hit, Severity
+from berth.engine.offline.lint.world import World
+from berth.kube.manifests.manifest import Manifest, Source
+
+# By code; the last one places pods.
+CHECKS: tuple[Check[World], ...] = (
+    documents.unreadable_object,
+    documents.unknown_field,
+    documents.unknown_kind,
+    documents.refused_object,
+    documents.unknown_annotation,
+    documents.object_twice,
+    documents.unknown_code,
+    documents.annotation_beside_template,
+    selectors.selector_misses_template,
+    selectors.rule_misses_own_pods,
+    selectors.affinity_to_nobody,
+    selectors.affinity_deadlock,
+    apart.more_replicas_than_domains,
+    apart.rollout_without_room,
+    spread.topology_key_missing,
+    spread.min_domains_unreachable,
+    spread.unusable_domain_counts,
+    apart.contradicting_rules,
+    spread.rollout_spreads_revisions,
+    spread.spread_against_node_affinity,
+    nodes.no_node_matches,
+    nodes.toleration_for_nothing,
+    spread.spread_shares_nodes,
+    nodes.misspelt_node_label,
+    disruption.budget_blocks_drains,
+    disruption.budget_protects_nobody,
+    disruption.budgets_overlap,
+    placing.preempts_its_peers,
+    nodes.larger_than_any_node,
+    selectors.anti_affinity_everywhere,
+    placing.no_other_place,
+    placing.gate_drops_rule,
+    placing.stock_server_drops_rule,
+    placing.finds_no_node,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LintResult:
+    """What was found.
+
+    Attributes:
+        findings: In the order of the files, and of the codes.
+        ignored: How many more there are that annotations, or the user, asked not to be told.
+        objects: How many objects were judged.
+    """
+
+    findings: list[Finding]
+    ignored: int
+    objects: int
+
+    def worst(self) -> Severity | None:
+        return max((finding.severity for finding in self.findings), default=None)
+
+
+def lint(world: World, more: Iterable[Finding] = (), ignored: Collection[str] = ()) -> LintResult:
+    """Everything the checks find in a world, and what others have found in it."""
+    found: list[Finding] = []
+    blaming = {id_of(m.source, m.title): id(m) for m in world.manifests}
+    for check in CHECKS:
+        for each in check.find(world):
+            finding = as_finding(check, each)
+            found.append(finding)
+            if finding.severity is Severity.ERROR:
+                world.blamed.add(blaming.get(id_of(each.source, each.title), 0))
+    unread = [each for each in world.given.refused if each.source is not None and not each.foreign]
+    return told([*found, *more], world.given.files, ignored, len(unread))
+
+
+def as_finding(check: Check[Any], each: Hit) -> Finding:
+    severity = check.severity if each.severity is None else each.severity
+    return Finding(check.code, check.words, each, severity)
+
+
+def id_of(source: Source, title: str) -> tuple[Source, str]:
+    return source, title
+
+
+def told(
+    findings: Sequence[Finding], files: Sequence[Manifest], ignored: Collection[str], unread: int = 0
+) -> LintResult:
+    """What is left of the findings, in order."""
+    order = {id_of(m.source, m.title): i for i, m in enumerate(files)}
+    unwanted = {
+        id_of(m.source, m.title): {code for _, codes in ignored_codes(m) for code in codes} for m in files
+    }
+    kept = [
+        finding
+        for finding in findings
+        if finding.code not in ignored
+        and finding.code not in unwanted.get(id_of(finding.hit.source, finding.hit.title), ())
+    ]
+    last = len(order)
+    kept.sort(key=lambda f: (order.get(id_of(f.hit.source, f.hit.title), last), f.code))
+    return LintResult(kept, len(findings) - len(kept), len(files) + unread)

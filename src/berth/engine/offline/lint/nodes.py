@@ -1,0 +1,220 @@
+"""What pods ask of nodes: labels, taints and room that none has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, product
+
+import numpy as np
+
+from berth.engine.offline.lint.contradictions import conflict
+from berth.engine.offline.lint.findings import Hit, Severity, check
+from berth.engine.offline.lint.near import near_key, near_word
+from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
+from berth.engine.offline.lint.world import World
+from berth.engine.rules.node_affinity.matching import match_required
+from berth.engine.rules.node_resources_fit.amounts import spelled
+from berth.engine.rules.taint_toleration.clues import near_miss, shown
+from berth.engine.rules.taint_toleration.taints import describe, tolerates
+from berth.engine.state.arrays import BoolArray
+from berth.engine.state.nodes import PODS_ROW
+from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
+from berth.kube.selectors import IN, NodeTerm, Requirement
+
+_MOST_COMBINATIONS = 10_000
+# What Kubernetes itself puts on nodes that are in trouble, so that it is there only then.
+_OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+@check("BERTH113")
+def no_node_matches(world: World) -> Iterator[Hit]:
+    for subject in world.linted:
+        contradiction = _contradiction(subject)
+        if contradiction:
+            words = " and ".join(sorted(map(str, contradiction)))
+            path = _affinity_path(subject)
+            yield subject.hit(path, f"no node can have {words} at once", "take one of these out")
+        elif world.has_nodes:
+            yield from _matches_none(world, subject)
+
+
+def _contradiction(subject: Subject) -> list[Requirement]:
+    """Requirements that no node can meet together, whichever of the terms are chosen."""
+    compiled = subject.pod_class
+    selector = compiled.node_selector.requirements if compiled.node_selector is not None else ()
+    required = [each.selector.terms for each in compiled.required_nodes]
+    found: list[Requirement] = []
+    for terms in islice(product(*required), _MOST_COMBINATIONS):
+        found = conflict([*selector, *(r for term in terms for r in _asked(term))])
+        if not found:
+            return []
+    return found
+
+
+def _asked(term: NodeTerm) -> Iterator[Requirement]:
+    yield from term.labels
+    for each in term.fields:
+        yield Requirement(f"field {each.key}", each.operator, each.values)
+
+
+def _affinity_path(subject: Subject) -> str:
+    required = subject.pod_class.required_nodes
+    return f"{required[0].path}.nodeSelectorTerms" if required else "spec.nodeSelector"
+
+
+def _matches_none(world: World, subject: Subject) -> Iterator[Hit]:
+    nodes = world.cluster.nodes
+    matching = match_required(nodes, subject.pod_class, nodes.every_slot)
+    severity = Severity.INFO if subject.kind == DAEMON_SET else None  # its nodes may be yet to come
+    if not matching.any():
+        if next(_misspelt(world, subject), None) is None:
+            asked = [str(each.selector) for each in subject.pod_class.required_nodes]
+            if subject.pod_class.node_selector is not None:
+                asked.insert(0, str(subject.pod_class.node_selector))
+            why = f"no node has {' and '.join(asked)}"
+            fix = "ask for labels that nodes have, or label the nodes"
+            yield subject.hit(_affinity_path(subject), why, fix, severity)
+    elif not world.usable(subject).any():
+        first = int(np.flatnonzero(matching)[0])
+        taint = next(t for t in nodes.taints.at(first) if not tolerates(subject.pod.spec.tolerations, t))
+        why = (
+            f"every node that it may go to has a taint that it does not tolerate, such as "
+            f"{describe(taint)} on {nodes.names[first]}"
+        )
+        yield subject.hit("spec.tolerations", why, f"tolerate {describe(taint)}", severity)
+
+
+@check("BERTH116")
+def misspelt_node_label(world: World) -> Iterator[Hit]:
+    if not world.has_nodes:
+        return
+    for subject in world.linted:
+        nodes = world.cluster.nodes
+        taken = bool(match_required(nodes, subject.pod_class, nodes.every_slot).any())
+        for path, written, meant, required in _misspelt(world, subject):
+            then = "so that no node is taken" if required and not taken else "so that it does not count"
+            severity = None if required and not taken else Severity.WARNING
+            yield subject.hit(path, f"no node has {written}, {then}", f"did you mean {meant}?", severity)
+
+
+def _misspelt(world: World, subject: Subject) -> Iterator[tuple[str, str, str, bool]]:
+    """Labels that nodes nearly have: where, what is written, what is meant, and whether it is required."""
+    for path, key, values, required in _named_labels(subject):
+        there = world.node_labels.get(key)
+        if there is None:
+            meant = near_key(key, world.node_labels)
+            if meant is not None:
+                yield path, f"the label {key}", meant, required
+            continue
+        others = [value for value in there if value not in values]
+        for value in values:
+            near = near_word(value, others) if value not in there else None
+            if near is not None:
+                yield path, f"{key}={value}", f"{key}={near}", required
+
+
+def _named_labels(subject: Subject) -> Iterator[tuple[str, str, list[str], bool]]:
+    for key, value in (subject.pod.spec.node_selector or {}).items():
+        yield f"spec.nodeSelector[{key}]", key, [value], True
+    for each in subject.pod_class.required_nodes:
+        for i, term in enumerate(each.source.node_selector_terms or ()):
+            yield from _in_values(f"{each.path}.nodeSelectorTerms[{i}]", term, required=True)
+    affinity = subject.pod.spec.affinity and subject.pod.spec.affinity.node_affinity
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None
+    where = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+    for i, wish in enumerate(preferred or ()):
+        yield from _in_values(f"{where}[{i}].preference", wish.preference, required=False)
+
+
+def _in_values(
+    path: str, term: NodeSelectorTerm | None, *, required: bool
+) -> Iterator[tuple[str, str, list[str], bool]]:
+    for i, asked in enumerate((term.match_expressions if term else None) or ()):
+        if asked.operator == IN:
+            yield f"{path}.matchExpressions[{i}]", asked.key or "", asked.values or [], required
+
+
+# --- taints --------------------------------------------------------------------------------------
+
+
+@check("BERTH114")
+def toleration_for_nothing(world: World) -> Iterator[Hit]:
+    if not world.has_nodes:
+        return
+    taints = world.once(_taints)
+    for subject in world.linted:
+        for i, toleration in enumerate(_written_tolerations(subject)):
+            key = toleration.key or ""
+            if not key or key.startswith(_OF_CONDITIONS) or any(tolerates([toleration], t) for t in taints):
+                continue
+            near = next(filter(None, (_near_taint(toleration, taint) for taint in taints)), None)
+            why = f"no node has a taint for {shown(toleration)}"
+            fix = near or "take it out, unless such nodes are to come"
+            severity = Severity.WARNING if near else None
+            yield subject.hit(f"spec.tolerations[{i}]", why, fix, severity)
+
+
+def _taints(world: World) -> list[Taint]:
+    nodes = world.snapshot.nodes.values()
+    return list(dict.fromkeys(t for node in nodes for t in (node.spec.taints if node.spec else None) or ()))
+
+
+def _written_tolerations(subject: Subject) -> list[Toleration]:
+    """Those of the template: a DaemonSet's controller adds others behind them."""
+    return subject.written.spec.tolerations or []
+
+
+def _near_taint(toleration: Toleration, taint: Taint) -> str | None:
+    same = toleration.key == taint.key
+    if not same and near_key(toleration.key or "", (taint.key or "",)) is None:
+        return None
+    why = near_miss(toleration, taint)
+    return f"there is {describe(taint)}: {why}" if why else None
+
+
+# --- room ----------------------------------------------------------------------------------------
+
+
+@check("BERTH121")
+def larger_than_any_node(world: World) -> Iterator[Hit]:
+    if not world.has_nodes:
+        return
+    nodes = world.cluster.nodes
+    sized: BoolArray = nodes.allocatable[PODS_ROW, nodes.every_slot] > 0
+    for subject in world.linted:
+        among = np.flatnonzero(world.usable(subject) & sized)
+        if not len(among):
+            continue
+        fits = np.ones(len(among), dtype=np.bool_)
+        short: list[tuple[str, int, int]] = []
+        for name, amount in subject.pod_class.requests.plain.items():
+            row = nodes.resource_rows.get(name)
+            there = nodes.allocatable[row, among] if row is not None else np.zeros(len(among), dtype=np.int64)
+            fits &= there >= amount
+            if there.max() < amount:
+                short.append((name, amount, int(there.max())))
+        if not fits.any():
+            yield _too_large(subject, short)
+
+
+def _too_large(subject: Subject, short: list[tuple[str, int, int]]) -> Hit:
+    which = [
+        f"{spelled(name, amount)} {name} of at most {spelled(name, most)}" for name, amount, most in short
+    ]
+    what = " and ".join(which) or "more of several resources than one node has"
+    path = _request_path(subject, short[0][0] if short else "")
+    severity = Severity.INFO if subject.kind == DAEMON_SET else None
+    why = f"it requests {what}, so that no node is ever large enough"
+    return subject.hit(path, why, "request less, or add larger nodes", severity)
+
+
+def _request_path(subject: Subject, name: str) -> str:
+    for field in ("containers", "init_containers"):
+        for i, container in enumerate(getattr(subject.written.spec, field) or ()):
+            if name in ((container.resources and container.resources.requests) or {}):
+                place = "containers" if field == "containers" else "initContainers"
+                return f"spec.{place}[{i}].resources.requests[{name}]"
+    return "spec.containers"

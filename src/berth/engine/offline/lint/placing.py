@@ -1,0 +1,173 @@
+"""What placing the pods shows: preemption, evictions without a way out, dropped rules, and pods left over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.engine.offline.lint.apart import keeps_own_apart, places
+from berth.engine.offline.lint.findings import Hit, Severity, check, hit
+from berth.engine.offline.lint.selectors import candidates, required_terms
+from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
+from berth.engine.offline.lint.world import World
+from berth.engine.offline.simulation import UnplacedPod, simulate
+from berth.engine.rules.relaxing import short
+from berth.engine.state.pod_class import LabelSet
+from berth.kube.affinity.annotations import IN_SPEC, stated_affinity
+from berth.kube.gates import (
+    DEFAULT_GATES,
+    EVEN_PODS_SPREAD,
+    NODE_AFFINITY_EVICTION,
+    POD_AFFINITY_EVICTION,
+    FeatureGates,
+)
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import Pod
+from berth.kube.well_known import REQUIRED_DURING_EXECUTION, UNSCHEDULABLE
+
+_NEVER = "Never"
+
+
+# --- priorities ------------------------------------------------------------------------------------
+
+
+def _priority(subject: Subject) -> int | None:
+    """None if its class is not known."""
+    spec = subject.pod.spec
+    return spec.priority if spec.priority is not None or spec.priority_class_name else 0
+
+
+@check("BERTH120")
+def preempts_its_peers(world: World) -> Iterator[Hit]:
+    for subject in world.linted:
+        priority = _priority(subject)
+        if priority is None or subject.pod.spec.preemption_policy == _NEVER:
+            continue
+        terms = required_terms(world, subject)
+        peers = list(candidates(world, terms))
+        lower = [_lower(world, each, priority, subject) for each in peers]
+        if lower and all(lower) and subject.label_set not in peers:
+            who = lower[0][0] if lower[0] else None
+            if who is not None:
+                why = f"{_named(who, priority)}: making room for this pod would evict the peer that it needs"
+                fix = "give the peers at least the same priority"
+                yield subject.hit(terms[0][1].path, why, fix)
+        for owned in subject.pod_class.required_anti_affinity:
+            weaker = [
+                other
+                for each in world.term(owned).selected
+                if each is not subject.label_set
+                for other in _lower(world, each, priority, subject)
+            ]
+            if weaker:
+                why = f"{_named(weaker[0], priority)}: it evicts them wherever the rule stands in its way"
+                fix = "give them the same priority, set preemptionPolicy: Never, or prefer it only"
+                yield subject.hit(owned.path, why, fix)
+
+
+def _lower(world: World, label_set: LabelSet, priority: int, subject: Subject) -> list[Subject]:
+    """Who makes such pods with less priority."""
+    return [
+        other
+        for other in world.makers.get(label_set, ())
+        if other is not subject and (theirs := _priority(other)) is not None and theirs < priority
+    ]
+
+
+def _named(other: Subject, priority: int) -> str:
+    return f"the rule selects {other.title}, of priority {_priority(other)} below {priority}"
+
+
+# --- rules that must hold while pods run ---------------------------------------------------------------
+
+
+@check("BERTH123")
+def no_other_place(world: World) -> Iterator[Hit]:
+    if not world.has_nodes:
+        return
+    for subject in world.linted:
+        if subject.kind == DAEMON_SET or not subject.pod_class.has_execution_rules:
+            continue
+        nodes, usable = world.cluster.nodes, world.usable(subject)
+        lasting = [each for each in subject.pod_class.required_nodes if each.execution]
+        if lasting and usable.sum() == 1:
+            name = nodes.names[int(usable.argmax())]
+            why = f"only {name} meets it: when it stops to, the pods are evicted and fit nowhere else"
+            yield subject.hit(lasting[0].path, why, "let a second node meet it")
+        for owned in keeps_own_apart(world, subject):
+            most = places(world, subject, owned.topology_key) if owned.execution else None
+            if most is not None and subject.replicas == most:
+                key = short(owned.topology_key)
+                why = (
+                    f"its {most} pods hold all {most} values of {key}: one that is evicted fits nowhere else"
+                )
+                yield subject.hit(owned.path, why, "have fewer replicas, or more domains")
+
+
+@check("BERTH124")
+def gate_drops_rule(world: World) -> Iterator[Hit]:
+    gates = world.options.gates
+    if gates.all_enabled:
+        return
+    for subject in world.linted:
+        for path, gate in _gated(subject.written, gates):
+            why = f"with {gate}=false the rule is dropped, and the pods go anywhere"
+            yield subject.hit(path, why, f"enable {gate}, or use a rule without it")
+
+
+def _gated(pod: Pod, gates: FeatureGates) -> Iterator[tuple[str, str]]:
+    """The rules of a pod that belong to a disabled gate."""
+    for path, is_about_nodes in _lasting(pod):
+        on = gates.node_affinity_eviction if is_about_nodes else gates.pod_affinity_eviction
+        if not on:
+            yield path, NODE_AFFINITY_EVICTION if is_about_nodes else POD_AFFINITY_EVICTION
+    if pod.spec.topology_spread_constraints and not gates.even_pods_spread:
+        yield "spec.topologySpreadConstraints", EVEN_PODS_SPREAD
+
+
+def _lasting(pod: Pod) -> Iterator[tuple[str, bool]]:
+    """Where rules stand that must hold while the pod runs, and whether each is about nodes."""
+    for where, rules in stated_affinity(pod, DEFAULT_GATES):
+        for name, part in (
+            ("nodeAffinity", rules.node_affinity),
+            ("podAffinity", rules.pod_affinity),
+            ("podAntiAffinity", rules.pod_anti_affinity),
+        ):
+            if part is not None and part.required_during_scheduling_required_during_execution is not None:
+                yield f"{where}.{name}.{REQUIRED_DURING_EXECUTION}", name == "nodeAffinity"
+
+
+@check("BERTH125")
+def stock_server_drops_rule(world: World) -> Iterator[Hit]:
+    for subject in world.linted:
+        if subject.manifest.object is not None and subject.manifest.object.metadata.uid:
+            continue  # a server has kept it
+        for path, _ in _lasting(subject.written):
+            if path.startswith(f"{IN_SPEC}."):
+                why = "berth up keeps this field, but a stock API server drops it, and the rule with it"
+                fix = "for other servers, write it into the annotation berth.dev/affinity"
+                yield subject.hit(path, why, fix)
+
+
+# --- trying it -----------------------------------------------------------------------------------------
+
+
+@check("BERTH126")
+def finds_no_node(world: World) -> Iterator[Hit]:
+    """Asked last: it places pods in the world's cluster."""
+    if not world.has_nodes:
+        return
+    left: dict[int, list[UnplacedPod]] = {}
+    for unplaced in simulate(world.snapshot).unplaced:
+        if unplaced.reason == UNSCHEDULABLE:
+            left.setdefault(id(unplaced.entry.manifest), []).append(unplaced)
+    for manifest in world.manifests:
+        found = left.get(id(manifest))
+        if found and world.is_judged(manifest) and id(manifest) not in world.blamed:
+            yield _left_over(manifest, found)
+
+
+def _left_over(manifest: Manifest, found: list[UnplacedPod]) -> Hit:
+    number = f"{len(found)} of its pods find" if len(found) > 1 else "a pod of it finds"
+    who = "it finds" if isinstance(manifest.object, Pod) else number
+    why = f"{who} no node now: {found[0].message.rstrip('.')}"
+    return hit(manifest, "spec", why, "ask berth explain what would help", Severity.WARNING)

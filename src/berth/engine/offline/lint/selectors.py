@@ -1,0 +1,209 @@
+"""Selectors and affinity between pods: rules that select nobody, or that nobody can ever meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from berth.engine.offline.lint.contradictions import satisfiable
+from berth.engine.offline.lint.findings import Hit, Severity, check, hit
+from berth.engine.offline.lint.near import near_key, near_word
+from berth.engine.offline.lint.subjects import Subject
+from berth.engine.offline.lint.world import World
+from berth.engine.rules.inter_pod_affinity.terms import wanted_by
+from berth.engine.rules.pod_topology_spread.constraints import Constraint, read_constraints
+from berth.engine.state.pod_class import LabelSet, OwnedTerm, Term
+from berth.kube.affinity.annotations import stated_affinity
+from berth.kube.affinity.anti_affinity import excesses
+from berth.kube.objects import Job, ReplicationController, Workload
+from berth.kube.selectors import IN, Selector, parse_label_selector, selector_from_labels
+from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
+
+Terms = list[tuple[Term, OwnedTerm]]
+
+
+def constraints_of(subject: Subject) -> Iterator[tuple[Constraint, bool]]:
+    """The spread constraints of a subject as the scheduler reads them, and whether each is hard."""
+    compiled = subject.pod_class
+    for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        for constraint in read_constraints(compiled.spread_constraints, compiled, action):
+            yield constraint, action == DO_NOT_SCHEDULE
+
+
+def near_label(selector: Selector, labels: Mapping[str, str]) -> str | None:
+    """What a selector that does not match some labels has nearly right, in words."""
+    unmet = [r for r in sorted(selector.requirements, key=str) if not r.matches(labels)]
+    if len(unmet) != 1 or unmet[0].operator != IN:
+        return None
+    (slip,) = unmet
+    if slip.key in labels:
+        meant = labels[slip.key]
+        near = any(near_word(value, (meant,)) for value in slip.values)
+        return f"{slip.key}={meant}" if near else None
+    key = near_key(slip.key, labels)
+    return f"{key}={labels[key]}" if key is not None and labels[key] in slip.values else None
+
+
+@check("BERTH101")
+def selector_misses_template(world: World) -> Iterator[Hit]:
+    for manifest in world.judged(Workload, ReplicationController, Job):
+        view = manifest.object
+        if isinstance(view, Workload):
+            selector = parse_label_selector(view.spec.selector)
+        elif isinstance(view, ReplicationController) and view.spec.selector:
+            selector = selector_from_labels(view.spec.selector)
+        elif isinstance(view, Job) and view.spec.selector is not None and not view.metadata.uid:
+            selector = parse_label_selector(view.spec.selector)
+        else:
+            continue  # it is filled in
+        template = view.spec.template
+        labels = (template.metadata.labels if template and template.metadata else None) or {}
+        if not selector.matches(labels):
+            why = f"the selector {selector} does not match the pods, which have {_shown(labels)}"
+            yield hit(manifest, "spec.selector", why, "let the template have the labels of the selector")
+
+
+@check("BERTH102")
+def rule_misses_own_pods(world: World) -> Iterator[Hit]:
+    for subject in world.linted:
+        labels = subject.pod_class.labels
+        for constraint, _ in constraints_of(subject):
+            if constraint.selector.matches(labels) and not constraint.selector.everything:
+                continue
+            term = world.index.term(constraint.selector, frozenset((subject.pod_class.namespace,)))
+            others = any(world.exists(selected) for selected in term.selected)
+            near = near_label(constraint.selector, labels)
+            severity = Severity.INFO if others and not near and not constraint.selector.everything else None
+            yield subject.hit(
+                f"{constraint.path}.labelSelector",
+                f"{_named(constraint.selector)}, and the pods themselves, with {_shown(labels)}, "
+                "are not counted: they are not spread",
+                f"select {near}" if near else "select the labels of the pods",
+                severity,
+            )
+        for owned in subject.pod_class.required_anti_affinity:
+            near = near_label(owned.term.selector, labels)
+            if near and not any(map(world.exists, world.term(owned).selected)):
+                why = f"no pod matches {owned.term.selector}, so the rule keeps nobody apart"
+                yield subject.hit(f"{owned.path}.labelSelector", why, f"select {near}")
+
+
+def _named(selector: Selector) -> str:
+    if selector.nothing:
+        return "there is no labelSelector, so it selects nobody"
+    return (
+        "an empty labelSelector counts nobody" if selector.everything else f"it counts pods with {selector}"
+    )
+
+
+def _shown(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "no labels"
+
+
+# --- affinity that nobody meets -------------------------------------------------------------------
+
+
+def required_terms(world: World, subject: Subject) -> Terms:
+    return [(world.term(owned), owned) for owned in subject.pod_class.required_affinity]
+
+
+def candidates(world: World, terms: Terms) -> Iterator[LabelSet]:
+    """The labels of pods, there or to come, that all terms select."""
+    if terms:
+        selected = min((term.selected for term, _ in terms), key=len)
+        yield from (each for each in selected if world.exists(each) and wanted_by(terms, each))
+
+
+def stuck(world: World) -> dict[Subject, Terms]:
+    """The subjects whose first pod never finds the peers it requires, however the others are placed."""
+    waiting = {subject: terms for subject in world.subjects if (terms := required_terms(world, subject))}
+    there = set(world.running) | {subject.label_set for subject in world.subjects if subject not in waiting}
+    found = True
+    while found and waiting:
+        # The first of a group may go anywhere if it would match its own terms.
+        ready = [
+            subject
+            for subject, terms in waiting.items()
+            if wanted_by(terms, subject.label_set) or any(each in there for each in candidates(world, terms))
+        ]
+        there.update(subject.label_set for subject in ready)
+        for subject in ready:
+            del waiting[subject]
+        found = bool(ready)
+    return waiting
+
+
+@check("BERTH103")
+def affinity_to_nobody(world: World) -> Iterator[Hit]:
+    for subject, terms in _stuck(world):
+        if next(candidates(world, terms), None) is not None or _selects_own(subject, terms):
+            continue
+        selector = " and ".join(dict.fromkeys(str(term.selector) for term, _ in terms))
+        path = f"{terms[0][1].path}.labelSelector"
+        if not satisfiable(requirement for term, _ in terms for requirement in term.selector.requirements):
+            why = f"one and the same pod must match all terms, and none can match {selector}"
+            yield subject.hit(
+                path, why, "let one term do, or ask for labels that one pod has", Severity.ERROR
+            )
+            continue
+        near = _near_peer(world, terms)
+        where = "in the cluster" if world.has_nodes else "in these files"
+        severity = None if world.has_nodes else Severity.WARNING if near else Severity.INFO
+        why = f"no pod {where} matches {selector}{_in_namespaces(terms)}, and its own pods do not either"
+        fix = f"select {near}" if near else "select pods that are there, or make it a preference"
+        yield subject.hit(path, why, fix, severity)
+
+
+@check("BERTH104")
+def affinity_deadlock(world: World) -> Iterator[Hit]:
+    severity = None if world.has_nodes else Severity.WARNING
+    for subject, terms in _stuck(world):
+        path = f"{terms[0][1].path}.labelSelector"
+        others = [maker.title for each in candidates(world, terms) for maker in world.makers.get(each, ())]
+        if others:
+            who = ", ".join(dict.fromkeys(others))
+            why = f"its first pod waits for {who}, whose first pod waits for others in turn"
+            yield subject.hit(path, why, "let one of them need nobody, or prefer it only", severity)
+        elif _selects_own(subject, terms):
+            why = (
+                "it selects its own pods, but not by all terms or not in its own namespace, so that the "
+                "first of them finds nobody"
+            )
+            fix = "let all required terms select its own pods in its own namespace, or none"
+            yield subject.hit(path, why, fix, severity)
+
+
+def _stuck(world: World) -> Iterable[tuple[Subject, Terms]]:
+    return (
+        (subject, terms) for subject, terms in world.once(stuck).items() if world.is_judged(subject.manifest)
+    )
+
+
+def _selects_own(subject: Subject, terms: Terms) -> bool:
+    """Whether the rule was meant for the pods themselves."""
+    return any(
+        not term.selector.everything and term.selector.matches(subject.pod_class.labels) for term, _ in terms
+    )
+
+
+def _near_peer(world: World, terms: Terms) -> str | None:
+    if len(terms) > 1:
+        return None
+    ((term, _),) = terms
+    near = (near_label(term.selector, each.labels) for each in (*world.makers, *world.running))
+    return next(filter(None, near), None)
+
+
+def _in_namespaces(terms: Terms) -> str:
+    stated = {name for term, _ in terms for name in term.namespaces or ()}
+    if any(term.namespace_selector is not None or term.namespaces is None for term, _ in terms):
+        return " in the namespaces it selects"
+    return f" in namespace {', '.join(sorted(stated))}"
+
+
+@check("BERTH122")
+def anti_affinity_everywhere(world: World) -> Iterator[Hit]:
+    for subject in world.linted:
+        for where, rules in stated_affinity(subject.pod, world.options.gates):
+            for path, words in excesses(rules, where):
+                fix = "use topologyKey kubernetes.io/hostname, or name the namespaces"
+                yield subject.hit(path, words, fix)
