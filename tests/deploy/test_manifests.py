@@ -36,6 +36,7 @@ ACTIONS = {
     ("", "pods", "delete", ()),
     ("", "pods/binding", "create", ()),
     ("", "pods/status", "patch", ()),
+    ("scheduling.k8s.io", "podgroups/status", "patch", ()),
     ("", "persistentvolumeclaims", "patch", ()),
     ("", "persistentvolumes", "patch", ()),
     ("", "events", "create", ()),

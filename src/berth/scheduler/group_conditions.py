@@ -19,7 +19,6 @@ from berth.machines.contract import Action, Outcome, Patch
 from berth.scheduler.groups import Group, Groups
 from berth.scheduler.queued_pod import SchedulerPurpose
 
-SCHEDULED = "Scheduled"
 _PAUSES = Backoff(1.0, 30.0)
 
 
@@ -55,7 +54,7 @@ class GroupConditions:
         self._open: dict[GroupKey, _Wanted] = {}
 
     def placed(self, group: Group) -> None:
-        self._want(group, "True", SCHEDULED, "")
+        self._want(group, "True", "Scheduled", "")
 
     def not_placed(self, group: Group, reason: str, message: str) -> None:
         self._want(group, "False", reason, message)
