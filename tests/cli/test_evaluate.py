@@ -229,7 +229,7 @@ def test_rules_that_are_not_always_asked() -> None:
     wrong = berth("evaluate", stdin=lines({**case, "extraPlugins": ["Nonsense"]}))
     assert wrong.code == 1
     refusal = str(answers(wrong.out)[0]["error"])
-    assert "extraPlugins: Nonsense is none of ImageLocality" in refusal
+    assert "extraPlugins: Nonsense is none of DynamicResources, ImageLocality" in refusal
 
 
 def test_a_mount_without_its_volume() -> None:

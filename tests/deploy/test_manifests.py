@@ -39,6 +39,8 @@ ACTIONS = {
     ("scheduling.k8s.io", "podgroups/status", "patch", ()),
     ("", "persistentvolumeclaims", "patch", ()),
     ("", "persistentvolumes", "patch", ()),
+    ("resource.k8s.io", "resourceclaims/status", "patch", ()),
+    ("resource.k8s.io", "resourceclaims/binding", "patch", ()),
     ("", "events", "create", ()),
     ("", "events", "patch", ()),
     ("authentication.k8s.io", "tokenreviews", "create", ()),

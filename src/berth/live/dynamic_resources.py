@@ -19,7 +19,7 @@ _SETTLE = 0.5  # seconds between a definition and its resource being served
 _TRIES = 10
 
 
-class DynamicResources:
+class LateResources:
     """Hears of definitions; for every new resource asks `learn` which machines want to hear of its objects.
 
     It has to be among those who hear what a runner is told `first`, and definitions have to be watched there.

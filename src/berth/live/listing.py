@@ -25,6 +25,7 @@ from berth.kube.api_resources import (
     PRIORITY_CLASSES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_CLAIMS,
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -71,12 +72,14 @@ class Listing:
     Attributes:
         notes: Which resources are left out, and why.
         whole_storage: Whether all claims, volumes and storage classes are there.
+        whole_claims: Whether all ResourceClaims are there, if any pod has to wait for one.
         server: As which version of Kubernetes the cluster is to be read.
     """
 
     manifests: list[Manifest]
     notes: list[str] = field(default_factory=list)
     whole_storage: bool = True
+    whole_claims: bool = True
     server: ServerVersion = field(default_factory=lambda: ServerVersion(NEWEST))
 
 
@@ -102,9 +105,11 @@ async def list_cluster(
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, client.url)
         manifests += sorted(views, key=_created) if resource == PODS else views
-    for resource, items in (await lister.all(_group_resources(manifests))).items():
+    more = await lister.all(_named_resources(manifests))
+    for resource, items in more.items():
         manifests += listed(items or (), resource.kind, resource.api_version, client.url)
-    return Listing(manifests, lister.notes, whole, await _version(client))
+    whole_claims = more.get(RESOURCE_CLAIMS, []) is not None
+    return Listing(manifests, lister.notes, whole, whole_claims, await _version(client))
 
 
 async def _version(client: Client) -> ServerVersion:
@@ -114,11 +119,13 @@ async def _version(client: Client) -> ServerVersion:
         return version_of_server("", str(error))
 
 
-def _group_resources(manifests: Iterable[Manifest]) -> list[Resource]:
-    """The kinds of groups that some pod without a node is in; most servers have none of them."""
+def _named_resources(manifests: Iterable[Manifest]) -> list[Resource]:
+    """The kinds that some pod without a node names: its group, its claims. Most servers have none of them."""
     pods = [m.object for m in manifests if isinstance(m.object, Pod) and not m.object.spec.node_name]
     named = {key[0] for key in map(group_of, pods) if key is not None}
-    return [resource for resource in (POD_GROUPS, LABELLED_POD_GROUPS) if resource in named]
+    if any(pod.spec.resource_claims for pod in pods):
+        named.add(RESOURCE_CLAIMS)
+    return [resource for resource in (POD_GROUPS, LABELLED_POD_GROUPS, RESOURCE_CLAIMS) if resource in named]
 
 
 def _created(manifest: Manifest) -> str:

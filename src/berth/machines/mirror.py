@@ -13,6 +13,7 @@ from berth.engine.state.cluster_events import (
     OwnersChanged,
     PodAdded,
     PodDeleted,
+    ResourceClaimChanged,
     VolumesChanged,
     node_change,
 )
@@ -30,6 +31,7 @@ from berth.kube.api_resources import (
     NODES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_CLAIMS,
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -44,6 +46,7 @@ from berth.machines.contract import Event
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
 DRIVERS = (CSI_DRIVERS, CSI_NODES)  # for whoever counts volumes
+DEVICES = (RESOURCE_CLAIMS,)  # for whoever reserves claims
 
 
 class Mirror:
@@ -54,13 +57,16 @@ class Mirror:
         bound: The pods that were seen on a node.
         storage: The claims and volumes as they were last seen, as far as every object goes.
         unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
+
+    `devices` says that what `DEVICES` names is watched, too.
     """
 
     watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *VOLUME_OBJECTS)
 
-    def __init__(self, options: Options, profiles: Mapping[str, Options]) -> None:
+    def __init__(self, options: Options, profiles: Mapping[str, Options], *, devices: bool = False) -> None:
         self.cluster = Cluster(options, profiles=profiles)
         self.cluster.volumes.known = True
+        self.cluster.resource_claims.known = devices
         self.bound: dict[Key, Pod] = {}
         self.storage: dict[tuple[Resource, Key], ObjectMeta] = {}
         self.unreadable: dict[Key, str] = {}
@@ -76,6 +82,8 @@ class Mirror:
             self._owner(event)
         elif resource in DRIVERS:
             self._driver(event)
+        elif resource in DEVICES:
+            self._resource_claim(event)
         else:
             self._volume(event)
 
@@ -216,6 +224,11 @@ class Mirror:
             changed = csi.remove_driver(name) if event.change == DELETED else csi.set_driver(event.object)
         if changed:
             self.volumes_changed()
+
+    def _resource_claim(self, event: Event) -> None:
+        index, key = self.cluster.resource_claims, event.key
+        if index.remove_claim(*key) if event.change == DELETED else index.set_claim(event.object):
+            self._note(ResourceClaimChanged(*key))
 
     def promise_volumes(self, pod: str, decisions: VolumeDecisions, node: str) -> None:
         self.cluster.volumes.assume(pod, decisions, node)

@@ -27,6 +27,7 @@ from berth.kube.api_resources import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     RESOURCE_BINDINGS,
+    RESOURCE_CLAIMS,
     REVISIONS,
     SERVICES,
     STATEFUL_SETS,
@@ -52,6 +53,7 @@ from berth.kube.objects import (
     PodGroup,
     PriorityClass,
     ReplicationController,
+    ResourceClaim,
     Service,
     StorageClass,
 )
@@ -67,6 +69,7 @@ VIEWS: dict[Resource, type[Any]] = {
     STORAGE_CLASSES: StorageClass,
     CSI_DRIVERS: CSIDriver,
     CSI_NODES: CSINode,
+    RESOURCE_CLAIMS: ResourceClaim,
     DEPLOYMENTS: LiveWorkload,
     REPLICA_SETS: LiveWorkload,
     STATEFUL_SETS: LiveWorkload,

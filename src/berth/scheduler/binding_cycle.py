@@ -1,4 +1,4 @@
-"""From the choice of a node to the binding: volumes first, then the request, then what became of it."""
+"""From the choice of a node to the binding: volumes and claims, then the request, then what became of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from berth.engine.placement.plan import plan_for
 from berth.kube.api_resources import PODS
-from berth.kube.objects import Pod
+from berth.kube.objects import Key, Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.scheduler.placing import Choice
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose, SchedulingPhase
@@ -25,21 +25,31 @@ class BindingCycle:
     # --- sending ------------------------------------------------------------------------------------
 
     def begin(self, choice: Choice) -> None:
-        """Count the pod on its node and send the binding, or see to its volumes first."""
+        """Count the pod on its node and send the binding, or see to its volumes and claims first."""
         state, record, now = self._state, choice.record, self._state.now
         state.nominations.replaced(record.key)
         state.mirror.assume(record.pod, choice.pod_class, choice.node)
         state.groups.place(record.key, record.pod)
         state.metrics.sample(plan_for(state.mirror.cluster, choice.pod_class), choice.pod_class.profile)
-        work = state.volumes.begin(choice)
-        deadline = None if work is None else now + state.settings.volume_timeout
+        settings = state.settings
+        volumes, claims = state.volumes.begin(choice), state.reservations.begin(choice)
+        waits = [
+            (what, patience)
+            for what, work, patience in (
+                ("volumes", volumes, settings.volume_timeout),
+                ("claims", claims, settings.device_timeout),
+            )
+            if work is not None
+        ]
+        deadline = now + max(patience for _, patience in waits) if waits else None
         state.queue.assume(record, choice.pod_class, choice.node, now, deadline)
-        if work is None:
+        if not waits:
             self._bind(record)
             state.story.tell(now, record.key, f"bind to {choice.node}")
         else:
-            state.ready += work
-            state.story.tell(now, record.key, f"wait for volumes on {choice.node}")
+            state.ready += [*(volumes or ()), *(claims or ())]
+            what = " and ".join(what for what, _ in waits)
+            state.story.tell(now, record.key, f"wait for {what} on {choice.node}")
 
     def resume(self) -> None:
         """Send again what was put off, unless the node is gone."""
@@ -92,24 +102,52 @@ class BindingCycle:
         """Bind the pods whose claims are bound by now, and give up where they cannot be."""
         state = self._state
         for key in state.volumes.ready():
-            record = state.queue.assumed[key]
-            if self._has_node(record):
+            if self._has_node(state.queue.assumed[key]):
                 state.volumes.forget(key)
-                self._bind(record)
+                if key in state.reservations.pods:
+                    self._bind_if_reserved(key)
+                else:
+                    self._bind(state.queue.assumed[key])
         for key, why in state.volumes.failed():
             state.retract(state.queue.assumed[key], why, state.now)
 
+    def devices_changed(self) -> None:
+        """Bind the pods whose devices are ready by now, and give up where they cannot be."""
+        state = self._state
+        for key, why in state.reservations.failed():
+            state.retract(state.queue.assumed[key], why, state.now)
+        for key in list(state.reservations.pods):
+            self._bind_if_reserved(key)
+
+    def _bind_if_reserved(self, key: Key) -> None:
+        state = self._state
+        if key in state.volumes.pods or not state.reservations.is_ready(key):
+            return
+        record = state.queue.assumed[key]
+        if self._has_node(record):
+            state.reservations.bind(key)
+            self._bind(record)
+
     def give_up_late(self) -> None:
-        """Try pods anew that have waited too long for their volumes."""
-        for record in self._state.queue.late(self._state.now):
+        """Try pods anew that have waited too long for their volumes or devices."""
+        state = self._state
+        for record in state.queue.late(state.now):
             why = "binding volumes: timed out waiting for the condition"
-            self._state.retract(record, why, self._state.now)
+            if record.key not in state.volumes.pods:
+                why = state.reservations.late(record.key) or why
+            state.retract(record, why, state.now)
 
     # --- answers ------------------------------------------------------------------------------------
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        """Learn what became of a binding, of the question for it, or of what was asked of volumes."""
+        """Learn what became of a binding, of the question for it, or of what comes before it."""
+        if action.purpose is SchedulerPurpose.RETURN:
+            self._returned(action, outcome)
+            return
         record = self._state.queue.bound_by(action)
+        if action.purpose is SchedulerPurpose.RESERVATION:
+            self._reserved(record, action, outcome)
+            return
         if record is None:
             return  # it was seen on its node, or it is gone
         if isinstance(action, Bind):
@@ -118,6 +156,24 @@ class BindingCycle:
             self._looked_up(record, outcome)
         elif not outcome.ok and record.phase is SchedulingPhase.VOLUMES:
             self._state.retract(record, outcome.message, outcome.at)
+
+    def _reserved(self, record: QueuedPod | None, action: Action, outcome: Outcome) -> None:
+        state = self._state
+        why, more = state.reservations.reserved(action, outcome)
+        state.ready += more
+        if record is None or record.phase is not SchedulingPhase.VOLUMES:
+            return
+        if why is not None:
+            state.retract(record, why, outcome.at, wait=outcome.retry_after)
+        else:
+            self._bind_if_reserved(record.key)
+
+    def _returned(self, action: Action, outcome: Outcome) -> None:
+        more = self._state.reservations.returned(action, outcome)
+        if more is None:
+            self._state.retries.append((outcome.at + max(1.0, outcome.retry_after or 0.0), action))
+        else:
+            self._state.ready += more
 
     def _answered(self, record: QueuedPod, action: Bind, outcome: Outcome) -> None:
         state = self._state

@@ -24,7 +24,7 @@ from berth.kube.api_resources import (
 )
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Event, Outcome
-from berth.machines.mirror import DRIVERS, Mirror
+from berth.machines.mirror import DEVICES, DRIVERS, Mirror
 from berth.machines.recorder import RecorderPurpose
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
@@ -48,6 +48,7 @@ class Scheduler:
         PODS,
         *Mirror.watches,
         *DRIVERS,
+        *DEVICES,
         BUDGETS,
         PRIORITY_CLASSES,
         POD_GROUPS,
@@ -97,6 +98,8 @@ class Scheduler:
             state.mirror.handle(event)
             if resource == CLAIMS:
                 self._binding.claims_changed()
+            elif resource in DEVICES:
+                self._binding.devices_changed()
         if not state.queue.any_unschedulable:
             state.mirror.changes()  # nobody waits for them
 

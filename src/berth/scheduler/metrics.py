@@ -63,6 +63,11 @@ class SchedulerMetrics:
             "Pods put into a queue, by the queue and by what put them there.",
             ("queue", "event"),
         )
+        self.unallocated = self._counter(
+            "berth_scheduler_unallocated_claim_attempts",
+            "Attempts to place pods that ended because a ResourceClaim has no devices yet.",
+            ("profile",),
+        )
         self.rule_seconds = self._histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Time a rule takes for all nodes, measured on a sample of the placements.",

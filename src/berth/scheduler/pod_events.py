@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 from msgspec.structs import replace
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
-from berth.kube.objects import Key, Pod
+from berth.kube.objects import Key, Pod, PodResourceClaimStatus
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
 from berth.machines.contract import Event
 from berth.scheduler.groups import Group
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.state import SchedulerState
+
+_log = logging.getLogger(__name__)
 
 
 class PodEvents:
@@ -20,6 +24,7 @@ class PodEvents:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self._priorities: dict[str, int] = {}
+        self._left: dict[Key, str | None] = {}  # pods that are left to another scheduler, by UID
 
     def priority(self, event: Event) -> None:
         if event.change == DELETED:
@@ -29,6 +34,8 @@ class PodEvents:
 
     def pod(self, event: Event) -> None:
         pod, key, state = event.object, event.key, self._state
+        if event.change == DELETED or is_finished(pod) or pod.spec.node_name:
+            self._left.pop(key, None)
         if event.change == DELETED or is_finished(pod):
             state.forget(key, pod)
         elif pod.spec.node_name:
@@ -40,7 +47,7 @@ class PodEvents:
     def _seen_without_node(self, key: Key, pod: Pod) -> None:
         state = self._state
         record = state.queue.pods.get(key)
-        if (pod.spec.scheduler_name or "") not in state.settings.profiles or is_terminating(pod):
+        if not self._is_ours(key, pod) or is_terminating(pod):
             # A pod that is going is not bound any more, whatever was asked for.
             if record is not None:
                 state.forget(key, record.pod)
@@ -62,6 +69,17 @@ class PodEvents:
         self._restore_nomination(record)
         state.groups.wait(record)
         self._admit(record)
+
+    def _is_ours(self, key: Key, pod: Pod) -> bool:
+        settings = self._state.settings
+        if (pod.spec.scheduler_name or "") not in settings.profiles:
+            return False
+        if not (settings.skips_claims and pod.spec.resource_claims):
+            return True
+        if self._left.get(key) != pod.metadata.uid:
+            self._left[key] = pod.metadata.uid
+            _log.info("pod %s/%s has resource claims and is left to another scheduler", *key)
+        return False
 
     def _with_priority(self, pod: Pod) -> Pod:
         """Where admission did not resolve the priority class, do it here."""
@@ -124,6 +142,12 @@ def _asks_the_same(old: Pod, new: Pod) -> bool:
     """Whether two states of a pod without a node are the same to the scheduler."""
     if old.spec != new.spec or old.metadata.labels != new.metadata.labels:
         return False
+    if new.spec.resource_claims and _claims_made(old) != _claims_made(new):
+        return False
     annotations = (old.metadata.annotations or {}, new.metadata.annotations or {})
     before, after = (found.get(AFFINITY_ANNOTATION) for found in annotations)
     return before == after
+
+
+def _claims_made(pod: Pod) -> list[PodResourceClaimStatus] | None:
+    return pod.status.resource_claim_statuses if pod.status else None

@@ -22,7 +22,7 @@ class SchedulingPhase(StrEnum):
     UNSCHEDULABLE = "unschedulable"  # no cluster event since its last attempt could help it
     GATED = "gated"  # not to be tried at all: it has gates, or its group is not complete
     SCHEDULING = "scheduling"  # taken from the queue; never between two steps of the machine
-    VOLUMES = "volumes"  # assumed on a node, its volumes are being bound
+    VOLUMES = "volumes"  # assumed on a node, its volumes are being bound and its claims reserved
     BINDING = "binding"  # assumed on a node, the binding was sent or waits to be sent again
     UNSURE = "unsure"  # assumed on a node, the binding may have been made: asking
     BOUND = "bound"  # the binding was made; waiting to see it
@@ -48,6 +48,8 @@ class SchedulerPurpose(Purpose):
     BIND = "bind"  # the best node is its node
     LOOK_UP = "look up"  # is it bound?
     VOLUMES = "volumes"  # tell its claims and volumes where it goes
+    RESERVATION = "reservation"  # reserve its claims to devices
+    RETURN = "return"  # give a reservation back
     ANNOUNCEMENT = "announcement"  # tell other schedulers that it starts its group
     STATEMENT = "statement"  # state in its status why it has no node
     PREEMPTION = "preemption"  # make room for it
@@ -73,7 +75,7 @@ class QueuedPod:
         started: When it was taken from the queue for that.
         repeats: How often the binding, or the question for it, was put off.
         again: When to repeat the next request, after a pause.
-        deadline: When to give up waiting for volumes.
+        deadline: When to give up waiting for volumes and devices.
     """
 
     key: Key

@@ -8,6 +8,7 @@ from dataclasses import replace
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.together import NoNode
 from berth.engine.rules import TOPOLOGY_RULES
+from berth.engine.rules.dynamic_resources import reserves_claims
 from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 from berth.scheduler import metrics as measured
@@ -66,6 +67,7 @@ class SchedulingCycle:
             if state.nominations.node_of(record.key) is None:
                 state.mirror.forget(record.key, record.pod)
             state.volumes.forget(record.key)
+            state.ready += state.reservations.give_back(record.key)
             state.groups.wait(record)
             self._reject(record, why, state.timer())
 
@@ -127,8 +129,15 @@ class SchedulingCycle:
         state.reports.tell(FailedAttempt(name, record.attempts, why.message, why.rules, why.failed))
         if why.pod_class is not None and why.rules:
             state.metrics.sample(plan_for(state.mirror.cluster, why.pod_class), record.profile)
+        if why.pod_class is not None and why.pod_class.device_claims:
+            self._count_unallocated(why.pod_class)
         reason = SCHEDULER_ERROR if why.failed else UNSCHEDULABLE
         state.statements.want(record, reason, why.message, nominated)
+
+    def _count_unallocated(self, pod_class: PodClass) -> None:
+        index = self._state.mirror.cluster.resource_claims
+        if reserves_claims(pod_class) and index.needs_of(pod_class).unallocated:
+            self._state.metrics.unallocated.labels(pod_class.profile).inc()
 
     # --- groups -------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from berth.scheduler.nominations import Nominations
 from berth.scheduler.queue import SchedulingQueue
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed, untold
+from berth.scheduler.reservations import Reservations
 from berth.scheduler.volumes import VolumeWork
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
@@ -40,6 +41,8 @@ class SchedulerSettings:
         profiles: Scheduler name -> how its pods are placed.
         preemption: The profiles that evict pods to make room; None for all.
         volume_timeout: How long a pod waits for its volumes, in seconds.
+        device_timeout: How long it waits for its devices.
+        skips_claims: Leave pods with ResourceClaims to another scheduler.
         announce_groups: Agree with other schedulers on which pod starts a group of pods that want each other.
     """
 
@@ -48,6 +51,8 @@ class SchedulerSettings:
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 10.0))
     preemption: frozenset[str] | None = None
     volume_timeout: float = 600.0
+    device_timeout: float = 600.0
+    skips_claims: bool = False
     in_flight: int = IN_FLIGHT
     announce_groups: bool = False
 
@@ -73,7 +78,7 @@ class SchedulerState:
         self.settings = settings
         self.metrics = metrics
         self.timer = timer
-        self.mirror = Mirror(next(iter(settings.profiles.values())), settings.profiles)
+        self.mirror = Mirror(next(iter(settings.profiles.values())), settings.profiles, devices=True)
         self.queue = SchedulingQueue(settings.backoff)
         self.groups = Groups()
         version = next(iter(settings.profiles.values())).version
@@ -81,6 +86,7 @@ class SchedulerState:
         self.nominations = Nominations(self.mirror)
         self.founding = Founding(self.mirror, self.queue, self.nominations, enabled=settings.announce_groups)
         self.volumes = VolumeWork(self.mirror)
+        self.reservations = Reservations(self.mirror)
         self.reports = Reports(settings.component, tell)
         self.statements = Statements(self.queue)
         self.story = Story()
@@ -102,8 +108,11 @@ class SchedulerState:
 
     def forget(self, key: Key, pod: Pod) -> None:
         """The pod is gone, or not ours to place any more."""
-        self.queue.drop(key)
+        record = self.queue.drop(key)
         self.volumes.forget(key)
+        if record is not None and record.phase is SchedulingPhase.VOLUMES:
+            self.ready += self.reservations.give_back(key)
+        self.reservations.forget(key)
         self.groups.leave(key, pod)
         self.nominations.release(key)
         self.mirror.forget(key, pod)
@@ -112,6 +121,7 @@ class SchedulerState:
         """The pod was seen on a node."""
         record = self.queue.drop(key)
         self.volumes.forget(key)
+        self.reservations.forget(key)
         self.nominations.replaced(key)
         if record is not None and record.node is not None and record.phase is not SchedulingPhase.BOUND:
             # Seen before the answer came, or although it never will.
@@ -133,6 +143,7 @@ class SchedulerState:
         message = f"binding rejected: {why}"
         self.reports.failed(record.pod, message, at)
         self.reports.tell(FailedAttempt("/".join(record.key), record.attempts + 1, message, error=True))
+        self.ready += self.reservations.give_back(record.key)
         if is_terminating(record.pod):
             self.forget(record.key, record.pod)
             return
@@ -169,8 +180,10 @@ class SchedulerState:
                 yield f"{key} is {record.phase} on {where}, but the mirror has {counted}"
             if key in self.mirror.bound:
                 yield f"{key} is {record.phase}, but was seen on a node"
-            if (key in self.volumes.pods) != (record.phase is SchedulingPhase.VOLUMES):
-                yield f"{key} is {record.phase}, but not so by its volumes"
+            waits = key in self.volumes.pods or key in self.reservations.pods
+            if waits != (record.phase is SchedulingPhase.VOLUMES):
+                yield f"{key} is {record.phase}, but not so by its volumes and claims"
             yield from self.groups.validate(record)
-        for key in {*self.volumes.pods, *self.nominations.pods} - set(self.queue.pods):
+        parts = {*self.volumes.pods, *self.reservations.keys(), *self.nominations.pods}
+        for key in parts - set(self.queue.pods):
             yield f"{key} was forgotten, but not everywhere"

@@ -180,12 +180,14 @@ def test_the_queue_is_sorted_alike() -> None:
     ("fields", "notes"),
     [
         (
-            "{plugins: {filter: {enabled: [{name: DynamicResources}]}}}",
-            ["profiles[0]: DynamicResources has no effect: Berth has no such rule"],
+            "{plugins: {placementGenerate: {enabled: [{name: TopologyPlacementGenerator}]}}}",
+            ["profiles[0]: TopologyPlacementGenerator has no effect: Berth has no such rule"],
         ),
         (
             "{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 5s}}]}",
-            ["profiles[0]: DynamicResources has no effect: Berth has no such rule"],
+            [
+                "profiles[0].pluginConfig[0].args.filterTimeout has no effect: Berth allocates no devices",
+            ],
         ),
         ("{plugins: {filter: {disabled: [{name: NodeVolumeLimits}, {name: EBSLimits}]}}}", []),
         (

@@ -36,7 +36,7 @@ from berth.machines.views import VIEWS
 
 Raw = dict[str, Any]
 START = seconds("2026-01-01T00:00:00Z")
-_MERGED_BY = {"conditions": "type", "containerStatuses": "name"}
+_MERGED_BY = {"conditions": "type", "containerStatuses": "name", "reservedFor": "uid"}
 
 
 class Script:
@@ -306,7 +306,7 @@ def _merged(old: Any, patch: Any, *, strategic: bool) -> Any:
         elif strategic and name in _MERGED_BY and isinstance(value, list):
             by = {entry.get(_MERGED_BY[name]): entry for entry in old.get(name) or ()}
             by.update({entry.get(_MERGED_BY[name]): entry for entry in value})
-            new[name] = list(by.values())
+            new[name] = [entry for entry in by.values() if entry.get("$patch") != "delete"]
         else:
             new[name] = _merged(old.get(name, {}), value, strategic=strategic)
     return new

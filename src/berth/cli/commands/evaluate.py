@@ -28,6 +28,7 @@ _OBJECTS = {
     "storageClasses": "[storage.v1.StorageClass]",
     "persistentVolumes": "[PersistentVolume]",
     "persistentVolumeClaims": "[PersistentVolumeClaim]",
+    "resourceClaims": "[resource.v1.ResourceClaim]",
 }
 
 

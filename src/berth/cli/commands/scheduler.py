@@ -44,7 +44,7 @@ from berth.machines import views
 from berth.machines.backoff import Backoff
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
-from berth.machines.mirror import DRIVERS
+from berth.machines.mirror import DEVICES, DRIVERS
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.queued_pod import SchedulerPurpose
@@ -52,7 +52,7 @@ from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME = "berth"
 # Not every API server has them; one that has none of a kind is like one that has no objects of it.
-OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS})
+OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS, *DEVICES})
 # What the scheduler needs to know of pods and of the owners of others is less than controllers do.
 VIEWS: dict[Resource, type[Any]] = {
     **{resource: views.VIEWS[resource] for resource in Scheduler.watches},
@@ -84,6 +84,11 @@ WRITERS = 12
     show_default=True,
     metavar="BOOL",
     help="Agree with other schedulers on which pod starts a group of pods with affinity to each other.",
+)
+@click.option(
+    "--skip-pods-with-resource-claims",
+    is_flag=True,
+    help="Leave pods with spec.resourceClaims to another scheduler, one that allocates devices.",
 )
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @operating_options("berth-scheduler", 10259)
@@ -175,7 +180,12 @@ def _settings(
         serving=serving_of(flags),
     )
     made = _scheduler(configuration, scheduler_name, gates, flags["daemon_namespaces"])
-    return replace(made, announce_groups=flags["announce_groups"]), settings, configuration.notes
+    made = replace(
+        made,
+        announce_groups=flags["announce_groups"],
+        skips_claims=flags["skip_pods_with_resource_claims"],
+    )
+    return made, settings, configuration.notes
 
 
 def _scheduler(
@@ -203,6 +213,7 @@ def _scheduler(
         ),
         preemption=frozenset(n for n, p in profiles.items() if p.enables("postFilter", "DefaultPreemption")),
         volume_timeout=float(max(p.args.bind_timeout_seconds for p in profiles.values())),
+        device_timeout=max(p.args.device_timeout_seconds for p in profiles.values()),
     )
 
 

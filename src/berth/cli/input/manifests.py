@@ -223,7 +223,12 @@ def _read_cluster(
             options = replace(options, version=found.server.followed)
             profiles = {n: replace(each, version=options.version) for n, each in profiles.items()}
             found.notes += [found.server.note] if found.server.note else []
-        origin = Origin(words="in the cluster", controlled=True, whole_storage=found.whole_storage)
+        origin = Origin(
+            words="in the cluster",
+            controlled=True,
+            whole_storage=found.whole_storage,
+            whole_claims=found.whole_claims,
+        )
         with progress_bar("taking in") as progress:
             snapshot = read(found.manifests, options, progress, origin, profiles=profiles)
     except (ManifestError, SnapshotError) as error:

@@ -24,7 +24,7 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
 from berth.live.component.serving import ServingSettings, serve
 from berth.live.discovery import discover
-from berth.live.dynamic_resources import DynamicResources
+from berth.live.dynamic_resources import LateResources
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
 from berth.scheduler.machine import Scheduler
@@ -66,7 +66,7 @@ class Plane:
         self.plane: ControlPlane = assemble(
             known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision, eviction=eviction
         )
-        self._dynamic = DynamicResources(client, known, self.plane.learn)
+        self._dynamic = LateResources(client, known, self.plane.learn)
         self.runner = Runner(
             client,
             self.plane.controllers,

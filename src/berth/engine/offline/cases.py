@@ -32,6 +32,7 @@ from berth.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     ReplicationController,
+    ResourceClaim,
     Service,
     StorageClass,
     Struct,
@@ -76,6 +77,7 @@ class Case(Struct, frozen=True):
     storage_classes: list[StorageClass] | None = None
     persistent_volumes: list[PersistentVolume] | None = None
     persistent_volume_claims: list[PersistentVolumeClaim] | None = None
+    resource_claims: list[ResourceClaim] | None = None
 
 
 class SubmittedCase(Case, frozen=True):
@@ -224,7 +226,7 @@ def build_cluster(
 
 
 def _add_storage(cluster: Cluster, case: Case) -> None:
-    """Everything about volumes is there, if only as much as one such object."""
+    """Everything about volumes and claims is there, if only as much as one such object."""
     index = cluster.volumes
     for driver in case.csi_drivers or ():
         index.csi.set_driver(driver)
@@ -234,10 +236,12 @@ def _add_storage(cluster: Cluster, case: Case) -> None:
         index.set_class(storage_class)
     for volume in case.persistent_volumes or ():
         index.set_volume(volume)
-    for claim in case.persistent_volume_claims or ():
-        index.set_claim(claim)
-    # A case without rules about volumes need not have any.
-    index.known = bool(case.extra_plugins)
+    for volume_claim in case.persistent_volume_claims or ():
+        index.set_claim(volume_claim)
+    for claim in case.resource_claims or ():
+        cluster.resource_claims.set_claim(claim)
+    # A case without rules about volumes and claims need not have any.
+    index.known = cluster.resource_claims.known = bool(case.extra_plugins)
 
 
 def _evaluate_sequence(

@@ -36,6 +36,7 @@ from berth.kube.objects import (
     PodGroup,
     PriorityClass,
     ReplicationController,
+    ResourceClaim,
     Service,
     Taint,
     Workload,
@@ -69,11 +70,13 @@ class Origin:
         words: How sentences say it.
         controlled: Controllers are at work there, so that workloads have the pods they are to have.
         whole_storage: Every claim, volume and storage class is there; by default, if any is.
+        whole_claims: Every ResourceClaim is there; by default, if any is.
     """
 
     words: str = "among the files"
     controlled: bool = False
     whole_storage: bool = False
+    whole_claims: bool = False
 
 
 FILES = Origin()
@@ -218,6 +221,7 @@ class SnapshotReader:
         for manifest in self._manifests:
             add_context(snapshot, manifest)
         cluster.volumes.known = self._origin.whole_storage
+        cluster.resource_claims.known |= self._origin.whole_claims
         self.take_in_volumes()
         for replica_set in expansion.replica_sets:
             cluster.set_owner(replica_set, "ReplicaSet")
@@ -321,6 +325,11 @@ class SnapshotReader:
             kinds = {CONDITION_OF[key] for key, _ in condition_taints(node)}
             said = " and ".join("NotReady" if kind == READY else kind for kind in sorted(kinds))
             yield f"node {node.metadata.name} reports {said}: it is judged with the taint for it"
+        if not snapshot.cluster.resource_claims.known:
+            waiting = [entry for entry in snapshot.pending if entry.pod.spec.resource_claims]
+            if waiting:
+                some = f"pod {waiting[0].key}" if len(waiting) == 1 else f"{len(waiting)} pods"
+                yield f"there is no ResourceClaim {place}: the claims of {some} to devices are not judged"
         if snapshot.pending and not snapshot.nodes:
             yield f"there is no node {place}"
 
@@ -397,6 +406,9 @@ def add_context(snapshot: Snapshot, manifest: Manifest) -> None:
         cluster.set_owner(view)
     elif isinstance(view, Workload) and manifest.kind in _SELECTING_KINDS:
         cluster.set_owner(view, manifest.kind)
+    elif isinstance(view, ResourceClaim):
+        cluster.resource_claims.set_claim(view)
+        cluster.resource_claims.known = True
 
 
 def group_of_manifest(manifest: Manifest, view: PodGroup) -> GroupKey:

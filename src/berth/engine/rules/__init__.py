@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from berth.engine.rules.base import NodeRule, Rule, TopologyRule
+from berth.engine.rules.dynamic_resources import DynamicResources
 from berth.engine.rules.image_locality import ImageLocality
 from berth.engine.rules.inter_pod_affinity import InterPodAffinity
 from berth.engine.rules.node_affinity import NodeAffinity
@@ -42,6 +43,7 @@ RULES: tuple[type[Rule], ...] = (
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
+    DynamicResources,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     NodeDeclaredFeatures,

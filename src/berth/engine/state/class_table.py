@@ -10,6 +10,7 @@ from berth.engine.state.arrays import BoolArray
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.resource_claims import ResourceClaimIndex
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Pod
 
@@ -26,12 +27,13 @@ class ClassTable:
         with_execution_rules: The classes with a rule that must hold while their pods run.
     """
 
-    def __init__(self, index: MatchIndex, volumes: VolumeIndex) -> None:
+    def __init__(self, index: MatchIndex, volumes: VolumeIndex, resource_claims: ResourceClaimIndex) -> None:
         self.by_number: list[PodClass | None] = [None]
         self.by_key: dict[bytes, PodClass] = {}
         self.with_execution_rules: dict[PodClass, None] = {}
         self._index = index
         self._volumes = volumes
+        self._resource_claims = resource_claims
         self._free_numbers: list[int] = []
         self._sweep_at = _SWEEP_FLOOR
 
@@ -56,6 +58,7 @@ class ClassTable:
         if pod_class.has_execution_rules:
             self.with_execution_rules[pod_class] = None
         self._volumes.class_joins(pod_class)
+        self._resource_claims.class_joins(pod_class)
         return pod_class
 
     def mask(self, classes: Iterable[PodClass]) -> BoolArray:
@@ -77,6 +80,7 @@ class ClassTable:
         del self.by_key[pod_class.key]
         self.with_execution_rules.pop(pod_class, None)
         self._volumes.class_leaves(pod_class)
+        self._resource_claims.class_leaves(pod_class)
         self.by_number[pod_class.number] = None
         self._free_numbers.append(pod_class.number)
         for counter in pod_class.touches:

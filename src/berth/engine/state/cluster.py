@@ -25,6 +25,7 @@ from berth.engine.state.owners import Owners
 from berth.engine.state.plans import ChangeLog, PlanCache
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE, PodTable
+from berth.engine.state.resource_claims import ResourceClaimIndex
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, WorkloadBase
 from berth.kube.pods import is_terminating
@@ -65,7 +66,8 @@ class Cluster:
         self.owners = Owners()
         self.plans = PlanCache()
         self.volumes = VolumeIndex(self.nodes, self.plans)
-        self.classes = ClassTable(self.index, self.volumes)
+        self.resource_claims = ResourceClaimIndex(self.plans)
+        self.classes = ClassTable(self.index, self.volumes, self.resource_claims)
         self._class_by_number = self.classes.by_number
         self.usage = ChangeLog()
         self.node_changes = ChangeLog()

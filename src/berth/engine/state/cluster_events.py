@@ -91,6 +91,14 @@ class VolumesChanged:
     """A claim, a volume or a storage class changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceClaimChanged:
+    """A ResourceClaim came, changed or went."""
+
+    namespace: str
+    name: str
+
+
 ClusterEvent = (
     NodeAdded
     | NodeUpdated
@@ -100,6 +108,7 @@ ClusterEvent = (
     | NamespaceUpdated
     | OwnersChanged
     | VolumesChanged
+    | ResourceClaimChanged
 )
 
 # For isinstance, which is several times faster with a tuple that is there already.

@@ -9,12 +9,12 @@ from typing import Literal
 
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import LabelSelector, NodeAffinity, TopologySpreadConstraint
-from berth.kube.scheduler_configuration.plugins import DEFAULTS, WITHOUT_EFFECT
+from berth.kube.scheduler_configuration.plugins import DEFAULTS, UNSCORED, WITHOUT_EFFECT
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import HOSTNAME, ZONE
 
 DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
-    {name: weight for name, weight in DEFAULTS.items() if weight and name not in WITHOUT_EFFECT}
+    {name: weight for name, weight in DEFAULTS.items() if weight and name not in WITHOUT_EFFECT | UNSCORED}
 )
 
 ScoringStrategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]

@@ -35,6 +35,20 @@ from berth.kube.selectors import (
 Anchor = tuple[str, str | None]
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceClaimUse:
+    """A ResourceClaim of a pod.
+
+    Attributes:
+        own: It was made for this pod.
+        refusal: Why it has no name, in kube-scheduler's words; None if it has one.
+    """
+
+    name: str = ""
+    own: bool = False
+    refusal: str | None = None
+
+
 class CompiledPlan(Protocol):
     """What the cluster tells the compiled rules of a class."""
 
@@ -209,6 +223,7 @@ class PodClass:
         self.owner = controller_of(pod.metadata)
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
+        self.device_claims = tuple(_device_claims(pod)) if pod.spec.resource_claims else ()
         self.touches: dict[ClassCounter, int] = {}
         self.running = 0
         self.plan: CompiledPlan | None = None
@@ -341,6 +356,22 @@ def _claims(pod: Pod) -> Iterable[ClaimUse]:
             yield ClaimUse(volume.persistent_volume_claim.claim_name or "")
         elif volume.ephemeral is not None:
             yield ClaimUse(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
+
+
+def _device_claims(pod: Pod) -> Iterable[DeviceClaimUse]:
+    where = f'pod "{pod.metadata.namespace or "default"}/{pod.metadata.name}"'
+    statuses = (pod.status.resource_claim_statuses if pod.status else None) or ()
+    made = {status.name: status.resource_claim_name for status in statuses}
+    for claim in pod.spec.resource_claims or ():
+        if claim.resource_claim_name is not None:
+            yield DeviceClaimUse(claim.resource_claim_name)
+        elif claim.resource_claim_template_name is None:
+            unset = "none of the supported fields are set"
+            yield DeviceClaimUse(refusal=f'{where}, spec.resourceClaim "{claim.name}": {unset}')
+        elif claim.name not in made:
+            yield DeviceClaimUse(refusal=f"{where}: ResourceClaim not created yet")
+        elif (name := made[claim.name]) is not None:  # else it was found to need none
+            yield DeviceClaimUse(name, own=True)
 
 
 def with_tag(image: str) -> str:

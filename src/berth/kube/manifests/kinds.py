@@ -17,6 +17,7 @@ from berth.kube.objects import (
     PodGroup,
     PriorityClass,
     ReplicationController,
+    ResourceClaim,
     Service,
     StorageClass,
     Workload,
@@ -33,6 +34,7 @@ _VERSIONS = {
     "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1", "v1alpha2", "v1alpha3"),
     "scheduling.x-k8s.io": ("v1alpha1",),
     "storage.k8s.io": ("v1", "v1beta1", "v1alpha1"),
+    "resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
 }
 _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("", "Pod"): Pod,
@@ -51,6 +53,7 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("storage.k8s.io", "StorageClass"): StorageClass,
     ("storage.k8s.io", "CSIDriver"): CSIDriver,
     ("storage.k8s.io", "CSINode"): CSINode,
+    ("resource.k8s.io", "ResourceClaim"): ResourceClaim,
     **{
         (group, kind): Workload
         for group in _WORKLOAD_GROUPS

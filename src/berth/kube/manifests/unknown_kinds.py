@@ -36,6 +36,14 @@ _BESIDES: dict[str, tuple[str, ...]] = {
     "policy": ("PodSecurityPolicy",),
     "scheduling.k8s.io": ("CompositePodGroup",),
     "scheduling.x-k8s.io": ("ElasticQuota",),
+    "resource.k8s.io": (
+        "DeviceTaintRule",
+        "PodSchedulingContext",
+        "ResourceClaimParameters",
+        "ResourceClass",
+        "ResourceClassParameters",
+        "ResourcePoolStatusRequest",
+    ),
     "storage.k8s.io": ("VolumeAttributesClass",),
     "policy.karmada.io": (
         "ClusterOverridePolicy",

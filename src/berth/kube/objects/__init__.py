@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from berth.kube.objects.affinity import *
 from berth.kube.objects.base import *
+from berth.kube.objects.devices import *
+from berth.kube.objects.devices import ResourceClaim
 from berth.kube.objects.metadata import *
 from berth.kube.objects.nodes import *
 from berth.kube.objects.nodes import Namespace, Node
@@ -50,4 +52,5 @@ KubeObject = (
     | StorageClass
     | CSIDriver
     | CSINode
+    | ResourceClaim
 )

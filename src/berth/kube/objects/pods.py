@@ -68,6 +68,17 @@ class PodSchedulingGroup(Struct, frozen=True):
     pod_group_name: str | None = None
 
 
+class PodResourceClaim(Struct, frozen=True):
+    name: str | None = None
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodResourceClaimStatus(Struct, frozen=True):
+    name: str | None = None
+    resource_claim_name: str | None = None
+
+
 class PodSpec(Struct, frozen=True):
     node_name: str | None = None
     scheduler_name: str | None = None
@@ -87,6 +98,7 @@ class PodSpec(Struct, frozen=True):
     scheduling_gates: list[PodSchedulingGate] | None = None
     scheduling_group: PodSchedulingGroup | None = None
     volumes: list[Volume] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
 
@@ -106,6 +118,7 @@ class PodStatus(Struct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class Pod(TypedObject, frozen=True):

@@ -290,8 +290,12 @@ def _dynamic_resources(args: wire.DynamicResourcesArgs, reading: Reading, path: 
         value = read_duration(text, reading.errors, (*path, name))
         if name == "filterTimeout" and value < 0:
             reading.errors.invalid((*path, name), text, "must be zero or positive")
-        if name == "bindingTimeout" and value < 1:
-            reading.errors.invalid((*path, name), text, "must be at least 1 second")
+        if name == "bindingTimeout":
+            if value < 1:
+                reading.errors.invalid((*path, name), text, "must be at least 1 second")
+            reading.found["device_timeout_seconds"] = value
+        else:
+            reading.notes.append(f"{render((*path, name))} has no effect: Berth allocates no devices")
 
 
 def read_duration(text: str, errors: Errors, path: Path) -> float:

@@ -23,6 +23,7 @@ class PluginArguments:
         min_candidate_nodes_percentage, min_candidate_nodes_absolute: How many nodes preemption
             looks at before it chooses.
         bind_timeout_seconds: How long a pod may wait for its volumes.
+        device_timeout_seconds: How long it may wait for its devices.
     """
 
     hard_pod_affinity_weight: int = 1
@@ -40,6 +41,7 @@ class PluginArguments:
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
     bind_timeout_seconds: int = 600
+    device_timeout_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,11 +82,12 @@ DEFAULTS: Mapping[str, int | None] = MappingProxyType(
 # Berth has nothing that these could switch.
 WITHOUT_EFFECT = frozenset(
     {
-        "DynamicResources",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     }
 )
+# Berth's rules of these names do not score.
+UNSCORED = frozenset({"DynamicResources"})
 # Removed from Kubernetes; a profile may still say that it does not want them.
 REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 

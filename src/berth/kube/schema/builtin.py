@@ -48,6 +48,7 @@ FILES = (
     "node.v1",
     "policy.v1",
     "rbac.v1",
+    "resource.v1",
     "scheduling.v1",
     "scheduling.v1alpha2",
     "scheduling.v1beta1",

@@ -17,11 +17,11 @@ from berth.kube.validation.errors import (
     NOT_SUPPORTED,
     REQUIRED,
     TOO_LONG,
+    TOO_MANY,
     FieldError,
 )
 
 TYPE_INVALID = "FieldValueTypeInvalid"
-TOO_MANY = "FieldValueTooMany"
 
 
 class SchemaError(FieldError, frozen=True):

@@ -21,6 +21,7 @@ FORBIDDEN = "FieldValueForbidden"
 DUPLICATE = "FieldValueDuplicate"
 NOT_FOUND = "FieldValueNotFound"
 TOO_LONG = "FieldValueTooLong"
+TOO_MANY = "FieldValueTooMany"
 
 _WORDS = {
     REQUIRED: "Required value",
@@ -30,6 +31,7 @@ _WORDS = {
     DUPLICATE: "Duplicate value",
     NOT_FOUND: "Not found",
     TOO_LONG: "Too long",
+    TOO_MANY: "Too many",
 }
 _WITHOUT_VALUE = frozenset({REQUIRED, FORBIDDEN, TOO_LONG})
 
@@ -98,6 +100,9 @@ class Errors(list[FieldError]):
 
     def too_long(self, path: Path, limit: int) -> None:
         self.append(FieldError(render(path), TOO_LONG, f"may not be more than {limit} bytes"))
+
+    def too_many(self, path: Path, count: int, limit: int) -> None:
+        self.append(FieldError(render(path), TOO_MANY, f"must have at most {limit} items", count))
 
     def one_of(self, path: Path, value: str | None, supported: Sequence[str]) -> None:
         """An error if there is a value, and it is none of those supported."""

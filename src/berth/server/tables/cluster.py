@@ -362,6 +362,26 @@ CSI_STORAGE_CAPACITY = (
 )
 
 
+def _claim_state(obj: Object, _: float) -> str:
+    deleted = at(obj, "metadata", "deletionTimestamp") is not None
+    states = ["deleted"] if deleted else []
+    if at(obj, "status", "allocation") is not None:
+        states += ["allocated", "reserved"] if items(obj, "status", "reservedFor") else ["allocated"]
+    elif not deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
+RESOURCE_CLAIM = (NAME, Column("State", _claim_state), AGE)
+RESOURCE_SLICE = (
+    NAME,
+    Column("Node", text("spec", "nodeName", otherwise=UNSET)),
+    Column("Driver", text("spec", "driver")),
+    Column("Pool", text("spec", "pool", "name")),
+    AGE,
+)
+
+
 def _quota(limits: bool) -> Callable[[Object, float], str]:
     def cell(obj: Object, _: float) -> str:
         hard, used = mapping(obj, "status", "hard"), mapping(obj, "status", "used")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.schema.constraints import TOO_MANY, SchemaError
+from berth.kube.schema.constraints import SchemaError
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import Errors, Path, render
+from berth.kube.validation.errors import TOO_MANY, Errors, Path, render
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
 from berth.server.registry.kinds.priority_classes import resolve_group_priority

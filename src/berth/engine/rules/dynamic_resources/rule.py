@@ -1,0 +1,93 @@
+"""ResourceClaims: a pod runs where the devices are that its claims were allocated.
+
+Upstream's plugin allocates devices, too.  This one never does: a pod with a claim that is not allocated fits
+nowhere, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from berth.engine.rules.base import NodeRule
+from berth.engine.rules.node_affinity.matching import match_terms
+from berth.engine.rules.relaxing import Question
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, StepStatus
+from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, ResourceClaimChanged
+from berth.engine.state.pod_class import PodClass
+from berth.engine.state.resource_claims import DeviceNeeds, keys_of
+
+REASON = "resourceclaim not available on the node"
+# What a kubelet declares that can leave out some operations of devices.
+_OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
+
+
+class DynamicResources(NodeRule):
+    name = "DynamicResources"
+    path = "spec.resourceClaims"
+    recorded = False
+    audited = False
+    skips = True
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        super().__init__(cluster, pod_class)
+        self._needs: DeviceNeeds = cluster.resource_claims.needs_of(pod_class)
+        refusal = self._needs.refusal
+        self.prefilter = PROCEED if refusal is None else StepStatus(UNRESOLVABLE, (refusal,))
+
+    @classmethod
+    def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
+        return cluster.resource_claims.concerns(pod_class)
+
+    def clues(self, question: Question) -> Iterable[str]:
+        del question
+        for claim in self._needs.unallocated:
+            yield f"claim {claim.name} has no devices yet: kube-scheduler allocates them, Berth does not"
+
+    def feasible(self, slots: Slots) -> BoolArray:
+        needs = self._needs
+        if needs.refusal is not None or any(claim.failure is not None for claim in needs.claims):
+            return np.zeros_like(self.nodes.alive[slots])
+        fits = self.nodes.alive[slots].copy()
+        for claim in needs.claims:
+            if claim.nodes is not None:
+                fits &= match_terms(self.nodes, claim.nodes, slots)
+        if any(claim.skips_operations for claim in needs.claims):
+            features = self.nodes.features
+            able = [_OPTIONAL_OPERATIONS in declared for declared in features.values]
+            fits &= np.array(able, dtype=np.bool_)[features.ids[slots]]
+        return fits
+
+    def verdict(self, slot: int) -> RuleVerdict | None:
+        if self._needs.refusal is not None:
+            return RuleVerdict(self.name, UNRESOLVABLE, (self._needs.refusal,))
+        causes = tuple(self._causes(slot))
+        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), causes) if causes else None
+
+    def _causes(self, slot: int) -> Iterator[str]:
+        labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
+        for claim in self._needs.claims:
+            if claim.nodes is not None and not claim.nodes.matches(labels, node):
+                yield f"claim {claim.name} is allocated for {claim.nodes}"
+            elif claim.failure is not None:
+                yield f"the devices of claim {claim.name} are not made ready: {claim.failure}"
+            elif claim.skips_operations and _OPTIONAL_OPERATIONS not in self.nodes.features.at(slot):
+                yield f"claim {claim.name} needs the feature {_OPTIONAL_OPERATIONS}, which is not declared"
+
+    def admits(self, slot: int) -> bool:
+        return self.verdict(slot) is None
+
+    def helped_by(self, change: ClusterEvent) -> bool:
+        if isinstance(change, ResourceClaimChanged):
+            return (change.namespace, change.name) in keys_of(self.pod_class)
+        return isinstance(change, NodeUpdated) and (change.labels or change.features)
+
+
+def reserves_claims(pod_class: PodClass) -> bool:
+    """Whether the pod has claims to devices, and its profile leaves them to this rule."""
+    options = pod_class.options
+    idle = options.disabled | options.not_filtering
+    return bool(pod_class.device_claims) and DynamicResources.name not in idle

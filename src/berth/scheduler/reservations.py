@@ -1,0 +1,211 @@
+"""Claims to devices: reserved for a pod before it is bound, and given back if it is not.
+
+A reservation is an entry in the claim's `status.reservedFor`.  While a pod stands there nobody takes the
+devices away, so what the answer to the request says of the allocation holds until the pod is bound.  Entries
+are merged by the server: pods that share a claim do not get into each other's way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from berth.engine.rules.dynamic_resources import reserves_claims
+from berth.engine.state.resource_claims import ResourceClaimRecord, record_of
+from berth.kube.api_resources import RESOURCE_CLAIMS
+from berth.kube.objects import Key, Pod, RawObject, ResourceClaim
+from berth.kube.well_known import STRATEGIC_PATCH
+from berth.machines.contract import Action, Outcome, Patch
+from berth.machines.mirror import Mirror
+from berth.scheduler.placing import Choice
+from berth.scheduler.queued_pod import SchedulerPurpose
+
+
+@dataclass(slots=True)
+class _Reservation:
+    """The claims of one pod that has a node.
+
+    Attributes:
+        chosen: The claims as they were when the node was chosen.
+        asked: Whether the requests are made; they wait for those that give earlier reservations back.
+        open: The claims whose requests are not answered yet.
+        held: The claims that are known to be reserved for the pod.
+    """
+
+    pod: Pod
+    attempt: int
+    chosen: dict[Key, ResourceClaimRecord]
+    asked: bool = False
+    open: set[Key] = field(default_factory=set)
+    held: set[Key] = field(default_factory=set)
+
+
+class Reservations:
+    """What has to be done about the claims of pods that have a node but are not seen there.
+
+    Attributes:
+        pods: Those that wait for their claims.
+    """
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self.pods: dict[Key, _Reservation] = {}
+        self._bound: dict[Key, _Reservation] = {}  # all is reserved, and the binding is under way
+        self._returns: dict[str, int] = {}  # by the pod's UID, how many are to be given back
+        self._owed: dict[tuple[Key, int, Key], str] = {}  # of those, the ones whose requests are still open
+
+    def begin(self, choice: Choice) -> list[Action] | None:
+        """What to ask for before the pod can be bound; None if nothing."""
+        index, record = self._mirror.cluster.resource_claims, choice.record
+        if not (index.concerns(choice.pod_class) and reserves_claims(choice.pod_class)):
+            return None
+        chosen = {claim.key: claim for claim in index.needs_of(choice.pod_class).claims}
+        if not chosen:
+            return None
+        self.pods[record.key] = _Reservation(record.pod, record.attempt, chosen)
+        return self._ask(record.key)
+
+    def _ask(self, key: Key) -> list[Action]:
+        work = self.pods[key]
+        metadata = work.pod.metadata
+        if work.asked or metadata.uid in self._returns:
+            return []  # a request that gives back must not overtake one that reserves
+        work.asked, work.open = True, set(work.chosen)
+        entry = {"resource": "pods", "name": metadata.name, "uid": metadata.uid}
+        return [_patch(claim, key, entry, work.attempt) for claim in work.chosen.values()]
+
+    # --- waiting ------------------------------------------------------------------------------------
+
+    def is_ready(self, key: Key) -> bool:
+        """Whether the pod may be bound as far as its claims go."""
+        work = self.pods.get(key)
+        if work is None:
+            return True
+        index = self._mirror.cluster.resource_claims
+        found = [index.get(claim) for claim in work.chosen]
+        return work.held == work.chosen.keys() and all(claim is None or claim.ready for claim in found)
+
+    def bind(self, key: Key) -> None:
+        """The binding is sent."""
+        work = self.pods.pop(key, None)
+        if work is not None:
+            self._bound[key] = work
+
+    def failed(self) -> list[tuple[Key, str]]:
+        """Pods that have to be placed anew, since their devices are not theirs or do not become ready."""
+        index = self._mirror.cluster.resource_claims
+        found: dict[Key, str] = {}
+        for key, work in self.pods.items():
+            for claim, chosen in work.chosen.items():
+                now = index.get(claim)
+                if now is None or now.uid != chosen.uid or now.allocation != chosen.allocation:
+                    found[key] = f"claim {chosen} got deallocated elsewhere in the meantime"
+                elif now.failure is not None:
+                    found[key] = f"device binding failed: claim={chosen.name}, {now.failure}"
+        return list(found.items())
+
+    def late(self, key: Key) -> str | None:
+        """What a pod that waited too long waited for, None if it was not its claims."""
+        work = self.pods.get(key)
+        if work is None:
+            return None
+        names = ", ".join(sorted(claim.name for claim in work.chosen.values()))
+        return f"device binding timeout: claim={names}"
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    def reserved(self, action: Action, outcome: Outcome) -> tuple[str | None, list[Action]]:
+        """Take the answer to a reservation: why the pod cannot be bound, if so, and what is to be done."""
+        claim = (action.namespace, action.name)
+        uid = self._owed.pop((action.key, action.attempt, claim), None)
+        if uid is not None:
+            return None, self._give_back_late(action, outcome, uid)
+        work = self.pods.get(action.key)
+        if work is None or work.attempt != action.attempt:
+            return None, []
+        work.open.discard(claim)
+        return self._why_not(work.chosen[claim], work, outcome), []
+
+    def _why_not(self, chosen: ResourceClaimRecord, work: _Reservation, outcome: Outcome) -> str | None:
+        if not outcome.ok:
+            return f"add reservation to claim {chosen}: {outcome.message}"
+        now = record_of(outcome.decode(ResourceClaim))
+        if now.uid != chosen.uid or now.deleting:
+            return f"claim {chosen} got deleted in the meantime"
+        if now.allocation != chosen.allocation:
+            return f"claim {chosen} got deallocated elsewhere in the meantime"
+        work.held.add(chosen.key)
+        return None
+
+    def _give_back_late(self, action: Action, outcome: Outcome, uid: str) -> list[Action]:
+        """The attempt was over before the answer came."""
+        if isinstance(action, Patch) and (outcome.ok or _is_open(outcome)):
+            return [_returning(action, uid)]
+        return self._one_less(action.key, uid)
+
+    def returned(self, action: Action, outcome: Outcome) -> list[Action] | None:
+        """Take the answer to a reservation given back; what can be asked now, None to repeat the request."""
+        return None if _is_open(outcome) else self._one_less(action.key, _uid(action))
+
+    def _one_less(self, key: Key, uid: str) -> list[Action]:
+        self._returns[uid] -= 1
+        if not self._returns[uid]:
+            del self._returns[uid]
+        return self._ask(key) if key in self.pods else []
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def forget(self, key: Key) -> None:
+        """The pod is on its node, or may be; its claims are for those to see to who clean up after pods."""
+        self.pods.pop(key, None)
+        self._bound.pop(key, None)
+
+    def keys(self) -> set[Key]:
+        """The pods whose claims are looked after."""
+        return {*self.pods, *self._bound}
+
+    def give_back(self, key: Key) -> list[Action]:
+        """The pod is not on its node, and its claims are not to be reserved for it any more."""
+        work = self.pods.pop(key, None) or self._bound.pop(key, None)
+        if work is None or not work.asked:
+            return []
+        uid = work.pod.metadata.uid or ""
+        self._returns[uid] = self._returns.get(uid, 0) + len(work.chosen)
+        self._owed.update({(key, work.attempt, claim): uid for claim in work.open})
+        answered = [claim for name, claim in work.chosen.items() if name not in work.open]
+        return [_returning(_patch(claim, key, {}, work.attempt), uid) for claim in answered]
+
+
+def _is_open(outcome: Outcome) -> bool:
+    """Whether the request may be carried out all the same, or be made again."""
+    return outcome.code in (0, 429) or outcome.code >= 500
+
+
+def _returning(reservation: Patch, uid: str) -> Patch:
+    body = reservation.body if isinstance(reservation.body, dict) else {}
+    entry = {"$patch": "delete", "uid": uid}
+    return replace(
+        reservation,
+        body={**body, "status": {"reservedFor": [entry]}},
+        purpose=SchedulerPurpose.RETURN,
+    )
+
+
+def _uid(action: Action) -> str:
+    body = action.body if isinstance(action, Patch) and isinstance(action.body, dict) else {}
+    uid: str = body["status"]["reservedFor"][0]["uid"]
+    return uid
+
+
+def _patch(claim: ResourceClaimRecord, key: Key, entry: RawObject, attempt: int) -> Patch:
+    namespace, name = claim.key
+    return Patch(
+        resource=RESOURCE_CLAIMS,
+        key=key,
+        namespace=namespace,
+        name=name,
+        body={"metadata": {"uid": claim.uid}, "status": {"reservedFor": [entry]}},
+        subresource="status",
+        form=STRATEGIC_PATCH,
+        purpose=SchedulerPurpose.RESERVATION,
+        attempt=attempt,
+    )
