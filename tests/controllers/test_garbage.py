@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.controllers.garbage import GarbageCollector
-from berth.controllers.namespaces import NamespaceController
-from berth.kube.api_resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
+from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.machines.cache import Cache
 from berth.machines.contract import Get
 from tests.support.scripts.script import Script
@@ -106,22 +105,21 @@ def test_owners_of_unknown_kinds_are_left_alone() -> None:
     assert world.names(PODS) == ["leaf"]
 
 
-def test_a_namespace_goes_after_its_contents() -> None:
-    """Everything is told to go, pods take their time, and only then is the namespace finalized."""
-    world = Script(lambda cache: NamespaceController(cache, (*RESOURCES, EVENTS)))
-    world.create(
-        NAMESPACES,
-        {"metadata": {"name": "shop", "finalizers": ["x"]}, "spec": {"finalizers": ["kubernetes"]}},
-    )
-    world.create(DEPLOYMENTS, {"metadata": {"name": "web", "namespace": "shop"}})
-    world.create(PODS, {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"nodeName": "n"}})
-    world.create(PODS, {"metadata": {"name": "q", "namespace": "other"}, "spec": {}})
+def test_a_circle_of_owners_goes() -> None:
+    """In a circle with foreground deletion one of them gives way, so that all of them go."""
+    world = Script(collector)
+    first = world.create(PODS, {"metadata": {"name": "first"}})
+    second = owned(world, PODS, "second", (PODS, first))
+    third = owned(world, PODS, "third", (PODS, second))
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "third",
+        "uid": third["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    changes = {"ownerReferences": [reference], "finalizers": ["foregroundDeletion"]}
+    world.change(PODS, "first", {"metadata": changes})
+    world.delete(PODS, "first")
     world.settle()
-    assert world.names(NAMESPACES) == ["shop"]
-    world.delete(NAMESPACES, "shop", "")
-    world.settle()
-    assert (world.names(DEPLOYMENTS), world.names(PODS)) == ([], ["p", "q"])
-    assert world.names(NAMESPACES) == ["shop"]
-    world.delete(PODS, "p", "shop", grace=0)
-    world.settle()
-    assert (world.names(NAMESPACES), world.names(PODS)) == ([], ["q"])
+    assert world.names(PODS) == []

@@ -170,8 +170,17 @@ class GarbageCollector:
             propagation = "Foreground"
         elif ORPHAN_DEPENDENTS in (item.metadata.finalizers or ()):
             propagation = "Orphan"
+        if propagation == "Foreground" and self._closes_circle(uid, item):
+            yield self._unblock(uid, item)
+            return
         cause = "its owners wait for it to go" if waiting else "its owners are gone"
         yield delete(item.resource, item, cause, key=(uid, ""), propagation=propagation)
+
+    def _closes_circle(self, uid: str, item: _Item) -> bool:
+        """Whether what it owns waits in turn, so that none would ever go; it may be no circle after all."""
+        blocks = any(owner.block_owner_deletion for owner in item.owners)
+        dependents = (self._items.get(name) for name in self._dependents.get(uid, ()))
+        return blocks and any(known is not None and known.holds(FOREGROUND_DELETION) for known in dependents)
 
     def _state(self, owner: OwnerReference) -> str | None:
         uid = owner.uid or ""
@@ -200,6 +209,11 @@ class GarbageCollector:
         owners = [msgspec.to_builtins(owner) for owner in item.owners if owner.uid not in gone]
         body = {"metadata": {"ownerReferences": owners or None}}
         return patch(item.resource, item, body, cause, key=(uid, ""))
+
+    def _unblock(self, uid: str, item: _Item) -> Action:
+        owners = [{**msgspec.to_builtins(owner), "blockOwnerDeletion": False} for owner in item.owners]
+        body = {"metadata": {"ownerReferences": owners}}
+        return patch(item.resource, item, body, "owners and dependents may form a circle", key=(uid, ""))
 
     def _drop_finalizer(self, uid: str, item: _Item, finalizer: str) -> Action:
         kept = [name for name in item.metadata.finalizers or () if name != finalizer]

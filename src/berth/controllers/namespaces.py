@@ -1,4 +1,4 @@
-"""Namespaces that are to go: first their contents, then the finalizer.
+"""Namespaces that are to go: first their pods, then what else is in them, then the finalizer.
 
 Upstream: pkg/controller/namespace.
 """
@@ -7,19 +7,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from berth.kube.api_resources import EVENTS, NAMESPACES, Resource
-from berth.kube.objects import Key, Namespace
-from berth.kube.well_known import ADDED, DELETED
+from berth.controllers.actions import status_patch
+from berth.controllers.conditions import Conditions
+from berth.kube.api_resources import EVENTS, NAMESPACES, PODS, Resource
+from berth.kube.objects import Key, Namespace, RawObject
+from berth.kube.well_known import ADDED, DELETED, FALSE, TRUE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, DeleteAll, Event, Outcome, Update
 from berth.machines.controller import Controller
 
 FINALIZER = "kubernetes"
+_WAIT = 1.0  # seconds until it is told again what is left
+_FAILURE, _CONTENT, _FINALIZERS = (
+    "NamespaceDeletionContentFailure",
+    "NamespaceContentRemaining",
+    "NamespaceFinalizersRemaining",
+)
+# What is said of a namespace that is being deleted, while there is nothing worse to say.
+_FINE = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    _FAILURE: ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    _CONTENT: ("ContentRemoved", "All content successfully removed"),
+    _FINALIZERS: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the deletion of one namespace has come: what was told to go, and where that failed."""
+
+    emptied: set[Resource] = field(default_factory=set)
+    failures: dict[Resource, str] = field(default_factory=dict)
 
 
 class NamespaceController(Controller):
-    """Empties a namespace that is being deleted, then lets it go.
+    """Empties a namespace that is being deleted, its pods first, then lets it go.
 
     Attributes:
         resources: Everything that can be in a namespace.
@@ -32,7 +60,7 @@ class NamespaceController(Controller):
         self.resources = {resource: None for resource in resources if resource.namespaced}
         self.watches = (NAMESPACES, *(r for r in self.resources if r.plural != EVENTS.plural))
         self._left: dict[str, Counter[Resource]] = {}
-        self._emptied: dict[str, set[Resource]] = {}  # by uid: where everything was told to go
+        self._progress: dict[str, _Progress] = {}  # by uid
 
     def learn(self, resource: Resource) -> None:
         """There is one more resource, such as a custom one."""
@@ -42,7 +70,7 @@ class NamespaceController(Controller):
     def handle(self, event: Event) -> None:
         if event.resource == NAMESPACES:
             if event.change == DELETED:
-                self._emptied.pop(event.object.metadata.uid or "", None)
+                self._progress.pop(event.object.metadata.uid or "", None)
             elif event.object.metadata.deletion_timestamp:
                 self.queue.add(event.key)
             return
@@ -55,25 +83,64 @@ class NamespaceController(Controller):
                 left[event.resource] -= 1
                 if left[event.resource] <= 0:
                     del left[event.resource]
+                    self.queue.add(("", namespace))
                 if not left:
                     del self._left[namespace]
-                    self.queue.add(("", namespace))
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
-        del now
         namespace = self.cache.get(NAMESPACES, key, Namespace)
         if namespace is None or not namespace.metadata.deletion_timestamp:
             return
         if FINALIZER not in (namespace.spec.finalizers or ()):
             return
-        emptied = self._emptied.setdefault(namespace.metadata.uid or "", set())
-        missing = [resource for resource in self.resources if resource not in emptied]
+        progress = self._progress.setdefault(namespace.metadata.uid or "", _Progress())
+        left = self._left.get(key[1]) or Counter()
+        now_due = [PODS] if left[PODS] or PODS not in progress.emptied else list(self.resources)
+        missing = [resource for resource in now_due if resource not in progress.emptied]
         for resource in missing:
             yield DeleteAll(
                 resource=resource, key=key, namespace=key[1], why="its namespace is being deleted"
             )
-        if not missing and not self._left.get(key[1]):
+        if missing and not progress.failures:
+            return
+        first = Counter({PODS: left[PODS]}) if left[PODS] else left
+        told = self._conditions(namespace, first, progress, now)
+        if told is not None:
+            yield status_patch(NAMESPACES, namespace, {"conditions": told}, "what the namespace waits for")
+        elif not left and not missing:
             yield self._finalize(key, namespace)
+        if left:
+            self.queue.add_at(key, now + _WAIT)
+
+    def _conditions(
+        self, namespace: Namespace, left: Counter[Resource], progress: _Progress, now: float
+    ) -> list[RawObject] | None:
+        """What is to be said of what the namespace waits for, None if that is said already."""
+        worse: dict[str, tuple[str, str]] = {}
+        if progress.failures:
+            errors = ", ".join(sorted(progress.failures.values()))
+            text = f"Failed to delete all resource types, {len(progress.failures)} remaining: {errors}"
+            worse[_FAILURE] = ("ContentDeletionFailed", text)
+        if left:
+            items = sorted(f"{r.plural}.{r.group} has {n} resource instances" for r, n in left.items())
+            worse[_CONTENT] = ("SomeResourcesRemain", f"Some resources are remaining: {', '.join(items)}")
+        if holding := self._finalizers_in(namespace.metadata.name or "", left):
+            items = sorted(f"{name} in {count} resource instances" for name, count in holding.items())
+            text = f"Some content in the namespace has finalizers remaining: {', '.join(items)}"
+            worse[_FINALIZERS] = ("SomeFinalizersRemain", text)
+        conditions = Conditions(namespace.status.conditions, now)
+        before = conditions.list()
+        for kind, fine in _FINE.items():
+            conditions.set(kind, TRUE if kind in worse else FALSE, *worse.get(kind, fine))
+        return conditions.list() if conditions.list() != before else None
+
+    def _finalizers_in(self, namespace: str, left: Iterable[Resource]) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for resource in left:
+            for key in self.cache.keys(resource):
+                if key[0] == namespace:
+                    found.update(self.cache.look(resource, key).metadata.finalizers or ())
+        return found
 
     def _finalize(self, key: Key, namespace: Namespace) -> Action:
         finalizers = [name for name in namespace.spec.finalizers or () if name != FINALIZER]
@@ -100,12 +167,19 @@ class NamespaceController(Controller):
         )
 
     def done(self, action: Action, outcome: Outcome) -> None:
-        # What cannot be deleted in bulk, or is no longer served, does not hold the namespace up.
-        if isinstance(action, DeleteAll) and (outcome.ok or outcome.code in (404, 405)):
-            namespace = self.cache.get(NAMESPACES, action.key, Namespace)
-            if namespace is not None:
-                self._emptied.setdefault(namespace.metadata.uid or "", set()).add(action.resource)
-            self.queue.finished(action.key, ok=True, at=outcome.at)
-            self.queue.add(action.key)
+        if not isinstance(action, DeleteAll):
+            super().done(action, outcome)
             return
-        super().done(action, outcome)
+        namespace = self.cache.get(NAMESPACES, action.key, Namespace)
+        # What cannot be deleted in bulk, or is no longer served, does not hold the namespace up.
+        settled = outcome.ok or outcome.code in (404, 405)
+        if namespace is not None:
+            progress = self._progress.setdefault(namespace.metadata.uid or "", _Progress())
+            if settled:
+                progress.emptied.add(action.resource)
+                progress.failures.pop(action.resource, None)
+            else:
+                progress.failures[action.resource] = outcome.message or outcome.reason
+        self.queue.finished(action.key, ok=settled, at=outcome.at, wait=outcome.retry_after)
+        if settled:
+            self.queue.add(action.key)

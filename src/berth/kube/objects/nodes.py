@@ -54,6 +54,7 @@ class NamespaceSpec(Struct, frozen=True):
 
 class NamespaceStatus(Struct, frozen=True):
     phase: str | None = None
+    conditions: list[Condition] | None = None
 
 
 class Namespace(TypedObject, frozen=True):

@@ -132,7 +132,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if intent.subresource == "status":
         obj = _status_only(endpoint, obj, old)
         meta = obj["metadata"]
-    elif intent.subresource != "finalize" and _keeps_status(endpoint, obj):
+    elif _keeps_status(endpoint, obj):
         copy_field("status", old, obj)
     managed = meta.get("managedFields")
     metadata.carry_over(meta, old["metadata"])

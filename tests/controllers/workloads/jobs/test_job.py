@@ -205,3 +205,23 @@ def test_indexes_are_spelled_as_ranges(indexes: set[int], text: str) -> None:
     """Completed indexes are written as ranges and read back."""
     assert text == spelled_indexes(indexes)
     assert indexes == read_indexes(text)
+
+
+def test_the_pods_of_a_job_that_is_gone_are_let_go() -> None:
+    """Whoever deletes a Job in the background takes it from its pods: nobody counts their ends any more."""
+    world = script(completions=2, parallelism=2)
+    world.delete(JOBS, "sum", grace=0)
+    world.settle()
+    assert [pod["metadata"].get("finalizers") for pod in world.all(PODS)] == [None, None]
+
+
+def test_pods_without_a_job_are_let_go_after_a_restart() -> None:
+    """Pods that hold the finalizer and have another Job, or none, are found when they are first seen."""
+    world = script(completions=1)
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": "old", "controller": True}
+    held = {"finalizers": ["batch.kubernetes.io/job-tracking"]}
+    world.create(PODS, {"metadata": {"name": "older", "ownerReferences": [reference], **held}})
+    world.create(PODS, {"metadata": {"name": "orphan", **held}})
+    world.settle()
+    found = {pod["metadata"]["name"]: bool(pod["metadata"].get("finalizers")) for pod in world.all(PODS)}
+    assert (found.pop("older"), found.pop("orphan"), list(found.values())) == (False, False, [True])

@@ -22,13 +22,14 @@ from berth.controllers.workloads.jobs.job_pods import (
 )
 from berth.controllers.workloads.pods import restarts
 from berth.kube.api_resources import JOBS, PODS
-from berth.kube.objects import Key, LiveJob, LivePod, RawObject
-from berth.kube.ownership import JOB_OVER
+from berth.kube.objects import Key, LiveJob, LivePod, RawObject, key_of
+from berth.kube.ownership import JOB_OVER, controller_of
 from berth.kube.pods import condition, is_active, is_ready, phase
 from berth.kube.times import seconds, stamp
-from berth.kube.well_known import FAILED, FALSE, TRUE
+from berth.kube.well_known import DELETED, FAILED, FALSE, TRUE
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Action
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)
@@ -41,10 +42,42 @@ class JobController(WorkloadController):
     owner = JOBS
     adopts = False
 
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache)
+        self._strays: dict[Key, dict[Key, None]] = {}  # by the key that is queued: pods whose Job may be gone
+
+    def handle(self, event: Event) -> None:
+        super().handle(event)
+        if event.resource == PODS:
+            if event.change != DELETED and _tracked(event.object) and not self._has_job(event.object):
+                owner = controller_of(event.object.metadata)
+                self._stray((event.key[0], (owner.name if owner else None) or event.key[1]), event.key)
+        elif event.change == DELETED or _uid(event.old) not in (None, _uid(event.object)):
+            gone = _uid(event.object if event.change == DELETED else event.old)
+            for pod in self.cache.owned(PODS, gone, LivePod):
+                self._stray(event.key, key_of(pod.metadata))
+
+    def _stray(self, key: Key, pod: Key) -> None:
+        self._strays.setdefault(key, {})[pod] = None
+        self.queue.add(key)
+
+    def _has_job(self, pod: LivePod) -> bool:
+        owner = controller_of(pod.metadata)
+        if owner is None or owner.kind != JOBS.kind:
+            return False
+        return _uid(self.cache.look(JOBS, (pod.metadata.namespace or "", owner.name or ""))) == owner.uid
+
     def sync(self, key: Key, now: float) -> Iterator[Action]:
+        found = (self.cache.get(PODS, pod, LivePod) for pod in self._strays.pop(key, ()))
+        strays = [pod for pod in found if pod is not None and _tracked(pod) and not self._has_job(pod)]
+        if strays:
+            self._strays[key] = {key_of(pod.metadata): None for pod in strays}
+            yield from self._release(key, strays)
         job = self.cache.get(JOBS, key, LiveJob)
-        if job is None:
-            return
+        if job is not None:
+            yield from self._advance(key, job, now)
+
+    def _advance(self, key: Key, job: LiveJob, now: float) -> Iterator[Action]:
         pods = self.cache.owned(PODS, job.metadata.uid, LivePod)
         if job.metadata.deletion_timestamp:
             yield from self._release(key, [pod for pod in pods if _tracked(pod)])
@@ -245,6 +278,10 @@ def _recorded(job: LiveJob) -> set[str]:
     """The pods whose end the status names but has not added up yet."""
     recorded = job.status.uncounted_terminated_pods
     return {*((recorded and recorded.succeeded) or ()), *((recorded and recorded.failed) or ())}
+
+
+def _uid(item: LiveJob | None) -> str | None:
+    return item.metadata.uid if item is not None else None
 
 
 def _tracked(pod: LivePod) -> bool:
