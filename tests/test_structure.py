@@ -45,6 +45,8 @@ SAME_BY_CHANCE: frozenset[str] = frozenset(
         "Fits",  # a pod, and a binding
         "DoesNotFit",
         "node",  # a kind of rule, and a kind of metric
+        "default",  # a namespace, and a service account
+        "kubernetes",  # the finalizer of a namespace, and a Service
     )
 )
 

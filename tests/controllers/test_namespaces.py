@@ -71,7 +71,10 @@ def test_it_says_what_it_waits_for() -> None:
         "NamespaceFinalizersRemaining": (
             "True",
             "SomeFinalizersRemain",
-            "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+            (
+                "Some content in the namespace has finalizers remaining: "
+                "example.com/hold in 1 resource instances"
+            ),
         ),
     }
     world.change(PODS, "p", {"metadata": {"finalizers": None}}, "shop")

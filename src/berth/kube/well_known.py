@@ -56,6 +56,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+# The ConfigMap in every namespace that tells pods by whom to know the API server.
+ROOT_CA = "kube-root-ca.crt"
 
 # Of Berth's own documents.
 BERTH_API_VERSION = "berth.dev/v1alpha1"

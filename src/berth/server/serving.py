@@ -14,8 +14,10 @@ import uvicorn
 
 from berth.server.http.app import build
 from berth.server.http.state import ServerState, make_state, open_store
+from berth.server.registry.strategy import Credentials
 from berth.server.settings import Prepared, ServerSettings
-from berth.server.tls import prepare
+from berth.server.tls import account_key, prepare
+from berth.server.tokens import TokenSigner
 
 _BACKLOG = 2048
 _PATIENCE, _GRACE = 1, 3  # seconds for connections and for requests when the server stops
@@ -82,12 +84,17 @@ def open_server(settings: ServerSettings) -> Iterator[Opened]:
         store, state = open_store(settings), None
         try:
             prepared = prepare(settings)
-            state = make_state(settings, store, prepared.token)
+            state = make_state(settings, store, _credentials(prepared))
             yield Opened(prepared, _Server(_config(state, prepared), state), listener)
         finally:
             store.close()
             if state is not None:
                 state.workers.close()
+
+
+def _credentials(prepared: Prepared) -> Credentials:
+    signer = TokenSigner(account_key(prepared.account_key_file))
+    return Credentials(prepared.token, signer, prepared.ca_file.read_text())
 
 
 def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:

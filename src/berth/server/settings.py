@@ -52,3 +52,4 @@ class Prepared:
     ca_file: Path
     cert_file: Path
     key_file: Path
+    account_key_file: Path  # signs the tokens of service accounts

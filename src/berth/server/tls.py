@@ -32,6 +32,7 @@ def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepare
     pki.mkdir(mode=0o700, exist_ok=True)
     ca_key, ca_cert = _authority(pki, now)
     _server_certificate(pki, settings, now, (ca_key, ca_cert))
+    _account_key(pki / "sa.key")
     token = _token(settings)
     host = LOOPBACK[0] if settings.host in WILDCARDS else settings.host
     url = f"https://{f'[{host}]' if ':' in host else host}:{settings.port}"
@@ -45,6 +46,7 @@ def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepare
         ca_file=pki / "ca.crt",
         cert_file=pki / "server.crt",
         key_file=pki / "server.key",
+        account_key_file=pki / "sa.key",
     )
 
 
@@ -75,6 +77,22 @@ def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
         "preferences": {},
     }
     return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def _account_key(path: Path) -> None:
+    if not path.exists():
+        write_private(path, certificates.pem(certificates.new_key()))
+
+
+def account_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """
+    Raises:
+        ValueError, TypeError: the file holds no such key.
+    """
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(f"{path}: not an elliptic curve key")
+    return key
 
 
 # --- certificates ---------------------------------------------------------------------------------

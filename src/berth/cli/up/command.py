@@ -300,6 +300,7 @@ async def _start(
         scheduler=asked.scheduler,
         fleet=asked.fleet,
         eviction=asked.eviction,
+        certificate=prepared.ca_file.read_text(),
     )
     serving = None
     if asked.metrics_port is not None:

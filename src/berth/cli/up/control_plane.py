@@ -21,6 +21,7 @@ from berth.controllers.propagation import (
     PropagationController,
     UnmatchedPolicies,
 )
+from berth.controllers.root_certificate import RootCertificatePublisher
 from berth.controllers.taint_eviction import TaintEviction
 from berth.controllers.workloads.daemon_set import DaemonSetController
 from berth.controllers.workloads.deployment import DeploymentController
@@ -59,7 +60,7 @@ class ControlPlane:
         return (self.garbage, self.namespaces, self.propagation)
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - all but one have defaults
     resources: Iterable[Resource],
     *,
     nodes: Iterable[RawObject] = (),
@@ -68,6 +69,7 @@ def assemble(
     registry: CollectorRegistry | None = None,
     tell: Tell = silent,
     eviction: EvictionSettings | None = None,
+    certificate: str = "",
 ) -> ControlPlane:
     """Everything but scheduling, for a server with these resources.
 
@@ -80,6 +82,7 @@ def assemble(
         tell: Who hears what is decided about them.
         eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
             of daemons and which version they are of; by default with these gates and no other wish.
+        certificate: Who vouches for the server, to be told in every namespace; empty: nobody is told.
     """
     gates = gates or ComponentGates()
     cache = Cache()
@@ -107,6 +110,8 @@ def assemble(
         garbage,
         namespaces,
     ]
+    if certificate:
+        controllers.append(RootCertificatePublisher(cache, certificate))
     propagation = None
     if POLICIES in known:
         propagation = PropagationController(cache, kept)

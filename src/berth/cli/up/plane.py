@@ -59,12 +59,19 @@ class Plane:
         scheduler: bool = True,
         fleet: bool = True,
         eviction: EvictionSettings | None = None,
+        certificate: str = "",
     ) -> None:
         known = list(resources)
         self._client = client
         self.registry = CollectorRegistry()
         self.plane: ControlPlane = assemble(
-            known, nodes=nodes, gates=gates, registry=self.registry, tell=log_decision, eviction=eviction
+            known,
+            nodes=nodes,
+            gates=gates,
+            registry=self.registry,
+            tell=log_decision,
+            eviction=eviction,
+            certificate=certificate,
         )
         self._dynamic = LateResources(client, known, self.plane.learn)
         self.runner = Runner(
@@ -122,7 +129,7 @@ def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSet
     return machine, MachineSettings(lenses={RESOURCE_BINDINGS: as_scheduled, CLUSTER_BINDINGS: as_scheduled})
 
 
-async def make_plane(
+async def make_plane(  # noqa: PLR0913 - all but three have defaults
     client: Client,
     nodes: list[RawObject],
     gates: ComponentGates,
@@ -131,8 +138,17 @@ async def make_plane(
     scheduler: bool = True,
     fleet: bool = True,
     eviction: EvictionSettings | None = None,
+    certificate: str = "",
 ) -> Plane:
     known = await discover(client)
     return Plane(
-        client, known, nodes, gates, version=version, scheduler=scheduler, fleet=fleet, eviction=eviction
+        client,
+        known,
+        nodes,
+        gates,
+        version=version,
+        scheduler=scheduler,
+        fleet=fleet,
+        eviction=eviction,
+        certificate=certificate,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -14,8 +14,9 @@ from starlette.routing import Mount
 from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import handlers
-from berth.server.http.auth import Gate
+from berth.server.http.auth import NOBODY, Gate
 from berth.server.http.documents import Documents
+from berth.server.http.impersonation import acting_user
 from berth.server.http.replies import Reply, of_error, send_reply
 from berth.server.http.requests import (
     Address,
@@ -30,6 +31,7 @@ from berth.server.http.requests import (
 from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
 from berth.server.registry.kinds.events import expire
+from berth.server.registry.kinds.roles import require
 from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)
@@ -41,7 +43,7 @@ class Api:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._gate = Gate(state.settings, state.registry.token)
+        self._gate = Gate(state.settings, state.registry)
         self._documents = Documents(state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,6 +67,7 @@ class Api:
             await send(message)
 
         try:
+            self._admit(request, scope["headers"])
             reply = await self._answer(request, sending)
         except Exception as error:
             reply = _failed(error, request)
@@ -74,8 +77,15 @@ class Api:
             await self._reply(request, send, reply)
         self._count(request, reply, time.perf_counter() - started)
 
+    def _admit(self, request: ApiRequest, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Find out who sends a request, and whether they may."""
+        registry = self._state.registry
+        user = self._gate.check(request.path, request.headers)
+        request.user = acting_user(registry, user, headers)
+        if request.user is not NOBODY:  # who gets here without a name asks for nothing but the health
+            require(registry, request.user, handlers.asked_of(request))
+
     async def _answer(self, request: ApiRequest, send: Send) -> Reply | None:
-        self._gate.check(request.path, request.headers)
         address = request.address
         if address is _NOWHERE:
             return self._documents.answer(request)
@@ -115,12 +125,16 @@ def build(state: ServerState) -> Starlette:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         state.registry.store.start(asyncio.get_running_loop())
-        await bootstrap.fill(state.registry)
-        expiring = asyncio.create_task(expire(state.registry, state.settings.event_ttl))
+        await bootstrap.fill(state.registry, state.settings)
+        tasks = [
+            asyncio.create_task(expire(state.registry, state.settings.event_ttl)),
+            asyncio.create_task(bootstrap.keep(state.registry, state.settings)),
+        ]
         state.ready = True
         try:
             yield
         finally:
-            expiring.cancel()
+            for task in tasks:
+                task.cancel()
 
     return Starlette(routes=[Mount("/", app=api)], lifespan=lifespan)

@@ -1,4 +1,4 @@
-"""Who may talk to the server: the bearer of its token, by a name that means this server."""
+"""Who may talk to the server: bearers of a token it knows, by a name that means this server."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from functools import lru_cache
 
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.server import errors
+from berth.server.registry.kinds.service_accounts import bearer
+from berth.server.registry.strategy import Registry
+from berth.server.registry.users import ADMIN, ANONYMOUS_USER, UNAUTHENTICATED, User
 from berth.server.settings import SERVICE_NAMES, ServerSettings
 
+NOBODY = User(ANONYMOUS_USER, (UNAUTHENTICATED,))
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
 
 class Gate:
     """Checks every request before anything else looks at it."""
 
-    def __init__(self, settings: ServerSettings, token: str) -> None:
-        self._header = f"bearer {token}".encode()
+    def __init__(self, settings: ServerSettings, registry: Registry) -> None:
+        self._registry = registry
+        self._header = f"bearer {registry.token}".encode()
         self._names = {*SERVICE_NAMES, *LOOPBACK, *settings.allowed_hosts, settings.host} - WILDCARDS
         self._any_address = settings.host in WILDCARDS
         self._known_host = lru_cache(maxsize=256)(self._is_known)
 
-    def check(self, path: str, headers: dict[bytes, bytes]) -> None:
-        """
+    def check(self, path: str, headers: dict[bytes, bytes]) -> User:
+        """Who sends a request.
+
         Raises:
             StatusError: the host is not one of ours (403), or the token is missing or wrong (401).
         """
@@ -34,9 +40,13 @@ class Gate:
         given = headers.get(b"authorization", b"")
         given = given[:7].lower() + given[7:]
         if hmac.compare_digest(given, self._header):
-            return
+            return ADMIN
+        if given.startswith(b"bearer "):
+            user = bearer(self._registry, given[7:].decode("latin-1").strip())
+            if user is not None:
+                return user
         if path in _OPEN or path.startswith(("/livez/", "/readyz/", "/healthz/")):
-            return
+            return NOBODY
         raise errors.unauthorized()
 
     def _is_known(self, host: bytes) -> bool:

@@ -16,8 +16,10 @@ from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
 from berth.server.registry.kinds.bindings import bind
 from berth.server.registry.kinds.evictions import evict
+from berth.server.registry.kinds.service_accounts import request_token
 from berth.server.registry.resources import SUBRESOURCES
 from berth.server.registry.strategy import Endpoint
+from berth.server.registry.users import Attributes
 from berth.server.registry.writes import Intent, Write
 
 Handler = Callable[[ServerState, ApiRequest, Endpoint], Awaitable[Reply]]
@@ -39,6 +41,20 @@ def verb_of(request: ApiRequest) -> str:
     if method == "DELETE":
         return "delete" if named else "deletecollection"
     return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
+
+
+def asked_of(request: ApiRequest) -> Attributes:
+    """What a request asks for, as authorization sees it."""
+    address = request.address
+    if not address.plural:
+        verb = "get" if request.method == "HEAD" else request.method.lower()
+        return Attributes(verb, path=request.path)
+    namespace = address.namespace
+    if address.plural == "namespaces" and not address.group and address.name:
+        namespace = address.name
+    return Attributes(
+        verb_of(request), address.group, address.plural, address.subresource, namespace, address.name
+    )
 
 
 async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
@@ -122,7 +138,7 @@ async def _answer(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
     body = await _body_of(request)
     obj = await state.workers.run(len(body), lambda: _own_object_in(state, request, endpoint, body))
     answer, done = endpoint.strategy.answer(
-        state.registry, obj, request.address.namespace, dry_run=request.dry_run
+        state.registry, obj, request.address.namespace, user=request.user, dry_run=request.dry_run
     )
     if done is not None:
         await done
@@ -284,6 +300,12 @@ async def _act(
     return of_object(errors.success(), 201)
 
 
+async def _token(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    obj = _part(state, request, await _object_in(request, endpoint))
+    address = request.address
+    return of_object(request_token(state.registry, address.namespace, address.name, obj), 201)
+
+
 async def _log(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     await lists.get(state, request, endpoint)  # 404 where there is no such pod
     return Reply(200, _NO_LOG, b"text/plain")
@@ -309,4 +331,5 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("binding", "create"): _bind,
     ("eviction", "create"): _evict,
     ("log", "get"): _log,
+    ("token", "create"): _token,
 }

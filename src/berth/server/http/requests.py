@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote
 
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
+from berth.server.registry.users import ADMIN, User
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -51,6 +52,7 @@ class ApiRequest:
     query: dict[str, str]
     headers: dict[bytes, bytes]
     receive: Receive
+    user: User = ADMIN  # who is taken to have sent it
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from berth.server.http.metrics import ServerMetrics
 from berth.server.http.workers import Workers
 from berth.server.registry.kinds import strategies_of, strategy_of_custom
-from berth.server.registry.strategy import Registry
+from berth.server.registry.strategy import Credentials, Registry
 from berth.server.settings import ServerSettings
 from berth.server.storage.store import Store
 
@@ -35,8 +35,7 @@ def open_store(settings: ServerSettings) -> Store:
     )
 
 
-def make_state(settings: ServerSettings, store: Store, token: str) -> ServerState:
-    registry = Registry(
-        store, strategies_of(settings.version), strategy_of_custom, gates=settings.gates, token=token
-    )
+def make_state(settings: ServerSettings, store: Store, credentials: Credentials) -> ServerState:
+    strategies = strategies_of(settings.version)
+    registry = Registry(store, strategies, strategy_of_custom, gates=settings.gates, credentials=credentials)
     return ServerState(settings, registry, ServerMetrics(store), Workers())

@@ -133,7 +133,7 @@ def _of_resource(resource: ServedResource, schema: Schema, components: Component
 def _subresource(target: _Target, name: str, components: Components) -> _Place:
     part = SUBRESOURCES[name]
     if part.kind:
-        home = {"": "core", "policy": "policy", "autoscaling": "autoscaling"}[part.group]
+        home = part.group.partition(".")[0] or "core"
         target = target._replace(
             gvk=(part.group, part.version, part.kind),
             body=components.builtin(f"{home}.{part.version}.{part.kind}"),

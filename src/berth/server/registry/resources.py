@@ -58,6 +58,7 @@ SUBRESOURCES = {
     "finalize": Subresource(("update",)),
     "log": Subresource(("get",)),
     "scale": Subresource(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
+    "token": Subresource(("create",), "authentication.k8s.io", "v1", "TokenRequest"),
     "status": Subresource(("get", "patch", "update")),
 }
 

@@ -29,9 +29,11 @@ from berth.kube.versions import KubernetesVersion
 from berth.server import errors
 from berth.server.registry.fields import decode_as
 from berth.server.registry.resources import ServedResource, from_crd
+from berth.server.registry.users import User
 from berth.server.storage.history import Record
 from berth.server.storage.store import Bucket, Fields, Store, decode, encode, no_fields
 from berth.server.tables.cells import CREATED_AT, NAME, Column
+from berth.server.tokens import TokenSigner
 
 # What a client gets to read, and what to wait for before it does.
 Answer = tuple[RawObject, asyncio.Future[None] | None]
@@ -163,7 +165,9 @@ class Strategy:
 
     # --- what some kinds have
 
-    def answer(self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool) -> Answer:
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+    ) -> Answer:
         """The answer to an object that is created but not stored."""
         raise errors.method_not_allowed()
 
@@ -181,6 +185,15 @@ class Strategy:
     def scale_selector(self, selector: RawObject) -> RawObject:
         """The selector that a Scale tells of, as a LabelSelector."""
         return selector
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """By what the server knows its clients, and they it."""
+
+    token: str = field(repr=False)
+    signer: TokenSigner
+    ca: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,12 +232,14 @@ class Registry:
         custom: Callable[[ServedResource, RawObject, Schema | None], Strategy],
         *,
         gates: FeatureGates,
-        token: str,
+        credentials: Credentials,
     ) -> None:
         self.store = store
         self.schemas = SchemaRegistry()
         self.gates = gates
-        self.token = token  # whoever bears it may do everything
+        self.token = credentials.token  # whoever bears it may do everything
+        self.signer = credentials.signer  # of the tokens of service accounts
+        self.ca = credentials.ca  # who vouches for the server, as PEM
         self.version = 0  # grows whenever what is served changes
         self._strategy_of_custom = custom
         self._builtin: dict[GroupVersionResource, Endpoint] = {}

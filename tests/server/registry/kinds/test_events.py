@@ -7,11 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from berth.certificates import new_key
 from berth.kube.times import stamp
 from berth.server.http.state import make_state, open_store
 from berth.server.registry import bootstrap, writes
 from berth.server.registry.kinds.events import expire_once
+from berth.server.registry.strategy import Credentials
 from berth.server.settings import ServerSettings
+from berth.server.tokens import TokenSigner
 from tests.support.api.client import Client
 
 EVENT: dict[str, Any] = {
@@ -51,9 +54,9 @@ async def _kept_since(data_dir: Path, seen: dict[str, float], limit: float) -> l
     settings, now = ServerSettings(data_dir=data_dir), time.time()
     store = open_store(settings)
     try:
-        registry = make_state(settings, store, "token").registry
+        registry = make_state(settings, store, Credentials("token", TokenSigner(new_key()), "ca")).registry
         store.start(asyncio.get_running_loop())
-        await bootstrap.fill(registry)
+        await bootstrap.fill(registry, settings)
         endpoint = registry.builtin("", "events")
         for name, moment in seen.items():
             event = {**EVENT, "metadata": {"name": name}, "lastTimestamp": stamp(now + moment)}

@@ -13,6 +13,7 @@ from berth.server.registry.kinds.nodes import topology_labels
 from berth.server.registry.kinds.pods import upsert_condition
 from berth.server.registry.resources import CREATE_ONLY, served
 from berth.server.registry.strategy import Answer, Registry, Strategy
+from berth.server.registry.users import User
 from berth.server.registry.writes import Write
 from berth.server.storage.store import decode
 
@@ -20,7 +21,9 @@ from berth.server.storage.store import decode
 class BindingStrategy(Strategy):
     """A Binding is not stored; the pod that it names is bound."""
 
-    def answer(self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool) -> Answer:
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+    ) -> Answer:
         write = bind(registry, namespace, "", obj, dry_run=dry_run)
         return errors.success(), write.done
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from berth.kube.objects import RawObject
 from berth.server import errors
 from berth.server.registry.fields import spec_of
+from berth.server.registry.kinds.service_accounts import provide
 from berth.server.registry.resources import served
-from berth.server.registry.strategy import Strategy
+from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
@@ -37,6 +38,9 @@ class NamespaceStrategy(Strategy):
             raise errors.forbidden("namespaces", "", name, "this namespace may not be deleted")
         if obj["metadata"].get("deletionTimestamp") and self.has_content(obj):
             raise errors.conflict("namespaces", "", name, _TERMINATING)
+
+    def after_write(self, registry: Registry, obj: RawObject) -> None:
+        provide(registry, obj["metadata"]["name"])
 
     def has_content(self, obj: RawObject) -> bool:
         return bool((obj.get("spec") or {}).get("finalizers"))

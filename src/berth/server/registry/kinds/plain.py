@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from berth.server.registry.fields import path_segment_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Strategy
 from berth.server.tables import cluster as tables
-from berth.server.tables.cells import CREATED_AT, NAME
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _NETWORKING = "networking.k8s.io/v1"
-_RBAC = "rbac.authorization.k8s.io/v1"
 
 _CORE = (
     Strategy(
@@ -23,12 +20,6 @@ _CORE = (
         served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
         columns=tables.RESOURCE_QUOTA,
         generation=False,
-    ),
-    Strategy(
-        served("v1", "serviceaccounts", "ServiceAccount", short="sa"),
-        columns=tables.PLAIN,
-        generation=False,
-        returns_deleted=True,
     ),
 )
 _CLUSTER = (
@@ -61,21 +52,6 @@ _CLUSTER = (
         columns=tables.RUNTIME_CLASS,
     ),
 )
-# Roles and bindings are stored but not evaluated: there is only one user who can authenticate.
-_ROLES = tuple(
-    Strategy(
-        served(_RBAC, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
-        columns=columns,
-        name_errors=path_segment_errors,
-        generation=False,
-    )
-    for kind, columns in (
-        ("ClusterRoleBinding", tables.ROLE_BINDING),
-        ("ClusterRole", (NAME, CREATED_AT)),
-        ("RoleBinding", tables.ROLE_BINDING),
-        ("Role", (NAME, CREATED_AT)),
-    )
-)
 # Configurations of webhooks are stored but nobody is called.
 _WEBHOOKS = tuple(
     Strategy(
@@ -85,4 +61,4 @@ _WEBHOOKS = tuple(
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
 
-STRATEGIES = (*_CORE, *_CLUSTER, *_ROLES, *_WEBHOOKS)
+STRATEGIES = (*_CORE, *_CLUSTER, *_WEBHOOKS)

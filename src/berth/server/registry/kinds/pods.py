@@ -27,6 +27,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of
+from berth.server.registry.kinds import service_accounts
 from berth.server.registry.kinds.nodes import topology_labels
 from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, write_back
 from berth.server.registry.kinds.priority_classes import resolve_priority
@@ -56,7 +57,8 @@ class PodStrategy(Strategy):
         drop_disabled(obj, old, registry.gates)
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
-        _admit(obj["spec"])
+        service_accounts.admit(registry, obj)
+        _tolerate(obj["spec"])
         resolve_priority(registry, obj)
         _copy_topology(registry, obj)
         pod = _with_label_keys(obj)
@@ -103,10 +105,8 @@ STRATEGIES = (
 # --- admission
 
 
-def _admit(spec: RawObject) -> None:
-    """What admission plugins that are on by default add to a new pod."""
-    spec.setdefault("serviceAccountName", "default")
-    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+def _tolerate(spec: RawObject) -> None:
+    """Let a new pod stay a while on a node that is not ready or not reachable."""
     tolerations = list(spec.get("tolerations") or ())
     for key in (NOT_READY, UNREACHABLE):
         if not any(_covers(toleration, key) for toleration in tolerations):

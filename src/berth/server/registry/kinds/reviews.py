@@ -1,7 +1,4 @@
-"""Authentication and authorization reviews: who holds the token may do everything, nobody else anything.
-
-Roles and bindings are stored but not evaluated: there is only one user who can authenticate.
-"""
+"""Authentication and authorization reviews: who somebody is, and what they may do."""
 
 from __future__ import annotations
 
@@ -12,20 +9,12 @@ from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID
 from berth.server import errors
+from berth.server.registry.fields import mapping
+from berth.server.registry.kinds import roles, service_accounts
 from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
 from berth.server.registry.strategy import Answer, Registry, Strategy
+from berth.server.registry.users import ADMIN, AUTHENTICATION_GROUP, Attributes, User
 
-MASTERS = "system:masters"
-USER: RawObject = {"username": "berth-admin", "groups": [MASTERS, "system:authenticated"]}
-# Whom the token is meant for, as a service account's token names the API server.
-AUDIENCE = "https://kubernetes.default.svc.cluster.local"
-_ALLOWED = {"allowed": True, "reason": "the bearer of the token may do everything"}
-_DENIED = {"allowed": False, "reason": "only the bearer of the server's token may do anything"}
-_EVERYTHING = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-    "incomplete": False,
-}
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _NOT_BOTH = "cannot be specified in combination with resourceAttributes"
 _NOBODY = "at least one of user or group must be specified"
@@ -34,17 +23,19 @@ _NOBODY = "at least one of user or group must be specified"
 class ReviewStrategy(Strategy):
     """A review is answered with itself and a status."""
 
-    def answer(self, registry: Registry, obj: RawObject, namespace: str, *, dry_run: bool) -> Answer:
-        metadata, spec = obj.get("metadata") or {}, obj.get("spec")
+    def answer(
+        self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
+    ) -> Answer:
+        metadata = obj.get("metadata") or {}
         answered = {
             **obj,
             "metadata": {"creationTimestamp": None, **metadata},
-            "status": self.status(registry, spec if isinstance(spec, dict) else {}),
+            "status": self.status(registry, mapping(obj.get("spec")), namespace, user),
         }
         return answered, None
 
-    def status(self, registry: Registry, spec: RawObject) -> RawObject:
-        """The answer.
+    def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
+        """The answer to `user`.
 
         Raises:
             StatusError: the review does not say what it asks (400, 422).
@@ -55,28 +46,42 @@ class ReviewStrategy(Strategy):
 class SelfSubjectReviewStrategy(ReviewStrategy):
     """Who am I?"""
 
-    def status(self, registry: Registry, spec: RawObject) -> RawObject:
-        return {"userInfo": USER}
+    def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
+        return {"userInfo": user.info()}
 
 
 class SelfSubjectRulesReviewStrategy(ReviewStrategy):
     """What may I do?"""
 
-    def status(self, registry: Registry, spec: RawObject) -> RawObject:
-        return dict(_EVERYTHING)
+    def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
+        if not spec.get("namespace"):
+            raise errors.bad_request("no namespace on request")
+        rules = roles.rules_of(registry, user, str(spec["namespace"]))
+        return {
+            "resourceRules": [rule for rule in rules if rule.get("resources")],
+            "nonResourceRules": [rule for rule in rules if rule.get("nonResourceURLs")],
+            "incomplete": False,
+        }
 
 
 class TokenReviewStrategy(ReviewStrategy):
     """Whose token is this?"""
 
-    def status(self, registry: Registry, spec: RawObject) -> RawObject:
-        token = str(spec.get("token") or "")
+    def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
+        token, own = str(spec.get("token") or ""), service_accounts.ISSUER
         if not token:
             raise errors.bad_request("token is required for TokenReview in authentication")
-        known = hmac.compare_digest(token.encode(), registry.token.encode())
-        if known and AUDIENCE in (spec.get("audiences") or [AUDIENCE]):
-            return {"authenticated": True, "user": USER, "audiences": [AUDIENCE]}
-        return {"user": {}} if known else {"user": {}, "error": "invalid bearer token"}
+        audiences = spec.get("audiences") or [own]
+        if hmac.compare_digest(token.encode(), registry.token.encode()):
+            if own not in audiences:
+                return {"user": {}}
+            return {"authenticated": True, "user": ADMIN.info(), "audiences": [own]}
+        known = service_accounts.bearer(registry, token, audiences)
+        if known is None:
+            return {"user": {}, "error": "invalid bearer token"}
+        meant = (registry.signer.read(token) or {}).get("aud") or [own]
+        good = [audience for audience in audiences if audience in meant]
+        return {"authenticated": True, "user": known.info(), "audiences": good}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -85,19 +90,36 @@ class AccessReviewStrategy(ReviewStrategy):
 
     own: bool = False
 
-    def status(self, registry: Registry, spec: RawObject) -> RawObject:
+    def status(self, registry: Registry, spec: RawObject, namespace: str, user: User) -> RawObject:
         _check_access(self.resource, spec, own=self.own)
-        return dict(_ALLOWED if self.own or _is_bearer(spec) else _DENIED)
+        in_api = mapping(spec.get("resourceAttributes"))
+        if self.resource.namespaced and in_api.get("namespace") != namespace:
+            detail = f"must match metadata.namespace: {namespace}"
+            problem = FieldError(
+                "spec.resourceAttributes.namespace", INVALID, detail, in_api.get("namespace", "")
+            )
+            raise errors.invalid(self.resource.kind, self.resource.group, "", [problem])
+        subject = user if self.own else User(str(spec.get("user") or ""), tuple(spec.get("groups") or ()))
+        decision = roles.authorize(registry, subject, _asked(spec))
+        return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+
+
+def _asked(spec: RawObject) -> Attributes:
+    in_api, outside = mapping(spec.get("resourceAttributes")), mapping(spec.get("nonResourceAttributes"))
+    if outside:
+        return Attributes(str(outside.get("verb", "")), path=str(outside.get("path", "")) or "/")
+    fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(**{name: str(in_api.get(name) or "") for name in fields})
 
 
 def _review(group: str, kind: str, *, namespaced: bool = False) -> ServedResource:
     return served(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=namespaced, verbs=CREATE_ONLY)
 
 
-_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
 STRATEGIES = (
-    SelfSubjectReviewStrategy(_review(_AUTHENTICATION, "SelfSubjectReview")),
-    TokenReviewStrategy(_review(_AUTHENTICATION, "TokenReview")),
+    SelfSubjectReviewStrategy(_review(AUTHENTICATION_GROUP, "SelfSubjectReview")),
+    TokenReviewStrategy(_review(AUTHENTICATION_GROUP, "TokenReview")),
     AccessReviewStrategy(_review(_AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True)),
     AccessReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectAccessReview"), own=True),
     SelfSubjectRulesReviewStrategy(_review(_AUTHORIZATION, "SelfSubjectRulesReview")),
@@ -116,7 +138,3 @@ def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> No
         found.append(FieldError("spec.user", INVALID, _NOBODY, ""))
     if found:
         raise errors.invalid(resource.kind, resource.group, "", found)
-
-
-def _is_bearer(spec: RawObject) -> bool:
-    return spec.get("user") == USER["username"] or MASTERS in (spec.get("groups") or ())

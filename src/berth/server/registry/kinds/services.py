@@ -12,6 +12,7 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
 _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
+FIRST_ADDRESS = str(_SERVICE_NETWORK[1])
 
 
 class ServiceStrategy(Strategy):
