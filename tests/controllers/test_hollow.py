@@ -13,6 +13,7 @@ from berth.controllers.hollow.registration import Registration
 from berth.engine.state.options import Options
 from berth.kube.api_resources import LEASES, NODES, PODS
 from berth.kube.gates import FeatureGates
+from berth.kube.times import stamp
 from berth.machines.contract import Delete, Update
 from tests.support.scripts.script import Script, verbs
 
@@ -358,3 +359,39 @@ def test_a_node_may_say_that_it_is_not_to_be_run() -> None:
     world.advance(300)
     assert world.get(NODES, "mine")["status"] == {}
     assert "status" not in run(world, "a", "mine")
+
+
+def test_a_pod_waits_for_its_readiness_gates() -> None:
+    """It runs, but is ready only while every condition that it names as a gate is true."""
+    world = script(1)
+    status = run(world, "p", readinessGates=[{"conditionType": "a/b"}])["status"]
+
+    def ready(**gate: str) -> tuple[str, str]:
+        if gate:
+            conditions = world.get(PODS, "p")["status"]["conditions"]
+            others = [entry for entry in conditions if entry["type"] != "a/b"]
+            told = {"type": "a/b", "status": gate["status"], "lastTransitionTime": stamp(world.now)}
+            world.change(PODS, "p", {"status": {"conditions": [*others, told]}})
+            world.settle()
+        conditions = world.get(PODS, "p")["status"]["conditions"]
+        (found,) = (entry for entry in conditions if entry["type"] == "Ready")
+        return found["status"], found.get("message") or ""
+
+    assert status["phase"] == "Running"
+    assert ready() == ("False", 'corresponding condition of pod readiness gate "a/b" does not exist.')
+    assert ready(status="True") == ("True", "")
+    assert ready(status="False") == (
+        "False",
+        'the status of pod readiness gate "a/b" is not "True", but False',
+    )
+
+
+def test_extended_capacity_can_be_allocated() -> None:
+    """What a node is given of an extended resource is allocatable, and no longer when it is taken away."""
+    world = script(1)
+    world.change(NODES, "node-0001", {"status": {"capacity": {"example.com/gpu": "3"}}}, "")
+    world.settle()
+    assert world.get(NODES, "node-0001", "")["status"]["allocatable"]["example.com/gpu"] == "3"
+    world.change(NODES, "node-0001", {"status": {"capacity": {"example.com/gpu": None}}}, "")
+    world.settle()
+    assert "example.com/gpu" not in world.get(NODES, "node-0001", "")["status"]["allocatable"]

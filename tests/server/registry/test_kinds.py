@@ -59,8 +59,13 @@ def test_a_kind_is_named_in_one_file() -> None:
         for path, kept in own.items()
         if (kinds := {kind for kind in named(path) if any(kind in held for held in own.values())} - kept)
     }
-    # What a Binding points at, how a group is disrupted, and who has a role.
-    assert foreign == {"bindings.py": {"Node"}, "pod_groups.py": {"Pod"}, "roles.py": {"ServiceAccount"}}
+    # What a Binding points at, what bounds are for, how a group is disrupted, and who has a role.
+    assert foreign == {
+        "bindings.py": {"Node"},
+        "limit_ranges.py": {"PersistentVolumeClaim", "Pod"},
+        "pod_groups.py": {"Pod"},
+        "roles.py": {"ServiceAccount"},
+    }
 
 
 def test_resources_are_served_once() -> None:

@@ -170,6 +170,12 @@ class Kubelets(Controller):
             status = statuses.running(pod, now, *self._known_addresses(pod), restarts(pod))
             yield _report(pod, {"conditions": status["conditions"]}, "its node is back")
             return
+        if pod.spec.readiness_gates and ready is not None:
+            wanted = statuses.ready_condition(pod, now)
+            if (ready.status, ready.message or "") != (wanted["status"], wanted.get("message", "")):
+                gone = dict.fromkeys(("reason", "message")) | wanted  # what was said before goes
+                yield _report(pod, {"conditions": [gone]}, "its readiness gates")
+                return
         lasts = duration(pod, RUN_FOR, None if _restarts(pod) else self._pace.run_for)
         if lasts is None:
             return

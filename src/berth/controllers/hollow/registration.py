@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from berth.controllers.actions import patch, status_report
 from berth.controllers.hollow import LABEL, is_hollow
 from berth.controllers.hollow.manifests import adopted, pod_range, ready_conditions, registered
+from berth.kube.amounts.resource_names import is_extended
 from berth.kube.api_resources import LEASES, NODES
 from berth.kube.node_conditions import is_node_ready
 from berth.kube.objects import Key, Lease, Node, RawObject
@@ -71,6 +72,22 @@ class Registration(Controller):
         elif is_hollow(node) and not (node.spec and node.spec.pod_cidr):
             given = pod_range(self._number(key[1]))
             yield patch(NODES, node, {"spec": {"podCIDR": given, "podCIDRs": [given]}}, "for its pods")
+        elif is_hollow(node):
+            yield from self._mirror(node)
+
+    def _mirror(self, node: Node) -> Iterator[Action]:
+        """What a node has of extended resources can be allocated, as it comes and goes."""
+        capacity = (node.status.capacity if node.status else None) or {}
+        known = (node.status.allocatable if node.status else None) or {}
+        changed: RawObject = {
+            name: amount
+            for name, amount in capacity.items()
+            if is_extended(name) and known.get(name) != amount
+        }
+        if capacity:
+            changed |= {name: None for name in known if is_extended(name) and name not in capacity}
+        if changed:
+            yield status_report(NODES, node, {"status": {"allocatable": changed}}, "extended resources")
 
     def _adopt(self, key: Key, node: Node, now: float) -> Iterator[Action]:
         """Run a node of somebody else's making, unless it has a kubelet."""

@@ -6,18 +6,21 @@ from collections.abc import Iterable
 
 from berth.controllers.workloads.pods import restarts
 from berth.kube.objects import Container, LivePod, RawObject
+from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
-from berth.kube.well_known import FAILED, RUNNING, SUCCEEDED
+from berth.kube.well_known import FAILED, FALSE, READY, RUNNING, SUCCEEDED, TRUE
 
-_EVERY = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_EVERY = ("PodReadyToStartContainers", "Initialized", "ContainersReady")
 
 
 def running(pod: LivePod, now: float, host: str, address: str, count: int = 0) -> RawObject:
     started = (pod.status.start_time if pod.status else None) or stamp(now)
+    conditions = _conditions(dict.fromkeys(_EVERY, TRUE), now)
+    conditions.insert(-1, ready_condition(pod, now))
     init = pod.spec.init_containers or []
     status: RawObject = {
         "phase": RUNNING,
-        "conditions": _conditions(dict.fromkeys(_EVERY, "True"), now),
+        "conditions": conditions,
         "hostIP": host,
         "hostIPs": [{"ip": host}],
         "podIP": address,
@@ -36,6 +39,25 @@ def running(pod: LivePod, now: float, host: str, address: str, count: int = 0) -
             for c in init
         ]
     return status
+
+
+def ready_condition(pod: LivePod, now: float) -> RawObject:
+    """Whether a pod whose containers run is ready: also by the conditions that it names as gates."""
+    closed = []
+    for gate in pod.spec.readiness_gates or ():
+        found = pod_condition(pod, gate.condition_type or "")
+        if found is None:
+            name = gate.condition_type
+            closed.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+        elif found.status != TRUE:
+            told = (
+                f'the status of pod readiness gate "{gate.condition_type}" is not "True", but {found.status}'
+            )
+            closed.append(told)
+    if not closed:
+        return _conditions({READY: TRUE}, now)[0]
+    reason, message = "ReadinessGatesNotReady", ", ".join(closed)
+    return {**_conditions({READY: FALSE}, now, {READY: reason})[0], "message": message}
 
 
 def finished(pod: LivePod, now: float, exit_code: int, *, reason: str = "", message: str = "") -> RawObject:

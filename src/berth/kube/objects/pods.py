@@ -41,6 +41,10 @@ class Container(Struct, frozen=True):
     restart_policy_rules: list[ContainerRestartRule] | None = None
 
 
+class PodReadinessGate(Struct, frozen=True):
+    condition_type: str | None = None
+
+
 class PodSchedulingGate(Struct, frozen=True):
     name: str | None = None
 
@@ -101,6 +105,7 @@ class PodSpec(Struct, frozen=True):
     resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
+    readiness_gates: list[PodReadinessGate] | None = None
 
 
 class ContainerStatus(Struct, frozen=True):

@@ -15,7 +15,6 @@ _CORE = (
         columns=tables.ENDPOINTS,
         generation=False,
     ),
-    Strategy(served("v1", "limitranges", "LimitRange", short="limits"), generation=False),
     Strategy(
         served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
         columns=tables.RESOURCE_QUOTA,
@@ -46,10 +45,6 @@ _CLUSTER = (
     Strategy(
         served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
         columns=tables.NETWORK_POLICY,
-    ),
-    Strategy(
-        served("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
-        columns=tables.RUNTIME_CLASS,
     ),
 )
 # Configurations of webhooks are stored but nobody is called.

@@ -27,7 +27,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of
-from berth.server.registry.kinds import service_accounts
+from berth.server.registry.kinds import limit_ranges, runtime_classes, service_accounts
 from berth.server.registry.kinds.nodes import topology_labels
 from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, write_back
 from berth.server.registry.kinds.priority_classes import resolve_priority
@@ -57,9 +57,11 @@ class PodStrategy(Strategy):
         drop_disabled(obj, old, registry.gates)
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
+        limit_ranges.default_pod(registry, obj)
         service_accounts.admit(registry, obj)
-        _tolerate(obj["spec"])
         resolve_priority(registry, obj)
+        _tolerate(obj["spec"])
+        runtime_classes.admit(registry, obj)
         _copy_topology(registry, obj)
         pod = _with_label_keys(obj)
         _begin_status(obj)
@@ -67,6 +69,10 @@ class PodStrategy(Strategy):
         if not found:
             _check_anti_affinity(pod)
         return found
+
+    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is None:
+            limit_ranges.check_pod(registry, obj)
 
     def grace(self, obj: RawObject, options: RawObject) -> int:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
