@@ -301,8 +301,10 @@ async def _act(
 
 
 async def _token(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    obj = _part(state, request, await _object_in(request, endpoint))
-    address = request.address
+    body, address = await _body_of(request), request.address
+    obj = await state.workers.run(
+        len(body), lambda: _part(state, request, _object_in(request, endpoint, body))
+    )
     return of_object(request_token(state.registry, address.namespace, address.name, obj), 201)
 
 

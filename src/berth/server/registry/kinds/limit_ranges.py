@@ -220,7 +220,7 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     """
     for limit_range in _limit_ranges(registry, claim["metadata"]["namespace"]):
         requests = _read(mapping(mapping(claim["spec"].get("resources")).get("requests")))
-        problems = []
+        problems: list[str] = []
         for bounds in limit_range:
             if bounds.get("type") != _CLAIM:
                 continue
