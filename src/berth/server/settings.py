@@ -52,4 +52,8 @@ class Prepared:
     ca_file: Path
     cert_file: Path
     key_file: Path
-    account_key_file: Path  # signs the tokens of service accounts
+
+    @property
+    def account_key_file(self) -> Path:
+        """What signs the tokens of service accounts."""
+        return self.key_file.with_name("sa.key")

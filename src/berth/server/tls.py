@@ -46,7 +46,6 @@ def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepare
         ca_file=pki / "ca.crt",
         cert_file=pki / "server.crt",
         key_file=pki / "server.key",
-        account_key_file=pki / "sa.key",
     )
 
 
