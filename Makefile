@@ -80,7 +80,7 @@ browser:
 	else echo "==> There is no browser in \$$CHROME or on PATH: the tests of the page are skipped"; fi
 
 unit: $(TOOLS) browser
-	@echo "==> pytest: every test, $(JOBS) at a time; a dot is a test that passed"
+	@echo "==> pytest: every test, $(JOBS) at a time; finding them takes half a minute, then a dot is one that passed"
 	@$(BIN)/pytest -n $(JOBS)
 
 # The folder is named as setup-envtest names it; etcd may be on PATH instead.
