@@ -101,6 +101,25 @@ def test_a_connection_cut_in_mid_watch_is_resumed() -> None:
     asyncio.run(story())
 
 
+def test_what_was_missed_is_told_in_the_order_in_which_it_happened() -> None:
+    """Not by name, as it is listed: others saw it in that order, and may have agreed on something by it."""
+
+    async def story() -> None:
+        api = FakeApi()
+        await fill(api, 3)
+        async with informed(api) as (informer, heard):
+            known = len(heard.events)
+            api.oldest = 10**9
+            api.cut_after = 0
+            for name in ("n2", "n9", "n0", "n5", "n1"):
+                await api.put("nodes", {"metadata": {"name": name, "labels": {"a": "b"}}})
+            await until(lambda: informer.relists >= 2 and actual(api) == heard.world)
+            api.oldest = 0
+            assert [name for _, name, _ in heard.events[known:]] == ["n2", "n9", "n0", "n5", "n1"]
+
+    asyncio.run(story())
+
+
 def test_an_expired_version_is_listed_again_and_only_differences_are_told() -> None:
     """Objects that went, came or changed meanwhile are; the rest is not mentioned."""
 

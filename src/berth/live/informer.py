@@ -166,7 +166,8 @@ class Informer(Generic[_V]):
     def _replace(self, found: dict[Key, _V]) -> None:
         for key in [key for key in self.objects if key not in found]:
             self._drop(key, self.objects[key])
-        for key, item in found.items():
+        # Whoever missed what others saw happen hears of it in the same order, as far as that is known.
+        for key, item in sorted(found.items(), key=_version) if self.synced.is_set() else found.items():
             known = self.objects.get(key)
             if known is not None and known.metadata.uid != item.metadata.uid:
                 self._drop(key, known)
@@ -285,3 +286,8 @@ class Informer(Generic[_V]):
 def _is_before(version: str, other: str) -> bool:
     """Versions of one resource are numbers that grow; of what is none nothing can be said."""
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+
+
+def _version(entry: tuple[Key, View]) -> int:
+    version = entry[1].metadata.resource_version or ""
+    return int(version) if version.isdecimal() else 0
