@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import uvicorn
 
 from berth.server.http.app import build
+from berth.server.http.connections import LimitedProtocol
 from berth.server.http.state import ServerState, make_state, open_store
 from berth.server.registry.strategy import Credentials
 from berth.server.settings import Prepared, ServerSettings
@@ -102,7 +103,7 @@ def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
     return uvicorn.Config(
         build(state),
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
-        http="httptools" if importlib.util.find_spec("httptools") else "h11",
+        http=LimitedProtocol,
         ws="none",
         lifespan="on",
         ssl_certfile=str(prepared.cert_file),

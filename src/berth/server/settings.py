@@ -12,7 +12,9 @@ BUILD = "+berth"  # behind the release that the server is like
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6443
 BODY_LIMIT = 3 * 1024 * 1024
+HEAD_LIMIT = 64 * 1024  # bytes of a request's line and headers
 OBJECT_LIMIT = 3 * 512 * 1024  # what etcd takes by default
+DEFAULT_HISTORY_BYTES = 64 * 1024 * 1024
 # By which clients inside a cluster would know the server.
 SERVICE_NAMES = (
     "localhost",
@@ -36,6 +38,7 @@ class ServerSettings:
     token: str | None = None  # by default made once and kept in the data directory
     allowed_hosts: tuple[str, ...] = ()  # names a client may use besides loopback and `host`
     event_limit: int = 10_000  # changes kept for watches, per resource
+    history_bytes: int = DEFAULT_HISTORY_BYTES  # that they may have in all
     event_ttl: float = 3600.0  # seconds an Event object is kept
     bookmark_interval: float = 60.0
     access_log: bool = False

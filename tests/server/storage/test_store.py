@@ -100,3 +100,36 @@ def test_against_a_model(tmp_path: Path, seed: int) -> None:
     model = _Model()
     for _ in range(12):
         asyncio.run(_session(tmp_path, model, chance, limit=chance.choice((3, 20, 20, 100))))
+
+
+def test_history_is_bounded_in_bytes(tmp_path: Path) -> None:
+    """Large changes leave the history early, those of small resources stay, and so it is after a restart."""
+    limit = 1_000_000
+
+    async def write(count: int) -> tuple[int, int, int]:
+        store = Store(tmp_path, event_limit=10_000, fields={}, history_bytes=limit)
+        large, small = store.bucket("large"), store.bucket("small")
+        store.start(asyncio.get_running_loop())
+        for i in range(count):
+            obj = {"metadata": {"name": "a", "uid": "a"}, "value": str(i) + "x" * 50_000}
+            _, done = store.put(large, ("", "a"), obj)
+            if i % 10 == 0:
+                store.put(small, ("", str(i)), {"metadata": {"name": str(i), "uid": str(i)}})
+            await done
+        held = sum(len(event.record.data) for event in large.history.events)
+        assert store._history_size == large.history.size + small.history.size
+        result = held, len(large.history.events), len(small.history.events)
+        assert not large.history.reaches(1)
+        assert large.at(store.rv, "") == [large.records["", "a"]]
+        store.close()
+        return result
+
+    held, events, small = asyncio.run(write(200))
+    assert held < limit
+    assert 0 < events < 20
+    assert small == 20
+    held, events, small = asyncio.run(write(0))
+    assert held < limit
+    assert 0 < events < 20
+    assert small == 20
+    assert (tmp_path / "state.db").stat().st_size < 20 * limit

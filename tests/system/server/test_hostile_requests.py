@@ -137,8 +137,8 @@ def besieged() -> Iterator[Backend]:
         client = backend.client()
         client.made(PODS, pod())
         client.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", things())
-        note = "x" * 500
-        for i in range(1500):
+        note = "x" * 900
+        for i in range(400):
             involved = {"kind": "Pod", "name": "web", "namespace": "default"}
             event = {
                 "metadata": {"name": f"e{i}"},

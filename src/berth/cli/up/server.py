@@ -7,8 +7,10 @@ that, by a process of its own that waits for nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import resource
 import select
 import signal
 import sys
@@ -57,6 +59,7 @@ def main() -> int:
     settings = _decode_settings(sys.stdin.buffer.readline())
     guard(sys.stdin.fileno())
     threading.Thread(target=_stop_with_parent, daemon=True).start()
+    _allow_many_connections()
     # Objects come by the hundred thousand and are no garbage; to look through them often stops everybody.
     gc.set_threshold(100_000, 20, 100)
     try:
@@ -65,6 +68,13 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201 - the starter reads it
         return REFUSED
     return 0
+
+
+def _allow_many_connections() -> None:
+    """As many open files as the system lets us have: a watch is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _stop_with_parent() -> None:

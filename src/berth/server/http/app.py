@@ -15,6 +15,7 @@ from berth.server import errors
 from berth.server.errors import StatusError
 from berth.server.http import handlers
 from berth.server.http.auth import NOBODY, Gate
+from berth.server.http.connections import tidy
 from berth.server.http.documents import Documents
 from berth.server.http.impersonation import acting_user
 from berth.server.http.replies import Reply, of_error, send_reply
@@ -35,6 +36,7 @@ from berth.server.registry.kinds.roles import require
 from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)
+_SENDING = 300.0  # seconds for a client to read an answer
 _NOWHERE = Address("", "", "")
 
 
@@ -55,7 +57,7 @@ class Api:
             path,
             parse_path(path) or _NOWHERE,
             parse_query(scope["query_string"]),
-            dict(scope["headers"]),
+            _headers(scope["headers"]),
             receive,
         )
         started = time.perf_counter()
@@ -92,19 +94,28 @@ class Api:
         endpoint = self._state.registry.lookup(address.group, address.version, address.plural)
         if endpoint is None:
             raise errors.unknown_path()
+        request.resource = endpoint.resource.plural
         return await handlers.handle(self._state, request, endpoint, send)
 
     async def _reply(self, request: ApiRequest, send: Send, reply: Reply) -> None:
         try:
-            await send_reply(request, send, reply)
+            async with asyncio.timeout(_SENDING):
+                await send_reply(request, send, reply)
         except StatusError as error:
             await send_reply(request, send, of_error(error))
 
     def _count(self, request: ApiRequest, reply: Reply | None, seconds: float) -> None:
         code = reply.status if reply is not None else 200
-        plural = request.address.plural if code != 404 else ""
         verb = handlers.verb_of(request)
-        self._state.metrics.observe(verb, plural, code, seconds if reply is not None else None)
+        self._state.metrics.observe(verb, request.resource, code, seconds if reply is not None else None)
+
+
+def _headers(given: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    headers = dict(given)
+    hosts = [value for name, value in given if name == b"host"]
+    if len(hosts) > 1:  # which nobody is
+        headers[b"host"] = b", ".join(hosts)
+    return headers
 
 
 def _failed(error: Exception, request: ApiRequest) -> Reply:
@@ -129,6 +140,7 @@ def build(state: ServerState) -> Starlette:
         tasks = [
             asyncio.create_task(expire(state.registry, state.settings.event_ttl)),
             asyncio.create_task(bootstrap.keep(state.registry, state.settings)),
+            asyncio.create_task(tidy()),
         ]
         state.ready = True
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from functools import lru_cache
 
 from berth.certificates import LOOPBACK, WILDCARDS
@@ -14,6 +15,8 @@ from berth.server.registry.users import ADMIN, ANONYMOUS_USER, UNAUTHENTICATED, 
 from berth.server.settings import SERVICE_NAMES, ServerSettings
 
 NOBODY = User(ANONYMOUS_USER, (UNAUTHENTICATED,))
+# A name or an address, and perhaps a port; nothing else is a host.
+_host = re.compile(r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f:.]+)\])(?::[0-9]{1,5})?").fullmatch
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
 
@@ -50,8 +53,10 @@ class Gate:
         raise errors.unauthorized()
 
     def _is_known(self, host: bytes) -> bool:
-        name = host.decode("latin-1").lower()
-        name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+        found = _host(host.decode("latin-1").lower())
+        if found is None:
+            return False
+        name = found["name"] or found["address"]
         if name in self._names:
             return True
         if not self._any_address:

@@ -43,6 +43,7 @@ class ApiRequest:
     """One request; `warnings` are sent along with the answer.
 
     Attributes:
+        resource: The plural of what is addressed, once that is known to exist.
         repeated: What strict validation says of fields that the body has twice.
     """
 
@@ -56,6 +57,7 @@ class ApiRequest:
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
+    resource: str = ""
 
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "")

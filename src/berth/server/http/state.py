@@ -32,6 +32,7 @@ def open_store(settings: ServerSettings) -> Store:
         event_limit=settings.event_limit,
         fields={each.resource.name: each.fields for each in kept},
         converted={each.resource.name: each.converted for each in kept if each.converts},
+        history_bytes=settings.history_bytes,
     )
 
 

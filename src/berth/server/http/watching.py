@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
@@ -26,9 +27,11 @@ from berth.server.storage.selectors import Match
 from berth.server.storage.store import decode, encode
 from berth.server.tables import partial_metadata
 
+_log = logging.getLogger(__name__)
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-_BUFFER_LIMIT = 20_000  # changes a slow client may be behind
+_BUFFER_LIMIT, _BUFFER_BYTES = 20_000, 32 * 1024 * 1024  # that a slow client may be behind
+_LAST_WORDS = 10.0  # seconds for a client that was cut off to read what is under way
 _INITIAL_STEP = 500
 
 
@@ -50,22 +53,32 @@ class ClientWatcher:
         self._match = None if match.everything else match
         self._columns_due = shape.form == TABLE
         self.buffer: list[tuple[str, WatchEvent]] = []
+        self._size = 0
         self.closed = False
+        self.too_slow: Callable[[], None] | None = None  # called when it is cut off for that
         self._waiter: asyncio.Future[None] | None = None
 
     # --- taking in
 
     def offer(self, event: WatchEvent) -> None:
-        if self._namespace and event.record.key[0] != self._namespace:
-            return
-        kind = event.type if self._match is None else self._seen(event, self._match)
+        kind = self._kind(event)
         if kind is None or self.closed:
             return
-        if len(self.buffer) >= _BUFFER_LIMIT:
+        self._size += event.size
+        if len(self.buffer) >= _BUFFER_LIMIT or self._size > _BUFFER_BYTES:
+            self.buffer.clear()
             self.close()
+            if self.too_slow is not None:
+                self.too_slow()
             return
         self.buffer.append((kind, event))
         self.wake()
+
+    def _kind(self, event: WatchEvent) -> str | None:
+        """What the change is to this watcher; None if it is nothing."""
+        if self._namespace and event.record.key[0] != self._namespace:
+            return None
+        return event.type if self._match is None else self._seen(event, self._match)
 
     def _seen(self, event: WatchEvent, match: Match) -> str | None:
         """What the change looks like to someone who sees only matching objects."""
@@ -100,9 +113,14 @@ class ClientWatcher:
             timer.cancel()
             self._waiter = None
 
-    def take(self) -> list[bytes]:
+    def take(self) -> Iterator[bytes]:
         taken, self.buffer = self.buffer, []
-        return [self._frame(kind, event) for kind, event in taken]
+        self._size = 0
+        return (self._frame(kind, event) for kind, event in taken)
+
+    def missed(self, events: Iterable[WatchEvent]) -> Iterator[bytes]:
+        """Frames of what happened before it was there."""
+        return (self._frame(kind, event) for event in events if (kind := self._kind(event)) is not None)
 
     # --- encoding
 
@@ -198,11 +216,16 @@ async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, sen
             }
         )
         stream = _frames(state, watcher, start, match, (lasts, bookmarks))
-        async with contextlib.aclosing(stream) as frames:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(None) as patience, contextlib.aclosing(stream) as frames:
+            watcher.too_slow = lambda: patience.reschedule(loop.time() + _LAST_WORDS)
             async for piece in frames:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+            await send({"type": "http.response.body", "body": b""})
+    except TimeoutError:
+        _log.info("watch ended path=%s: the client does not read", request.path)
     finally:
+        watcher.too_slow = None
         gone.cancel()
         endpoint.bucket.listeners.discard(watcher)
         state.metrics.watchers.dec()
@@ -256,10 +279,9 @@ async def _frames(
     if start.error is not None:
         yield encode({"type": ERROR, "object": start.error.status()}) + b"\n"
         return
-    later, watcher.buffer = watcher.buffer, []
-    for event in start.missed:
-        watcher.offer(event)
-    watcher.buffer += later
+    for piece in replies.pieces(watcher.missed(start.missed)):
+        yield piece
+        await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     ends = loop.time() + lasts
     for step in range(0, len(start.initial), _INITIAL_STEP):
@@ -273,8 +295,7 @@ async def _frames(
     interval = state.settings.bookmark_interval
     due = loop.time() + interval
     while not state.stopping:
-        frames = watcher.take()
-        for piece in replies.pieces(frames):
+        for piece in replies.pieces(watcher.take()):
             yield piece
         now = loop.time()
         if watcher.closed or now >= ends:

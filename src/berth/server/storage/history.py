@@ -14,6 +14,8 @@ from typing import Protocol
 from berth.kube.objects import Key
 
 _SHARED = 256  # changes whose encoded frames are kept for watchers that are a little behind
+_SHARED_BYTES = 8 * 1024 * 1024  # that these frames may have for every form that is watched
+_OVERHEAD = 500  # bytes of a change beside its objects
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -38,6 +40,11 @@ class WatchEvent:
     prev: Record | None
     frames: dict[object, bytes] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        """Bytes that are kept because of it: its own, and those of the version before."""
+        return _OVERHEAD + len(self.record.data) + (len(self.prev.data) if self.prev is not None else 0)
+
 
 class WatchListener(Protocol):
     """Hears of every change of a bucket once it is committed."""
@@ -53,16 +60,27 @@ class WatchHistory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.events: deque[WatchEvent] = deque()
+        self.size = 0  # bytes
+        self._framed: deque[WatchEvent] = deque()  # whose frames are kept
+        self._framed_size = 0
         self.trimmed = 0  # the version of the newest change that is no longer here
 
     def append(self, event: WatchEvent) -> WatchEvent | None:
         """Add a change; the one that had to go for it, if any."""
         self.events.append(event)
-        if len(self.events) > _SHARED:
-            self.events[-_SHARED].frames.clear()
-        if len(self.events) <= self.limit:
-            return None
+        self.size += event.size
+        self._framed.append(event)
+        self._framed_size += event.size
+        while len(self._framed) > _SHARED or (self._framed_size > _SHARED_BYTES and len(self._framed) > 1):
+            old = self._framed.popleft()
+            self._framed_size -= old.size
+            old.frames.clear()
+        return self.trim() if len(self.events) > self.limit else None
+
+    def trim(self) -> WatchEvent:
+        """Take the oldest change out."""
         gone = self.events.popleft()
+        self.size -= gone.size
         self.trimmed = gone.record.rv
         return gone
 

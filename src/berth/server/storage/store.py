@@ -23,7 +23,7 @@ import msgspec
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.server import errors
-from berth.server.settings import OBJECT_LIMIT
+from berth.server.settings import DEFAULT_HISTORY_BYTES, OBJECT_LIMIT
 from berth.server.storage.history import NO_LABELS, Record, WatchEvent, WatchHistory, WatchListener
 from berth.server.storage.journal import Batch, Journal, Row
 
@@ -31,6 +31,7 @@ Fields = Callable[[RawObject], Mapping[str, str]]
 
 _T = TypeVar("_T")
 
+_TRIMMED = 16  # changes forgotten at once when the bytes are too many
 _CLEANING = 256  # useless rows that are worth a visit
 _A_MOMENT = 0.5  # seconds between two looks at whether the store was closed
 
@@ -150,9 +151,15 @@ class Bucket:
         if prev is not None and prev.rv <= self.history.trimmed:
             useless.append(prev.rv)
         gone = self.history.append(event)
-        if gone is not None and self.records.get(gone.record.key) is not gone.record:
-            useless.append(gone.record.rv)
-        return useless
+        return useless if gone is None else useless + self._left_by(gone)
+
+    def _left_by(self, gone: WatchEvent) -> list[int]:
+        """The version that is of no use on disk any more once a change has left the history."""
+        return [] if self.records.get(gone.record.key) is gone.record else [gone.record.rv]
+
+    def trim(self) -> list[int]:
+        """Forget the oldest change; the versions that are of no use on disk any more."""
+        return self._left_by(self.history.trim())
 
 
 @dataclass(slots=True)
@@ -171,6 +178,7 @@ class Store:
         event_limit: Changes kept for watches, per bucket.
         fields: What can be selected by, per bucket.
         converted: What to make of objects on disk, for buckets where another server may have left others.
+        history_bytes: What the changes that are kept may have in all.
     """
 
     def __init__(
@@ -180,8 +188,10 @@ class Store:
         event_limit: int,
         fields: Mapping[str, Fields],
         converted: Mapping[str, Callable[[RawObject], RawObject]] | None = None,
+        history_bytes: int = DEFAULT_HISTORY_BYTES,
     ) -> None:
-        self._limit = event_limit
+        self._limit, self._history_bytes = event_limit, history_bytes
+        self._history_size = 0
         self._fields = fields
         self._converted = converted or {}
         self.buckets: dict[str, Bucket] = {}
@@ -213,7 +223,7 @@ class Store:
             self._newest = self.rv = row.rv
             bucket = self.bucket(row.bucket)
             useless += (
-                bucket.apply(_event_of(row, bucket))
+                self._applied(bucket, _event_of(row, bucket))
                 if row.rv > bucket.history.trimmed
                 else bucket.restore(row)
             )
@@ -316,6 +326,25 @@ class Store:
             batch.expired = self._expire()
             self._journal.submit(batch)
 
+    def _applied(self, bucket: Bucket, event: WatchEvent) -> list[int]:
+        """Take in a committed change; the versions that are of no use on disk any more.
+
+        While the histories have more bytes than they may, the largest forgets its oldest changes.
+        """
+        before = bucket.history.size
+        useless = bucket.apply(event)
+        self._history_size += bucket.history.size - before
+        while self._history_size > self._history_bytes:
+            largest = max(self.buckets.values(), key=lambda one: one.history.size)
+            before = largest.history.size
+            # A few at a time: to look for the largest takes longer than to trim it.
+            for _ in range(min(_TRIMMED, len(largest.history.events) - 1)):
+                useless += largest.trim()
+            if largest.history.size == before:
+                break
+            self._history_size += largest.history.size - before
+        return useless
+
     def _expire(self) -> dict[str, int]:
         """Marks for buckets whose history has gone beyond the one on disk.
 
@@ -324,7 +353,8 @@ class Store:
         marks = {}
         for name, bucket in self.buckets.items():
             if bucket.history.trimmed > self._expired.get(name, 0):
-                ahead = bucket.history.events[min(_CLEANING, len(bucket.history.events)) - 1].record.rv
+                events = bucket.history.events
+                ahead = events[min(_CLEANING, len(events) // 4)].record.rv
                 marks[name] = self._expired[name] = ahead
         return marks
 
@@ -341,7 +371,7 @@ class Store:
             ticket = batch.ticket
             assert isinstance(ticket, _Ticket)  # noqa: S101 - for the type checker
             for bucket, event in ticket.events:
-                self._dropped += bucket.apply(event)
+                self._dropped += self._applied(bucket, event)
                 self.rv = event.record.rv
                 for listener in tuple(bucket.listeners):
                     listener.offer(event)
