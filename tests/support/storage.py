@@ -20,6 +20,7 @@ from berth.kube.objects import (
     CSINodeDriver,
     CSINodeSpec,
     CSIPersistentVolumeSource,
+    CSIStorageCapacity,
     LabelSelector,
     NodeSelector,
     NodeSelectorTerm,
@@ -143,9 +144,28 @@ def make_csi_node(name: str, **limits: int | None) -> CSINode:
     return CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=drivers))
 
 
-def make_csi_driver(name: str, *, needed: bool) -> CSIDriver:
-    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=needed)
+def make_csi_driver(name: str, *, needed: bool = False, tells_capacity: bool = False) -> CSIDriver:
+    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=needed, storage_capacity=tells_capacity)
     return CSIDriver(metadata=ObjectMeta(name=f"{name}.csi"), spec=spec)
+
+
+def make_capacity(
+    name: str,
+    storage_class: str,
+    amount: str | None,
+    *,
+    largest: str | None = None,
+    nodes: LabelSelector | None = None,
+    **on: str,
+) -> CSIStorageCapacity:
+    """How much is left for the nodes with some labels; for none without labels and a selector."""
+    return CSIStorageCapacity(
+        metadata=ObjectMeta(name=name, namespace="drivers"),
+        storage_class_name=storage_class,
+        capacity=amount,
+        maximum_volume_size=largest,
+        node_topology=LabelSelector(match_labels=on) if on else nodes,
+    )
 
 
 def make_csi_volume(name: str, driver: str = "disk", *, claim: str | None = None) -> PersistentVolume:
@@ -154,14 +174,14 @@ def make_csi_volume(name: str, driver: str = "disk", *, claim: str | None = None
     return replace(volume, spec=replace(volume.spec, csi=source))
 
 
-Stored = PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode | CSIDriver
+Stored = PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode | CSIDriver | CSIStorageCapacity
 
 
 def cluster_with(
     *things: NodeBuilder | Stored, known: bool = True, options: Options | None = None
 ) -> Cluster:
     cluster = Cluster(options)
-    cluster.volumes.known = known
+    cluster.volumes.known = cluster.volumes.capacities_known = known
     for thing in things:
         if isinstance(thing, NodeBuilder):
             cluster.add_node(default_node(thing.build()))
@@ -178,7 +198,9 @@ def store(cluster: Cluster, thing: Stored) -> bool:
     if isinstance(thing, CSINode):
         return cluster.volumes.csi.set_node(thing)
     if isinstance(thing, CSIDriver):
-        return cluster.volumes.csi.set_driver(thing)
+        return cluster.volumes.set_driver(thing)
+    if isinstance(thing, CSIStorageCapacity):
+        return bool(cluster.volumes.set_capacity(thing))
     return cluster.volumes.set_class(thing)
 
 

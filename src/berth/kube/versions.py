@@ -30,6 +30,7 @@ class KubernetesVersion:
             installed.
         pod_group_api: The version of scheduling.k8s.io that PodGroups and Workloads are in.
         pod_group_condition: The condition of a PodGroup that says whether it was placed.
+        storage_capacity_scored: Nodes are scored by how full the storage of a pod's new volumes would be.
     """
 
     name: str
@@ -42,6 +43,7 @@ class KubernetesVersion:
     missing_drivers_refuse: bool
     pod_group_api: str
     pod_group_condition: str
+    storage_capacity_scored: bool
 
 
 _V1_36 = KubernetesVersion(
@@ -55,6 +57,7 @@ _V1_36 = KubernetesVersion(
     missing_drivers_refuse=False,
     pod_group_api="v1alpha2",
     pod_group_condition="PodGroupScheduled",
+    storage_capacity_scored=False,
 )
 _V1_37 = replace(
     _V1_36,
@@ -68,6 +71,7 @@ _V1_37 = replace(
     missing_drivers_refuse=True,
     pod_group_api="v1beta1",
     pod_group_condition="PodGroupInitiallyScheduled",
+    storage_capacity_scored=True,
 )
 
 # By name, the oldest first.

@@ -12,6 +12,7 @@ from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
     CRON_JOBS,
+    CSI_CAPACITIES,
     CSI_DRIVERS,
     CSI_NODES,
     DAEMON_SETS,
@@ -53,7 +54,7 @@ Progress = Callable[[int, int], None]  # objects listed, and as many as there ar
 
 REQUIRED = (NODES, PODS)
 STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
-_DRIVERS = (CSI_DRIVERS, CSI_NODES)
+_DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES)
 _CONTEXT = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES)
 # Needed only by who asks for one of them.
 _ASKED_FOR = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)}

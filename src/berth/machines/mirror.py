@@ -14,6 +14,7 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
     ResourceClaimChanged,
+    StorageCapacityChanged,
     VolumesChanged,
     node_change,
 )
@@ -25,6 +26,7 @@ from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.affinity.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (
     CLAIMS,
+    CSI_CAPACITIES,
     CSI_DRIVERS,
     CSI_NODES,
     NAMESPACES,
@@ -45,7 +47,7 @@ from berth.machines.contract import Event
 
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
-DRIVERS = (CSI_DRIVERS, CSI_NODES)  # for whoever counts volumes
+DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES)  # for whoever counts volumes
 DEVICES = (RESOURCE_CLAIMS,)  # for whoever reserves claims
 
 
@@ -65,7 +67,7 @@ class Mirror:
 
     def __init__(self, options: Options, profiles: Mapping[str, Options], *, devices: bool = False) -> None:
         self.cluster = Cluster(options, profiles=profiles)
-        self.cluster.volumes.known = True
+        self.cluster.volumes.known = self.cluster.volumes.capacities_known = True
         self.cluster.resource_claims.known = devices
         self.bound: dict[Key, Pod] = {}
         self.storage: dict[tuple[Resource, Key], ObjectMeta] = {}
@@ -217,11 +219,17 @@ class Mirror:
             self.volumes_changed()
 
     def _driver(self, event: Event) -> None:
-        csi, name = self.cluster.volumes.csi, event.key[1]
+        index, gone = self.cluster.volumes, event.change == DELETED
+        namespace, name = event.key
+        if event.resource == CSI_CAPACITIES:
+            classes = index.remove_capacity(namespace, name) if gone else index.set_capacity(event.object)
+            for storage_class in classes:
+                self._note(StorageCapacityChanged(storage_class))
+            return
         if event.resource == CSI_NODES:
-            changed = csi.remove_node(name) if event.change == DELETED else csi.set_node(event.object)
+            changed = index.csi.remove_node(name) if gone else index.csi.set_node(event.object)
         else:
-            changed = csi.remove_driver(name) if event.change == DELETED else csi.set_driver(event.object)
+            changed = index.remove_driver(name) if gone else index.set_driver(event.object)
         if changed:
             self.volumes_changed()
 

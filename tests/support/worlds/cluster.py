@@ -25,6 +25,7 @@ _CLUSTER_WIDE = (
     f"{CORE}/persistentvolumes",
     f"{STORAGE}/storageclasses",
     f"{STORAGE}/csinodes",
+    f"{STORAGE}/csidrivers",
     CUSTOM_RESOURCES,
 )
 # What the API server learns of a little later than the client that made it.

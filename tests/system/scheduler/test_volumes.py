@@ -16,9 +16,9 @@ def two_zones(world: ClusterWorld) -> None:
     world.nodes(zoned("n1", "a"), zoned("n2", "b"))
 
 
-def storage_class(world: ClusterWorld, mode: str) -> str:
+def storage_class(world: ClusterWorld, mode: str, provisioner: str = "example.com/disks") -> str:
     name = f"{world.namespace}-{mode.lower()}"
-    body = {"metadata": {"name": name}, "provisioner": "example.com/disks", "volumeBindingMode": mode}
+    body = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
     world.make(f"{STORAGE}/storageclasses", body)
     return name
 
@@ -158,3 +158,26 @@ def test_the_pod_that_waits_for_its_volume_keeps_its_room(scheduled: ClusterWorl
 
     assert scheduled.bound("db") == "n1"
     assert scheduled.node_of("web") is None
+
+
+def test_a_volume_is_made_where_there_is_room(scheduled: ClusterWorld) -> None:
+    """A driver that tells how much is left is asked; the pod waits, and goes where room turns up."""
+    two_zones(scheduled)
+    driver = f"{scheduled.namespace}.example.com"
+    spec = {"storageCapacity": True, "attachRequired": False}
+    scheduled.make(f"{STORAGE}/csidrivers", {"metadata": {"name": driver}, "spec": spec})
+    name = storage_class(scheduled, "WaitForFirstConsumer", provisioner=driver)
+    left = {
+        "metadata": {"name": "zone-b"},
+        "storageClassName": name,
+        "capacity": "100Mi",
+        "nodeTopology": {"matchLabels": {ZONE: "b"}},
+    }
+    path = scheduled.path("csistoragecapacities", prefix=STORAGE)
+    scheduled.make(path, left)
+    claim(scheduled, storageClassName=name)
+    with_claim(make_pod("db"), scheduled)
+    assert "2 node(s) did not have enough free storage" in scheduled.refused("db")
+    scheduled.patch(f"{path}/zone-b", {"capacity": "10Gi"})
+
+    scheduled.until(lambda: selected_node(scheduled) == "n2", "the claim is told n2")

@@ -25,6 +25,7 @@ _OBJECTS = {
     "replicationControllers": "[ReplicationController]",
     "csiDrivers": "[storage.v1.CSIDriver]",
     "csiNodes": "[storage.v1.CSINode]",
+    "csiStorageCapacities": "[storage.v1.CSIStorageCapacity]",
     "storageClasses": "[storage.v1.StorageClass]",
     "persistentVolumes": "[PersistentVolume]",
     "persistentVolumeClaims": "[PersistentVolumeClaim]",

@@ -24,6 +24,7 @@ from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import (
     CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     MountingPod,
     Namespace,
     Node,
@@ -74,6 +75,7 @@ class Case(Struct, frozen=True):
     extra_plugins: list[str] | None = None
     csi_drivers: list[CSIDriver] | None = None
     csi_nodes: list[CSINode] | None = None
+    csi_storage_capacities: list[CSIStorageCapacity] | None = None
     storage_classes: list[StorageClass] | None = None
     persistent_volumes: list[PersistentVolume] | None = None
     persistent_volume_claims: list[PersistentVolumeClaim] | None = None
@@ -229,9 +231,11 @@ def _add_storage(cluster: Cluster, case: Case) -> None:
     """Everything about volumes and claims is there, if only as much as one such object."""
     index = cluster.volumes
     for driver in case.csi_drivers or ():
-        index.csi.set_driver(driver)
+        index.set_driver(driver)
     for csi_node in case.csi_nodes or ():
         index.csi.set_node(csi_node)
+    for capacity in case.csi_storage_capacities or ():
+        index.set_capacity(capacity)
     for storage_class in case.storage_classes or ():
         index.set_class(storage_class)
     for volume in case.persistent_volumes or ():
@@ -241,7 +245,7 @@ def _add_storage(cluster: Cluster, case: Case) -> None:
     for claim in case.resource_claims or ():
         cluster.resource_claims.set_claim(claim)
     # A case without rules about volumes and claims need not have any.
-    index.known = cluster.resource_claims.known = bool(case.extra_plugins)
+    index.known = index.capacities_known = cluster.resource_claims.known = bool(case.extra_plugins)
 
 
 def _evaluate_sequence(

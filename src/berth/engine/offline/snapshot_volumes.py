@@ -16,6 +16,7 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     ObjectMeta,
     OwnerReference,
     PersistentVolume,
@@ -50,9 +51,12 @@ class SnapshotVolumes:
                 self._set_claim(view)
                 self._index.known = True
             elif isinstance(view, CSIDriver):
-                self._index.csi.set_driver(view)
+                self._index.set_driver(view)
             elif isinstance(view, CSINode):
                 self._index.csi.set_node(view)
+            elif isinstance(view, CSIStorageCapacity):
+                self._index.set_capacity(view)
+                self._index.capacities_known = True
 
     def add_pod(self, pod: Pod) -> None:
         """Make the claims of a pending pod that are made for every such pod."""

@@ -92,6 +92,13 @@ class VolumesChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageCapacityChanged:
+    """How much is left for new volumes of a storage class."""
+
+    storage_class: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceClaimChanged:
     """A ResourceClaim came, changed or went."""
 
@@ -108,6 +115,7 @@ ClusterEvent = (
     | NamespaceUpdated
     | OwnersChanged
     | VolumesChanged
+    | StorageCapacityChanged
     | ResourceClaimChanged
 )
 

@@ -20,6 +20,7 @@ DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
 ScoringStrategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 DEFAULT_FIT_RESOURCES: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
 DEFAULT_BALANCED_RESOURCES = ("cpu", "memory")
+DEFAULT_STORAGE_SHAPE = ((0, 10), (100, 0))
 
 DEFAULT_DAEMON_NAMESPACES = frozenset({"kube-system"})
 
@@ -52,6 +53,7 @@ class Options:
         ignored_resources: Extended resources that need not fit.
         ignored_resource_groups: The same for all extended resources with one of these prefixes.
         balanced_resources: The resources that NodeResourcesBalancedAllocation evens out.
+        storage_shape: Points (percentage in use, score from 0 to 10) of storage for new volumes.
     """
 
     hard_pod_affinity_weight: int = 1
@@ -71,6 +73,7 @@ class Options:
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     balanced_resources: tuple[str, ...] = DEFAULT_BALANCED_RESOURCES
+    storage_shape: tuple[tuple[int, int], ...] = DEFAULT_STORAGE_SHAPE
     gates: FeatureGates = DEFAULT_GATES
 
     @property

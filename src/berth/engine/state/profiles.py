@@ -39,5 +39,6 @@ def options_of(profile: Profile, gates: FeatureGates, *, base: Options | None = 
         ignored_resources=frozenset(args.ignored_resources),
         ignored_resource_groups=frozenset(args.ignored_resource_groups),
         balanced_resources=args.balanced_resources,
+        storage_shape=args.storage_shape or base.storage_shape,
         gates=gates,
     )

@@ -6,6 +6,7 @@ from berth.kube.objects import (
     CronJob,
     CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     Job,
     KubeObject,
     Namespace,
@@ -53,6 +54,7 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("storage.k8s.io", "StorageClass"): StorageClass,
     ("storage.k8s.io", "CSIDriver"): CSIDriver,
     ("storage.k8s.io", "CSINode"): CSINode,
+    ("storage.k8s.io", "CSIStorageCapacity"): CSIStorageCapacity,
     ("resource.k8s.io", "ResourceClaim"): ResourceClaim,
     **{
         (group, kind): Workload

@@ -28,6 +28,7 @@ from berth.kube.objects.storage import *
 from berth.kube.objects.storage import (
     CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -52,5 +53,6 @@ KubeObject = (
     | StorageClass
     | CSIDriver
     | CSINode
+    | CSIStorageCapacity
     | ResourceClaim
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.kube.objects.base import Int32, ResourceList, Struct
+from berth.kube.objects.base import Int32, RawQuantity, ResourceList, Struct
 from berth.kube.objects.metadata import ObjectMeta, ObjectReference, TypedObject
 from berth.kube.objects.selectors import LabelSelector, NodeSelector
 
@@ -81,6 +81,7 @@ class StorageClass(TypedObject, frozen=True):
 
 class CSIDriverSpec(Struct, frozen=True):
     prevent_pod_scheduling_if_missing: bool | None = None
+    storage_capacity: bool | None = None
 
 
 class CSIDriver(TypedObject, frozen=True):
@@ -104,3 +105,12 @@ class CSINode(TypedObject, frozen=True):
     """What drivers said of a node; it has the node's name."""
 
     spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIStorageCapacity(TypedObject, frozen=True):
+    """How much storage of a class is left for the nodes of a topology."""
+
+    node_topology: LabelSelector | None = None
+    storage_class_name: str | None = None
+    capacity: RawQuantity | None = None
+    maximum_volume_size: RawQuantity | None = None

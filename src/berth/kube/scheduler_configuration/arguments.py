@@ -279,8 +279,7 @@ def _volume_binding(args: wire.VolumeBindingArgs, reading: Reading, path: Path) 
             reading.errors.invalid((*path, "bindTimeoutSeconds"), timeout, detail)
         reading.found["bind_timeout_seconds"] = timeout
     if args.shape is not None:
-        _shape(args.shape, reading.errors, (*path, "shape"))
-        reading.notes.append(f"{render((*path, 'shape'))}: Berth does not score storage capacity")
+        reading.found["storage_shape"] = _shape(args.shape, reading.errors, (*path, "shape"))
 
 
 def _dynamic_resources(args: wire.DynamicResourcesArgs, reading: Reading, path: Path) -> None:

@@ -24,6 +24,7 @@ class PluginArguments:
             looks at before it chooses.
         bind_timeout_seconds: How long a pod may wait for its volumes.
         device_timeout_seconds: How long it may wait for its devices.
+        storage_shape: How storage for new volumes is scored by how full it would be; as usual if empty.
     """
 
     hard_pod_affinity_weight: int = 1
@@ -42,6 +43,7 @@ class PluginArguments:
     min_candidate_nodes_absolute: int = 100
     bind_timeout_seconds: int = 600
     device_timeout_seconds: float = 600.0
+    storage_shape: Shape = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

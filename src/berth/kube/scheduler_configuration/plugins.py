@@ -66,7 +66,7 @@ DEFAULTS: Mapping[str, int | None] = MappingProxyType(
         "NodeResourcesFit": 1,
         "VolumeRestrictions": None,
         "NodeVolumeLimits": None,
-        "VolumeBinding": None,
+        "VolumeBinding": 1,
         "VolumeZone": None,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,

@@ -2,7 +2,8 @@
 
 A bound claim needs a node that its volume is reachable from.  A claim that waits for its first consumer
 needs a volume that is available there (the smallest that is large enough), or a storage class that can
-make one for the node.  Any other unbound claim makes the pod wait.
+make one for the node, with enough storage if its driver says how much is left.  Any other unbound claim
+makes the pod wait.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
+from berth.engine.rules.node_resources_fit.amounts import spelled
 from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import (
     PROCEED,
@@ -22,22 +24,37 @@ from berth.engine.rules.verdicts import (
     StepStatus,
 )
 from berth.engine.rules.volume_binding import clues
-from berth.engine.state.arrays import BoolArray, IndexArray, Slots
+from berth.engine.rules.volume_binding.score import StorageScore
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
+from berth.engine.state.cluster_events import (
+    ClusterEvent,
+    NodeUpdated,
+    StorageCapacityChanged,
+    VolumesChanged,
+)
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.needs import Needs, Offer
+from berth.engine.state.volumes.capacity import StorageRoom
+from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions, VolumeShortage
 from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
+from berth.kube.amounts.resource_names import MEMORY
 from berth.kube.selectors import NodeTerms
 
 REASON_NODE = "node(s) didn't match PersistentVolume's node affinity"
 REASON_BIND = "node(s) didn't find available persistent volumes to bind"
+REASON_NO_ROOM = "node(s) did not have enough free storage"
 REASON_NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 # Bits of the reasons to refuse a node, with their sentences in upstream's order.
-_OTHER_NODE, _UNSERVED, _NO_VOLUME, _REFUSED = 1, 2, 4, 8
-_REASONS = {_OTHER_NODE: REASON_NODE, _UNSERVED: REASON_BIND, _NO_VOLUME: REASON_NO_VOLUME}
+_OTHER_NODE, _UNSERVED, _NO_ROOM, _NO_VOLUME, _REFUSED = 1, 2, 4, 8, 16
+_REASONS = {
+    _OTHER_NODE: REASON_NODE,
+    _UNSERVED: REASON_BIND,
+    _NO_ROOM: REASON_NO_ROOM,
+    _NO_VOLUME: REASON_NO_VOLUME,
+}
+_BITS = {VolumeShortage.VOLUMES: _UNSERVED, VolumeShortage.ROOM: _NO_ROOM}
 
 # Up to so many nodes are asked one by one; for more, every node is.
 _FEW = 4
@@ -53,6 +70,10 @@ class VolumeBinding(NodeRule):
         self._needs: Needs = cluster.volumes.needs_of(pod_class)
         refusal = self._needs.refusal
         self.prefilter = PROCEED if refusal is None else StepStatus(UNRESOLVABLE, (refusal,))
+        options = pod_class.options
+        self.scores = options.version.storage_capacity_scored and bool(self._needs.offers)
+        self._score = StorageScore(self._needs, options.storage_shape) if self.scores else None
+        self._scored: tuple[int, Int64Array] | None = None
 
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
@@ -81,29 +102,42 @@ class VolumeBinding(NodeRule):
                 bits[passed] = _NO_VOLUME
             elif volume.nodes is not None:
                 bits[passed & ~self._mask([volume.nodes])] = _OTHER_NODE
-        if needs.offers:
-            bits[~self._served()] |= _UNSERVED
-        return bits
+        return bits | self._shortages() if needs.offers else bits
 
-    def _served(self) -> BoolArray:
-        """The nodes on which every unbound claim gets a volume."""
+    def _shortages(self) -> IndexArray:
+        """For every node the bit of what the first claim lacks that gets no volume there."""
         needs = self._needs
         if any(offer.node is not None for offer in needs.offers):
             return self._where_promised()
         if len(needs.offers) == 1:
-            return self._mask([needs.terms[row] for row in _rows(needs.offers[0])])
-        return self._by_kind()
+            return self._for_one(needs.offers[0])
+        decisions, kind_of = self._by_kind()
+        found = [_BITS[d] if isinstance(d, VolumeShortage) else 0 for d in decisions]
+        return np.array(found, dtype=np.intp)[kind_of]
 
-    def _where_promised(self) -> BoolArray:
-        there = np.zeros(self.nodes.count, dtype=np.bool_)
+    def _for_one(self, offer: Offer) -> IndexArray:
+        """A claim that competes with no other."""
+        terms = self._needs.terms
+        ready = [offer.meant[1]] if offer.meant is not None else [int(row) for row in offer.rows]
+        bits = np.full(self.nodes.count, _UNSERVED, dtype=np.intp)
+        if offer.provision is not None:
+            bits[self._mask([terms[offer.provision]])] = 0
+            if offer.room is not None:
+                bits[(bits == 0) & ~self._mask([terms[offer.room]])] = _NO_ROOM
+        bits[self._mask([terms[row] for row in ready])] = 0
+        return bits
+
+    def _where_promised(self) -> IndexArray:
+        bits = np.full(self.nodes.count, _UNSERVED, dtype=np.intp)
         for node in {offer.node for offer in self._needs.offers if offer.node is not None}:
             slot = self.nodes.slot_of.get(node)
             if slot is not None:
                 reachable = self._needs.reachable(self.nodes.labels[slot] or {}, node)
-                there[slot] = self._needs.choose(reachable, node) is not None
-        return there
+                decision = self._needs.choose(reachable, node)
+                bits[slot] = _BITS[decision] if isinstance(decision, VolumeShortage) else 0
+        return bits
 
-    def _by_kind(self) -> BoolArray:
+    def _by_kind(self) -> tuple[list[VolumeDecisions | VolumeShortage], IndexArray]:
         """Try once for all nodes on which the same terms hold: the claims compete for volumes."""
         count, terms = self.nodes.count, self._needs.terms
         reachable = np.zeros((count, len(terms)), dtype=np.bool_)
@@ -112,18 +146,18 @@ class VolumeBinding(NodeRule):
         packed = np.packbits(reachable, axis=1)
         kinds = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, examples, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
-        passes = [self._needs.choose(reachable[example], None) is not None for example in examples]
-        served: BoolArray = np.array(passes, dtype=np.bool_)[kind_of]
-        return served
+        return [self._needs.choose(reachable[example], None) for example in examples], kind_of
 
-    def _mask(self, alternatives: list[NodeTerms | None]) -> BoolArray:
+    def _mask(self, alternatives: list[Places]) -> BoolArray:
         mask = np.zeros(self.nodes.count, dtype=np.bool_)
         for terms in alternatives:
             mask[slice(None) if terms is None else self._places(terms)] = True
         return mask
 
-    def _places(self, terms: NodeTerms) -> IndexArray:
+    def _places(self, terms: NodeTerms | StorageRoom) -> IndexArray:
         """The nodes that terms hold on, remembered for all pods: a local volume has terms of its own."""
+        if isinstance(terms, StorageRoom):
+            return terms.slots()
         index = self.cluster.volumes
         if index.places_version != self.nodes.version:
             index.places.clear()
@@ -134,6 +168,41 @@ class VolumeBinding(NodeRule):
             found = index.places[id(terms)] = (terms, slots)
         return found[1]
 
+    def raw(self, slots: Slots) -> Int64Array:
+        if self._scored is None or self._scored[0] != self.nodes.version:
+            self._scored = (self.nodes.version, self._raw())
+        return self._scored[1][slots]
+
+    def _raw(self) -> Int64Array:
+        """For every node; what those get that are refused does not matter."""
+        needs, score = self._needs, self._score
+        scores = np.zeros(self.nodes.count, dtype=np.int64)
+        if score is None:
+            return scores
+        promised = {offer.node for offer in needs.offers if offer.node is not None}
+        for node in promised:
+            slot = self.nodes.slot_of.get(node)
+            if slot is not None:
+                decision = needs.choose(needs.reachable(self.nodes.labels[slot] or {}, node), node)
+                self._set_scores(scores, decision, np.array([slot], dtype=np.intp))
+        if promised:
+            return scores
+        if len(needs.offers) == 1:
+            return score.of_one(needs.offers[0], self.nodes.count, self._reached)
+        decisions, kind_of = self._by_kind()
+        for kind, decision in enumerate(decisions):
+            self._set_scores(scores, decision, np.flatnonzero(kind_of == kind))
+        return scores
+
+    def _set_scores(
+        self, scores: Int64Array, decision: VolumeDecisions | VolumeShortage, slots: IndexArray
+    ) -> None:
+        if self._score is not None and isinstance(decision, VolumeDecisions):
+            scores[slots] = self._score.of(decision, slots)
+
+    def _reached(self, terms: Places) -> IndexArray:
+        return np.arange(self.nodes.count) if terms is None else self._places(terms)
+
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         del gone
         found = self._reason_bits()[slots]
@@ -141,6 +210,8 @@ class VolumeBinding(NodeRule):
             yield SharedVerdict(slots[found == bits], UNRESOLVABLE, self._reasons(bits))
 
     def helped_by(self, change: ClusterEvent) -> bool:
+        if isinstance(change, StorageCapacityChanged):
+            return self.cluster.volumes.waits_for(self.pod_class, change.storage_class)
         return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)
 
     # --- one node --------------------------------------------------------------------------
@@ -163,8 +234,9 @@ class VolumeBinding(NodeRule):
                 causes.append(_unreachable(claim, volume, labels))
                 break
         reachable = needs.reachable(labels, node)
-        if needs.offers and needs.choose(reachable, node) is None:
-            bits |= _UNSERVED
+        shortage = needs.choose(reachable, node)
+        if isinstance(shortage, VolumeShortage):
+            bits |= _BITS[shortage]
             causes += self._unserved(reachable, node)
         if not bits:
             return None
@@ -193,18 +265,16 @@ class VolumeBinding(NodeRule):
                     f"class {offer.claim.storage_class} makes them for {self._needs.terms[offer.provision]}"
                 )
                 yield f"claim {offer.claim.name} finds no volume here, and {where}"
+            elif offer.room is not None and not reachable[offer.room]:
+                where = f"storage of class {offer.claim.storage_class} is left for the node"
+                wanted = spelled(MEMORY, offer.claim.wanted_bytes)
+                yield f"claim {offer.claim.name} wants a new volume of {wanted}, and not so much {where}"
 
 
 def binds_volumes(pod_class: PodClass) -> bool:
     """Whether the pod has claims, and its profile leaves them to this rule."""
     options = pod_class.options
     return bool(pod_class.claims) and VolumeBinding.name not in options.disabled | options.not_filtering
-
-
-def _rows(offer: Offer) -> list[int]:
-    """The terms of which one must hold for a claim that competes with no other."""
-    rows = [int(row) for row in offer.rows] if offer.meant is None else [offer.meant[1]]
-    return rows if offer.provision is None else [*rows, offer.provision]
 
 
 def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> str:

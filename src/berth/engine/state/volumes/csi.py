@@ -27,12 +27,20 @@ class CsiVolume(NamedTuple):
     handle: str
 
 
+class _DriverRecord(NamedTuple):
+    needed: bool = False
+    tells_capacity: bool = False
+
+
+_PLAIN = _DriverRecord()
+
+
 class CsiIndex:
     """Drivers, what nodes say of them, and the volumes of the pods on nodes."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._needed: dict[str, bool] = {}
+        self._drivers: dict[str, _DriverRecord] = {}
         self._drivers_on: dict[str, dict[str, int]] = {}
         self._slots_of: dict[ClaimKey, dict[int, int]] = {}
         self._resolved: dict[ClaimKey, CsiVolume | None] = {}
@@ -46,14 +54,14 @@ class CsiIndex:
 
     def set_driver(self, driver: objects.CSIDriver) -> bool:
         """Take over a driver; True if placement can see a difference."""
-        needed = bool(driver.spec.prevent_pod_scheduling_if_missing)
-        name = driver.metadata.name or ""
-        changed = self._needed.get(name, False) != needed
-        self._needed[name] = needed
+        spec, name = driver.spec, driver.metadata.name or ""
+        new = _DriverRecord(bool(spec.prevent_pod_scheduling_if_missing), bool(spec.storage_capacity))
+        changed = self._drivers.get(name, _PLAIN) != new
+        self._drivers[name] = new
         return changed
 
     def remove_driver(self, name: str) -> bool:
-        return self._needed.pop(name, False)
+        return self._drivers.pop(name, _PLAIN) != _PLAIN
 
     def set_node(self, node: objects.CSINode) -> bool:
         limits = {driver.name or "": _limit(driver) for driver in node.spec.drivers or ()}
@@ -70,7 +78,11 @@ class CsiIndex:
 
     def is_needed(self, driver: str) -> bool:
         """Whether pods with such volumes are to be kept off nodes without the driver."""
-        return self._needed.get(driver, False)
+        return self._drivers.get(driver, _PLAIN).needed
+
+    def tells_capacity(self, driver: str) -> bool:
+        """Whether volumes are only made where a CSIStorageCapacity says that there is room."""
+        return self._drivers.get(driver, _PLAIN).tells_capacity
 
     def limits(self, driver: str) -> tuple[BoolArray, Int64Array]:
         """By slot, whether the driver is installed, and how many of its volumes fit at most."""

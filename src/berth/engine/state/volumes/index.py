@@ -18,6 +18,7 @@ from berth.engine.state.arrays import IndexArray
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.plans import PlanCache
 from berth.engine.state.pod_class import ClaimUse, PodClass
+from berth.engine.state.volumes.capacity import StorageCapacities
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
@@ -26,6 +27,7 @@ from berth.engine.state.volumes.needs import (
     Offer,
     Terms,
     VolumeDecisions,
+    VolumeShortage,
 )
 from berth.engine.state.volumes.objects import (
     ONCE_PER_POD,
@@ -56,16 +58,18 @@ class VolumeIndex:
     Attributes:
         known: Whether the objects are there to be judged by; if not, pods with claims are placed as if
             they had none. To be set before the first pod is placed.
+        capacities_known: The same for how much storage is left.
         csi: Which volumes are attached where.
         places: By the id of terms, these and the slots of the nodes they hold on, as of the nodes' version
             `places_version`. The ids are as good as the terms, since equal ones are the same object here.
     """
 
     def __init__(self, nodes: NodeTable, plans: PlanCache) -> None:
-        self.known = False
+        self.known = self.capacities_known = False
         self.places: dict[int, tuple[NodeTerms, IndexArray]] = {}
         self.places_version = -1
         self.csi = CsiIndex(nodes)
+        self._capacities = StorageCapacities(nodes)
         self._nodes = nodes
         self._plans = plans
         self._claims: dict[ClaimKey, ClaimRecord] = {}
@@ -173,6 +177,34 @@ class VolumeIndex:
             return False
         self._class_changed(name)
         return True
+
+    def set_driver(self, driver: objects.CSIDriver) -> bool:
+        changed = self.csi.set_driver(driver)
+        if changed:
+            self._driver_changed(driver.metadata.name or "")
+        return changed
+
+    def remove_driver(self, name: str) -> bool:
+        changed = self.csi.remove_driver(name)
+        if changed:
+            self._driver_changed(name)
+        return changed
+
+    def _driver_changed(self, name: str) -> None:
+        made = {each.name for each in self._classes.values() if each.provisioner == name}
+        self._drop_plans(self._planned(set(), made))
+
+    def set_capacity(self, capacity: objects.CSIStorageCapacity) -> set[str]:
+        """Take over a CSIStorageCapacity; the storage classes for which something is different now."""
+        return self._capacities_changed(self._capacities.put(capacity))
+
+    def remove_capacity(self, namespace: str, name: str) -> set[str]:
+        return self._capacities_changed(self._capacities.drop((namespace, name)))
+
+    def _capacities_changed(self, classes: set[str]) -> set[str]:
+        if classes:
+            self._drop_plans(self._planned(set(), classes))
+        return classes
 
     # --- whom it concerns ------------------------------------------------------------------
 
@@ -317,6 +349,7 @@ class VolumeIndex:
             tuple(free),
             np.array([terms.row(volume.nodes) for volume in free], dtype=np.intp),
             self._provision(claim, terms),
+            self._room(claim, terms),
         )
 
     def _node_of(self, claim: ClaimRecord) -> str | None:
@@ -358,6 +391,20 @@ class VolumeIndex:
             return EVERYWHERE if claim.unseen else None
         return terms.row(storage_class.topologies) if storage_class.provisions else None
 
+    def _room(self, claim: ClaimRecord, terms: Terms) -> int | None:
+        """The row of the nodes with room for a new volume, None if nobody has to ask."""
+        storage_class = self._classes.get(claim.storage_class)
+        if storage_class is None or not (claim.wanted and self.capacities_known):
+            return None
+        if not self.csi.tells_capacity(storage_class.provisioner):
+            return None
+        return terms.row(self._capacities.room(storage_class.name, claim.wanted_bytes))
+
+    def waits_for(self, pod_class: PodClass, storage_class: str) -> bool:
+        """Whether a claim of the pod has to be bound and is of the class."""
+        claims = self._claims_of(pod_class)
+        return any(not claim.bound and claim.storage_class == storage_class for claim in claims)
+
     # --- decisions -------------------------------------------------------------------------
 
     def decisions(self, pod_class: PodClass, node_name: str) -> VolumeDecisions:
@@ -373,12 +420,12 @@ class VolumeIndex:
             return NOTHING_TO_DO
         slot = self._nodes.slot_of.get(node_name)
         labels = self._nodes.labels[slot] if slot is not None else None
-        found = None
+        found: VolumeDecisions | VolumeShortage = VolumeShortage.VOLUMES
         if needs.refusal is None and labels is not None:
             found = needs.choose(needs.reachable(labels, node_name), node_name)
-        if found is None:
-            raise ValueError(f"the pod's volumes do not allow node {node_name}")
-        return found
+        if isinstance(found, VolumeDecisions):
+            return found
+        raise ValueError(f"the pod's volumes do not allow node {node_name}")
 
     def assume(self, pod_key: str, decisions: VolumeDecisions, node_name: str) -> None:
         """Promise a pod what was decided for it, until it is forgotten."""

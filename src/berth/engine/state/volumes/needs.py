@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.state.volumes.capacity import StorageRoom
 from berth.engine.state.volumes.objects import ClaimKey, ClaimRecord, VolumeRecord
 from berth.kube.selectors import NodeTerms
 
+# Nodes of which something is asked; None stands for every node.
+Places = NodeTerms | StorageRoom | None
 # The first of a pod's terms holds on every node.
 EVERYWHERE = 0
+
+
+class VolumeShortage(Enum):
+    """Why a claim gets nothing on a node."""
+
+    VOLUMES = "no volume is there, and none can be made"
+    ROOM = "there is too little storage to make one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,7 @@ class Offer:
         meant: The volume that is meant for the claim, and the row of its nodes.
         volumes: Those to choose from otherwise, the smallest first, and the rows of their nodes.
         provision: The row of the nodes a new volume can be made for, None if none can.
+        room: The row of the nodes for which there is enough storage to make it, None for all.
     """
 
     claim: ClaimRecord
@@ -53,6 +65,7 @@ class Offer:
     volumes: tuple[VolumeRecord, ...]
     rows: IndexArray
     provision: int | None
+    room: int | None
 
     def volume_on(self, reachable: BoolArray, taken: Container[str]) -> VolumeRecord | None:
         if self.meant is not None:
@@ -78,14 +91,14 @@ class Needs:
     refusal: str | None = None
     bound: tuple[tuple[ClaimRecord, VolumeRecord | None], ...] = ()
     offers: tuple[Offer, ...] = ()
-    terms: tuple[NodeTerms | None, ...] = (None,)
+    terms: tuple[Places, ...] = (None,)
 
     def reachable(self, labels: dict[str, str], node: str) -> BoolArray:
         """Which of the terms hold on a node."""
         return np.array([t is None or t.matches(labels, node) for t in self.terms], dtype=np.bool_)
 
-    def choose(self, reachable: BoolArray, node: str | None) -> VolumeDecisions | None:
-        """What the unbound claims get on a node, None if one of them gets nothing.
+    def choose(self, reachable: BoolArray, node: str | None) -> VolumeDecisions | VolumeShortage:
+        """What the unbound claims get on a node, or what the first lacks that gets nothing.
 
         Without a node it is one that no claim is promised to.
         """
@@ -93,14 +106,16 @@ class Needs:
         provision: list[ClaimKey] = []
         for offer in self.offers:
             if offer.node is not None and offer.node != node:
-                return None
+                return VolumeShortage.VOLUMES
             volume = offer.volume_on(reachable, bind)
             if volume is not None:
                 bind[volume.name] = offer.claim.key
-            elif offer.provision is not None and reachable[offer.provision]:
-                provision.append(offer.claim.key)
+            elif offer.provision is None or not reachable[offer.provision]:
+                return VolumeShortage.VOLUMES
+            elif offer.room is not None and not reachable[offer.room]:
+                return VolumeShortage.ROOM
             else:
-                return None
+                provision.append(offer.claim.key)
         return VolumeDecisions(tuple(provision), tuple((name, *key) for name, key in bind.items()))
 
 
@@ -108,10 +123,10 @@ class Terms:
     """Terms and their rows; the same object has one row."""
 
     def __init__(self) -> None:
-        self.rows: list[NodeTerms | None] = [None]
+        self.rows: list[Places] = [None]
         self._row_of: dict[int, int] = {id(None): EVERYWHERE}
 
-    def row(self, terms: NodeTerms | None) -> int:
+    def row(self, terms: Places) -> int:
         found = self._row_of.get(id(terms))
         if found is None:
             found = self._row_of[id(terms)] = len(self.rows)

@@ -33,6 +33,8 @@ _BETA_ZONE, _BETA_REGION = (
 # The labels that say where a volume can be reached, with what a node may call the same today.
 ZONE_KEYS = {_BETA_ZONE: ZONE, _BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
+_BILLION = 10**9
+
 ClaimKey = tuple[str, str]  # namespace and name
 
 
@@ -69,6 +71,10 @@ class ClaimRecord:
     def name(self) -> str:
         return self.key[1]
 
+    @property
+    def wanted_bytes(self) -> int:
+        return -(-self.wanted // _BILLION)
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimRef:
@@ -104,6 +110,10 @@ class VolumeRecord:
     available: bool
     deleting: bool
     csi: tuple[str, str] | None
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.capacity // _BILLION)
 
     def suits(self, claim: ClaimRecord) -> bool:
         """Whether it is large enough and of the right kind, as even a volume meant for the claim must be."""
@@ -199,7 +209,7 @@ def _class_name(meta: ObjectMeta, given: str | None) -> str:
 
 def _storage(amounts: ResourceList | None) -> int:
     """In billionths, of which every amount is a multiple: integers are compared many times faster."""
-    return int(quantity.parse((amounts or {}).get("storage", 0)) * 10**9)
+    return int(quantity.parse((amounts or {}).get("storage", 0)) * _BILLION)
 
 
 def _zones(labels: dict[str, str]) -> tuple[tuple[str, frozenset[str]], ...]:
