@@ -28,6 +28,7 @@ class KubernetesVersion:
             wants, was allocated and has); before, it was the sum of the largest for every container.
         missing_drivers_refuse: A CSIDriver may ask that no pod with its volumes goes where it is not
             installed.
+        preemption_told: A pod for which room is being made is told where, and at how many pods' expense.
         pod_group_api: The version of scheduling.k8s.io that PodGroups and Workloads are in.
         pod_group_condition: The condition of a PodGroup that says whether it was placed.
         storage_capacity_scored: Nodes are scored by how full the storage of a pod's new volumes would be.
@@ -41,6 +42,7 @@ class KubernetesVersion:
     pod_requests_completed: bool
     footprint_by_pod: bool
     missing_drivers_refuse: bool
+    preemption_told: bool
     pod_group_api: str
     pod_group_condition: str
     storage_capacity_scored: bool
@@ -55,6 +57,7 @@ _V1_36 = KubernetesVersion(
     pod_requests_completed=False,
     footprint_by_pod=False,
     missing_drivers_refuse=False,
+    preemption_told=False,
     pod_group_api="v1alpha2",
     pod_group_condition="PodGroupScheduled",
     storage_capacity_scored=False,
@@ -69,6 +72,7 @@ _V1_37 = replace(
     pod_requests_completed=True,
     footprint_by_pod=True,
     missing_drivers_refuse=True,
+    preemption_told=True,
     pod_group_api="v1beta1",
     pod_group_condition="PodGroupInitiallyScheduled",
     storage_capacity_scored=True,

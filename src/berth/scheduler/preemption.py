@@ -60,6 +60,8 @@ class Preemptor:
         state.story.tell(state.now, record.key, f"make room on {decision.node}", victims)
         for name in decision.victims:
             self._evict(name, record, decision.node)
+        if pod_class.options.version.preemption_told:
+            why = replace(why, message=f"{why.message} {decision.found}")
         return why, decision.node, True
 
     def _decide(self, record: QueuedPod, pod_class: PodClass) -> Preemption:

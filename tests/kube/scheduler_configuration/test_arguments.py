@@ -288,6 +288,6 @@ def test_whose_args_they_are() -> None:
     assert expected == refusal(f"profiles: [{twice}]")
     expected = (
         'profiles[0].pluginConfig[0].name: Invalid value: "Coscheduling": no such plugin: '
-        "Berth has the plugins of kube-scheduler v1.36 and no others"
+        "Berth has the plugins of kube-scheduler v1.37 and no others"
     )
     assert expected == refusal("profiles: [{pluginConfig: [{name: Coscheduling}]}]")

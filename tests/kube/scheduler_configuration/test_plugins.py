@@ -28,6 +28,17 @@ def test_profile_names() -> None:
     assert expected == refusal("profiles: [{schedulerName: a}, {}]")
 
 
+def test_points_since_1_37() -> None:
+    """The rules about a node's name, cordon and taints have a PreFilter step, and groups one of their own."""
+    found = plugins(
+        "{preFilter: {enabled: [{name: NodeName}, {name: NodeUnschedulable}, {name: TaintToleration}]}, "
+        "podGroupPostFilter: {disabled: [{name: '*'}]}}"
+    )
+    assert found.enables("filter", "NodeName")
+    assert found.enables("postFilter", "DefaultPreemption")
+    assert not found.enables("podGroupPostFilter", "DefaultPreemption")
+
+
 def test_one_point_can_be_disabled() -> None:
     """A plugin that is off for one point works at the others."""
     found = plugins(
@@ -89,7 +100,7 @@ def test_nothing_but_what_is_needed() -> None:
             (
                 'score.enabled[1].name: Invalid value: "Coscheduling": '
                 'ScorePlugin "Coscheduling" does not exist: '
-                "Berth has the plugins of kube-scheduler v1.36 and no others"
+                "Berth has the plugins of kube-scheduler v1.37 and no others"
             ),
         ),
         (
@@ -97,7 +108,7 @@ def test_nothing_but_what_is_needed() -> None:
             (
                 'multiPoint.disabled[0].name: Invalid value: "NodeAfinity": '
                 'plugin "NodeAfinity" does not exist: '
-                "Berth has the plugins of kube-scheduler v1.36 and no others"
+                "Berth has the plugins of kube-scheduler v1.37 and no others"
             ),
         ),
         (

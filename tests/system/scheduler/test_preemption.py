@@ -36,6 +36,11 @@ def test_a_less_important_pod_makes_room(scheduled: ClusterWorld) -> None:
     (event,) = scheduled.events("low", "Preempted")
     assert event["message"].startswith("Preempted by")
     assert event["message"].endswith("on node n1")
+    words = "preemption: found a potential placement for pod on node n1, preempting 1 victims"
+    told = scheduled.until(lambda: scheduled.events("urgent", "FailedScheduling"), "it was told")[0][
+        "message"
+    ]
+    assert told.endswith(words) == scheduled.backend.version.preemption_told
 
 
 def test_the_promise_is_kept_while_the_victim_takes_its_time(scheduled: ClusterWorld) -> None:

@@ -81,6 +81,14 @@ class Preemption:
     violations: int = 0
     message: str = ""
 
+    @property
+    def found(self) -> str:
+        """kube-scheduler's words for the room there will be."""
+        count = len(self.victims)
+        return (
+            f"preemption: found a potential placement for pod on node {self.node}, preempting {count} victims"
+        )
+
 
 def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster does not know
     cluster: Cluster,

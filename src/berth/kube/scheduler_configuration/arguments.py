@@ -57,7 +57,7 @@ def read_arguments(given: Sequence[wire.PluginConfig], reading: Reading, path: P
         elif name in plugins.REMOVED:
             reading.errors.invalid(place, name, plugins.removed())
         elif name not in plugins.KNOWN:
-            detail = "no such plugin: Berth has the plugins of kube-scheduler v1.36 and no others"
+            detail = "no such plugin: Berth has the plugins of kube-scheduler v1.37 and no others"
             reading.errors.invalid((*place, "name"), name, detail)
         elif name not in _READERS:
             reading.notes.append(f"{render(place)}: {name} takes no arguments")

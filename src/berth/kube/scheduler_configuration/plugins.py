@@ -17,13 +17,13 @@ API_VERSION = "kubescheduler.config.k8s.io/v1"
 MULTI_POINT = "multiPoint"
 EVERY = "*"
 
-# The plugins of v1.36, with the extension points that each extends.
+# The plugins of v1.37, with the extension points that each extends: no less than in v1.36.
 _EXTENDED = {
     "SchedulingGates": "preEnqueue",
     "PrioritySort": "queueSort",
-    "NodeUnschedulable": "filter",
-    "NodeName": "filter",
-    "TaintToleration": "filter preScore score",
+    "NodeName": "preFilter filter",
+    "NodeUnschedulable": "preFilter filter",
+    "TaintToleration": "preFilter filter preScore score",
     "NodeAffinity": "preFilter filter preScore score",
     "NodePorts": "preFilter filter",
     "NodeResourcesFit": "preFilter filter preScore score placementScore",
@@ -34,11 +34,12 @@ _EXTENDED = {
     "PodTopologySpread": "preFilter filter preScore score",
     "InterPodAffinity": "preFilter filter preScore score",
     "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
-    "DefaultPreemption": "preEnqueue postFilter",
+    "DefaultPreemption": "preEnqueue postFilter podGroupPostFilter",
     "NodeResourcesBalancedAllocation": "preScore score",
     "ImageLocality": "score",
     "DefaultBinder": "bind",
     "NodeDeclaredFeatures": "preFilter filter",
+    "DeferredPodScheduling": "preFilter filter permit",
     "GangScheduling": "preEnqueue permit",
     "PodGroupPodsCount": "placementScore",
     "TopologyPlacementGenerator": "placementGenerate",
@@ -82,6 +83,7 @@ DEFAULTS: Mapping[str, int | None] = MappingProxyType(
 # Berth has nothing that these could switch.
 WITHOUT_EFFECT = frozenset(
     {
+        "DeferredPodScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     }
@@ -200,4 +202,4 @@ def removed() -> str:
 
 def _unknown(name: str, point: str) -> str:
     what = "plugin" if point == MULTI_POINT else interface(point)
-    return f'{what} "{name}" does not exist: Berth has the plugins of kube-scheduler v1.36 and no others'
+    return f'{what} "{name}" does not exist: Berth has the plugins of kube-scheduler v1.37 and no others'

@@ -31,6 +31,7 @@ class Plugins(Struct, frozen=True):
     multi_point: PluginSet | None = None
     placement_generate: PluginSet | None = None
     placement_score: PluginSet | None = None
+    pod_group_post_filter: PluginSet | None = None
 
     def at(self, point: str) -> PluginSet:
         """The set of an extension point, given as it is written in the file."""
