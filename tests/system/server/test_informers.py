@@ -72,7 +72,8 @@ def test_an_ancient_version_is_gone() -> None:
         async with connected(backend) as client:
             await create(client, *(f"m{number}" for number in range(40)))
             with pytest.raises(Expired):
-                await anext(client.watch(CONFIG_MAPS, resource_version="1", seconds=1))
+                async for _ in client.watch(CONFIG_MAPS, resource_version="1", seconds=1):
+                    pass
 
     with running_backend(real=False, event_limit=5) as backend:
         asyncio.run(story(backend))
