@@ -176,6 +176,11 @@ def test_output_for_programs(tmp_path: Path) -> None:
             "ofPeer": False,
             "hard": True,
             "execution": True,
+            "code": "NodeAffinityMismatch",
+            "topology": None,
+            "peers": [],
+            "workloads": [],
+            "values": {"field": RULE, "wanted": "disk", "found": "no label disk"},
         }
     ]
     (eviction,) = document["evictions"]

@@ -76,7 +76,10 @@ def test_json_output(tmp_path: Path) -> None:
         "reason": "Unschedulable",
         "message": "0/2 nodes are available: 2 Insufficient cpu.",
         "priority": 0,
+        "noPreemption": None,
+        "details": unplaced["details"],
     }
+    assert [(detail["code"], detail["nodes"]) for detail in unplaced["details"]] == [("NodeTooSmall", 2)]
     assert [zone["zone"] for zone in document["domains"]] == ["a", "b"]
     (spread,) = document["spread"]
     assert (

@@ -1,4 +1,4 @@
-"""Twenty-one reasons to ask about a pod `p`: what a cluster of any size holds in each."""
+"""Thirty-one reasons to ask about a pod `p`: what a cluster of any size holds in each."""
 
 from __future__ import annotations
 
@@ -166,6 +166,53 @@ def rollout(count: int) -> list[Json]:
     return [*nodes(count), deployment, *old, replica("p", "new")]
 
 
+def owned(made: Json, kind: str, name: str) -> Json:
+    """The pod as one of a workload's."""
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+def near_peer_label(count: int) -> list[Json]:
+    cache = [pod(f"cache-{i}", labels={"app": "cache"}, **on(i)) for i in range(2)]
+    return [*nodes(count), *cache, pod(**near("podAffinity", "cahce", ZONE))]
+
+
+def several_workloads_in_the_way(count: int) -> list[Json]:
+    """Every node has a pod that it must not be with: of two workloads, or of none."""
+
+    def replica(i: int) -> Json:
+        made = pod(f"busy-{i}", labels={"noisy": "yes"}, **on(i))
+        return owned(made, "StatefulSet", ("queue", "search")[i % 3]) if i % 3 < 2 else made
+
+    selector = {"labelSelector": {"matchLabels": {"noisy": "yes"}}, "topologyKey": HOSTNAME}
+    rule: Json = {"affinity": {"podAntiAffinity": {_REQUIRED: [selector]}}}
+    return [*nodes(count), *(replica(i) for i in range(count)), pod(**rule)]
+
+
+def kept_away(count: int) -> list[Json]:
+    rule = near("podAntiAffinity", "batch", ZONE)
+    ledgers = [owned(pod(f"ledger-{i}", **rule, **on(i)), "StatefulSet", "ledger") for i in range(3)]
+    return [*nodes(count), *ledgers, pod(labels={"app": "batch"})]
+
+
+def two_replica_sets(count: int) -> list[Json]:
+    """A ReplicaSet that takes the place of another, by hand: no label says which one is new."""
+    rule, labels = near("podAntiAffinity", "web", HOSTNAME), {"app": "web"}
+    old = [
+        owned(pod(f"web-1-{i}", labels=labels, **rule, **on(i)), "ReplicaSet", "web-1") for i in range(count)
+    ]
+    return [*nodes(count), *old, owned(pod(labels=labels, **rule), "ReplicaSet", "web-2")]
+
+
+def few_nodes_by_affinity(count: int) -> list[Json]:
+    pool = [node(i, labels={"pool": "web"}) if i < 3 else node(i) for i in range(count)]
+    rule, labels = near("podAntiAffinity", "web", HOSTNAME), {"app": "web"}
+    taken = [owned(pod(f"web-{i}", labels=labels, **rule, **on(i)), "ReplicaSet", "web") for i in range(3)]
+    asking = owned(pod(labels=labels, nodeSelector={"pool": "web"}, **rule), "ReplicaSet", "web")
+    return [*pool, *taken, asking]
+
+
 # --- spreading ------------------------------------------------------------------------------------
 
 
@@ -186,6 +233,17 @@ def tainted_rack(count: int) -> list[Json]:
     db = [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]
     last = node(count - 1, labels={"rack": "db"}, taints=db)
     return [*racks, last, *_web(0, 1), pod(labels={"app": "web"}, **spread("rack"))]
+
+
+def emptiest_zone_closed(count: int) -> list[Json]:
+    """Zone 3 is the emptiest; its nodes are full, cordoned or tainted."""
+    made = nodes(count)
+    full = [pod(f"full-{i}", cpu="8", **on(i)) for i in range(2, count, 9)]
+    for i in range(5, count, 9):
+        made[i]["spec"]["unschedulable"] = True
+    for i in range(8, count, 9):
+        made[i]["spec"]["taints"] = [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]
+    return [*made, *full, *_web(0, 1), pod(labels={"app": "web"}, **spread(ZONE))]
 
 
 # --- nodes ----------------------------------------------------------------------------------------
@@ -214,6 +272,35 @@ def near_key(count: int) -> list[Json]:
 def resources(count: int) -> list[Json]:
     used = [pod(f"used-{i}", cpu=f"{4000 + 500 * (i % 5)}m", **on(i)) for i in range(count)]
     return [*nodes(count), *used, pod(cpu="6")]
+
+
+def many_reasons(count: int) -> list[Json]:
+    """Only a few nodes come close; most are other teams' or of another kind."""
+
+    def made(i: int) -> Json:
+        if i % 3 == 0:
+            return node(i, labels={"disk": "ssd", "pool": "general"})
+        if i % 3 == 1:
+            return node(i, labels={"disk": "hdd", "pool": "general"})
+        taints = [{"key": "team", "value": f"t{i % 2}", "effect": "NoSchedule"}]
+        return node(i, labels={"disk": "ssd", "pool": "teams"}, taints=taints)
+
+    used = [pod(f"used-{i}", cpu="6", **on(i)) for i in range(0, count, 3)]
+    return [*(made(i) for i in range(count)), *used, pod(cpu="4", nodeSelector={"disk": "ssd"})]
+
+
+def own_taints(count: int) -> list[Json]:
+    """A taint of its own on every node."""
+    taints = [[{"key": "host", "value": f"h{i}", "effect": "NoSchedule"}] for i in range(count)]
+    return [*(node(i, taints=taints[i]) for i in range(count)), pod()]
+
+
+def too_large(count: int) -> list[Json]:
+    """Larger than some nodes, and than what is left on the others."""
+    made = nodes(count)
+    for each in made[::2]:
+        each["status"]["capacity"]["cpu"] = "4"
+    return [*made, *(pod(f"used-{i}", cpu="3", **on(i)) for i in range(1, count, 2)), pod(cpu="6")]
 
 
 def host_port(count: int) -> list[Json]:
@@ -259,6 +346,17 @@ def claim_elsewhere(count: int) -> list[Json]:
     return [*nodes(count), volume, claim, pod(volumes=mounted)]
 
 
+def claim_not_found(count: int) -> list[Json]:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "other", "namespace": "shop"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    return [*nodes(count), claim, pod(volumes=mounted)]
+
+
 def node_not_ready(count: int) -> list[Json]:
     made = nodes(count)
     reason = {"reason": "KubeletNotReady", "message": "container runtime is down"}
@@ -277,18 +375,28 @@ SITUATIONS: dict[str, Situation] = {
         wrong_namespace_list,
         wrong_namespace_selector,
         self_affinity_elsewhere,
+        near_peer_label,
+        several_workloads_in_the_way,
+        kept_away,
         more_replicas_than_nodes,
+        two_replica_sets,
+        few_nodes_by_affinity,
         rollout,
         few_domains,
         missing_topology_key,
         tainted_rack,
+        emptiest_zone_closed,
         near_toleration,
         taint,
         near_value,
         near_key,
         resources,
+        many_reasons,
+        own_taints,
+        too_large,
         host_port,
         claim_elsewhere,
+        claim_not_found,
         node_not_ready,
     )
 }

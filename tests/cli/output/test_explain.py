@@ -15,6 +15,9 @@ NODE   ZONE   RULE           WHY
 n1     a      NodeAffinity   nodeSelector wants disk=ssd, the node has no label disk
 n2     b      NodeAffinity   nodeSelector wants disk=ssd, the node has no label disk
 
+It waits for:
+  - a node with disk=ssd
+
 What would help:
   - without the nodeSelector disk=ssd, 2 nodes fit
   - with the label disk=ssd on n1, n2, 2 nodes fit

@@ -125,6 +125,33 @@ def test_pod_affinity(execution: bool) -> None:
     assert violation.cause == f"no pod matching app=db in {ZONE}=a"
 
 
+def test_terms_for_placing_do_not_break_those_for_running() -> None:
+    """One peer must match all terms when a pod is placed; while it runs, only those that count then."""
+    pod = web().affinity_to(app="db", topology=ZONE, during_execution=True)
+    pod = pod.affinity_to(tier="gold", topology=ZONE)
+    db = make_pod("db").labels(app="db").on("n1").build()
+    result = audit(snapshot(*nodes(), pod.build(), db))
+
+    assert [(told(violation)[2], violation.execution) for violation in result.violations] == [
+        (f"{POD_AFFINITY}.{IGNORED}[0]", False),
+        (f"{POD_AFFINITY}.{REQUIRED}[0]", False),
+    ]
+    assert result.evictions == []
+
+
+def test_what_the_controllers_find_broken_is_told_though_the_pod_could_be_placed_there() -> None:
+    """It may start the group that all its terms describe, but not that of those that count while it runs."""
+    pod = web().labels(app="web", tier="gold").affinity_to(app="web", topology=ZONE, during_execution=True)
+    pod = pod.affinity_to(tier="gold", topology=ZONE)
+    other = make_pod("other").labels(app="web").on("n2").build()
+    result = audit(snapshot(*nodes(), pod.build(), other))
+
+    assert [(told(violation), violation.execution) for violation in result.violations] == [
+        (("web", "InterPodAffinity", f"{POD_AFFINITY}.{REQUIRED}[0]"), True)
+    ]
+    assert [eviction.entry.name for eviction in result.evictions] == ["web"]
+
+
 @pytest.mark.parametrize("execution", [False, True])
 def test_anti_affinity_is_broken_on_both_sides(execution: bool) -> None:
     """The pod with the rule breaks it; the other is where it is not wanted, by the first one's rule."""
@@ -428,6 +455,7 @@ def test_an_annotation_that_was_stored_and_is_not_valid() -> None:
     ]
     assert {violation.pod.partition("/")[2] for violation in result.violations} == {"bad", "good"}
     assert result.snapshot.pending == []
+    assert [entry.name for entry in result.snapshot.unreadable] == ["waiting"]
     assert any("pod default/waiting is not placed by anybody" in note for note in result.snapshot.notes)
     assert result.only(rules=["NodePorts"]).faulty == []
     assert result.only("other").faulty == []

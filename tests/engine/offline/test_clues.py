@@ -159,6 +159,49 @@ def test_room_left_is_no_shortage() -> None:
     assert clues(*nodes, taken, pod=pod) == []
 
 
+def test_a_peer_whose_label_is_nearly_the_one_wanted() -> None:
+    """The label that pods have is named."""
+    cache = make_pod("c").labels(app="cache").on("n0").build()
+    pod = new("p").affinity_to(app="cahce", topology=ZONE).build()
+    assert clues(*SHOP, cache, pod=pod) == [
+        "the affinity to app=cahce looks in namespace default, where no pod matches; 1 pod has app=cache"
+    ]
+    key = new("p").affinity_to(apps="cache", topology=ZONE).build()
+    assert clues(*SHOP, cache, pod=key) == [
+        (
+            "the affinity to apps=cache looks in namespace default, where no pod matches; "
+            "no pod has a label apps, but app"
+        )
+    ]
+
+
+def test_replicas_against_the_nodes_that_affinity_leaves() -> None:
+    """Nodes that the pod does not want do not count."""
+    nodes = [make_node(f"n{i}").labels({HOSTNAME: f"n{i}", "pool": "ab"[i > 0]}).build() for i in range(3)]
+    taken = make_pod("web-0").labels(app="web").on("n0").build()
+    pod = new("p").labels(app="web").node_selector(pool="a")
+    pod = pod.anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+    assert clues(*nodes, taken, pod=pod.build()) == [
+        (
+            "2 pods matching app=web, 1 node that its node affinity leaves: "
+            "1 more node, 1 replicas, or preferred anti-affinity"
+        )
+    ]
+
+
+def test_replicas_of_several_workloads_are_not_for_one_to_change() -> None:
+    """Fewer replicas of the asking one would not help."""
+    old = make_pod("old").labels(app="web").owned_by("ReplicaSet", "web-1").on("n0").build()
+    pod = (
+        new("p")
+        .labels(app="web")
+        .owned_by("ReplicaSet", "web-2")
+        .anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+    )
+    (clue,) = clues(SHOP[0], old, pod=pod.build())
+    assert clue == "2 pods matching app=web, 1 node: 1 more node, or preferred anti-affinity"
+
+
 # --- spreading --------------------------------------------------------------------------------------------
 
 

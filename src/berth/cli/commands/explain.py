@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 import click
@@ -9,6 +10,7 @@ import click
 from berth.cli.input.manifests import PlacingSettings, manifest_options, place_input
 from berth.cli.output.documents import explanation_document, present
 from berth.cli.output.explanation_report import report
+from berth.engine.offline.explaining.replicas import further_replicas
 from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, explain
 from berth.engine.offline.lookup import NotFoundError, find, kind_of
 from berth.kube.pods import FINISHED
@@ -37,8 +39,9 @@ def command(
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
-    explanation = explain(simulation, entry)
     snapshot = simulation.snapshot
+    further = further_replicas(snapshot, entry) if kind_of(pod) != "Pod" else None
+    explanation = replace(explain(simulation, entry), further=further)
     present(
         form,
         lambda: explanation_document(

@@ -9,18 +9,29 @@ import click
 import msgspec
 import yaml
 
+from berth.cli.output.reason_documents import (
+    cause_document,
+    group_document,
+    refusal_documents,
+    verdict_document,
+)
 from berth.cli.output.tables import Terminal, terminal
 from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.offline.audit import Audit, Eviction
 from berth.engine.offline.budgets import DisruptionBudget
-from berth.engine.offline.explanation import Explanation, NodeVerdict
+from berth.engine.offline.explaining.node_verdicts import NodeVerdict
+from berth.engine.offline.explaining.refusals import Refusals
+from berth.engine.offline.explaining.replicas import FurtherReplicas
+from berth.engine.offline.explaining.waiting import QueuePlace, Wait
+from berth.engine.offline.explaining.workloads import Workloads
+from berth.engine.offline.explanation import Explanation
 from berth.engine.offline.placements import Victim
 from berth.engine.offline.relaxations import Relaxation
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.topology import Spread, ZoneDomain
 from berth.engine.placement.preemption import Preemption
-from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
+from berth.engine.rules.verdicts import RuleViolation
 from berth.kube.well_known import BERTH_API_VERSION, ZONE
 
 API_VERSION = BERTH_API_VERSION
@@ -55,6 +66,7 @@ def simulation_document(
     simulation: Simulation, zones: Iterable[ZoneDomain], spreads: Iterable[Spread]
 ) -> Document:
     snapshot = simulation.snapshot
+    refusals, workloads = Refusals(simulation), Workloads(snapshot.pods)
     return {
         "apiVersion": API_VERSION,
         "kind": "Simulation",
@@ -85,6 +97,8 @@ def simulation_document(
                 "reason": unplaced.reason,
                 "message": unplaced.message,
                 "priority": unplaced.entry.priority,
+                "noPreemption": unplaced.preemption or None,
+                "details": refusal_documents(refusals.of(unplaced), workloads),
             }
             for unplaced in simulation.unplaced
         ],
@@ -148,6 +162,7 @@ def explanation_document(
     warnings: Iterable[str] = (),
     daemon_namespaces: list[str] | None = None,
 ) -> Document:
+    workloads = explanation.workloads
     return {
         "apiVersion": API_VERSION,
         "kind": "Explanation",
@@ -158,11 +173,17 @@ def explanation_document(
         "node": explanation.node,
         "message": explanation.message,
         "schedulingGates": explanation.entry.gates,
-        "broken": [_verdict(verdict) for verdict in explanation.broken],
+        "broken": [verdict_document(verdict, workloads) for verdict in explanation.broken],
         "decision": explanation.decision,
-        "nodes": [_node(node) for node in explanation.nodes],
+        "nodes": [_node(node, workloads) for node in explanation.nodes],
+        "groups": [group_document(group, workloads) for group in explanation.groups],
+        "groupPods": explanation.beside,
+        "queue": _queue(explanation.queue),
+        "waitsFor": [_wait(wait) for wait in explanation.waits],
+        "furtherReplicas": _further(explanation.further),
         "clues": explanation.clues,
         "preemption": _preemption(explanation.preemption),
+        "noPreemption": explanation.no_preemption or None,
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
         "notes": list(notes),
         "warnings": list(warnings),
@@ -174,13 +195,13 @@ def _assumed(daemon_namespaces: list[str] | None) -> Document:
     return {} if daemon_namespaces is None else {"daemonNamespaces": daemon_namespaces}
 
 
-def _node(node: NodeVerdict) -> Document:
+def _node(node: NodeVerdict, workloads: Workloads) -> Document:
     return {
         "name": node.name,
         "zone": node.zone,
         "feasible": node.feasible,
         "total": node.total,
-        "rejections": [_verdict(verdict) for verdict in node.verdicts],
+        "rejections": [verdict_document(verdict, workloads) for verdict in node.verdicts],
         "scores": [
             {
                 "rule": score.rule,
@@ -194,17 +215,29 @@ def _node(node: NodeVerdict) -> Document:
     }
 
 
-def _verdict(verdict: RuleVerdict) -> Document:
+def _queue(found: QueuePlace | None) -> Document | None:
+    return None if found is None else {"place": found.place, "waiting": found.waiting}
+
+
+def _wait(wait: Wait) -> Document:
     return {
-        "rule": verdict.rule,
-        "code": verdict.code,
-        "reasons": list(verdict.reasons),
-        "causes": list(verdict.causes),
+        "sentence": wait.sentence,
+        "codes": list(wait.codes),
+        "events": list(wait.events),
+        "nodes": len(wait.nodes),
     }
 
 
+def _further(found: FurtherReplicas | None) -> Document | None:
+    if found is None:
+        return None
+    return {"count": found.count, "orMore": found.most, "message": found.message or None}
+
+
 def _preemption(found: Preemption | None) -> Document | None:
-    return None if found is None else {"node": found.node, "victims": list(found.victims)}
+    if found is None:
+        return None
+    return {"node": found.node, "victims": list(found.victims), "againstBudgets": found.violations}
 
 
 def _relaxation(relaxation: Relaxation) -> Document:
@@ -217,6 +250,7 @@ def _relaxation(relaxation: Relaxation) -> Document:
 
 def audit_document(audit: Audit) -> Document:
     snapshot = audit.snapshot
+    workloads = Workloads(snapshot.pods)
     return {
         "apiVersion": API_VERSION,
         "kind": "Audit",
@@ -231,7 +265,7 @@ def audit_document(audit: Audit) -> Document:
             "halted": sum(eviction.halted for eviction in audit.evictions),
             "invalidAnnotations": len(audit.faulty),
         },
-        "violations": [_violation(audit.entries[found.pod], found) for found in audit.violations],
+        "violations": [_violation(audit.entries[found.pod], found, workloads) for found in audit.violations],
         "spread": [_spread(spread) for spread in audit.spreads],
         "evictions": [_eviction(eviction) for eviction in audit.evictions],
         "halts": [_halt(halt) for halt in audit.halts],
@@ -252,7 +286,7 @@ def audit_document(audit: Audit) -> Document:
     }
 
 
-def _violation(entry: Entry, violation: RuleViolation) -> Document:
+def _violation(entry: Entry, violation: RuleViolation, workloads: Workloads) -> Document:
     return {
         "namespace": entry.namespace,
         "pod": entry.name,
@@ -265,6 +299,7 @@ def _violation(entry: Entry, violation: RuleViolation) -> Document:
         "ofPeer": violation.of_peer,
         "hard": violation.hard,
         "execution": violation.execution,
+        **cause_document(violation.because, workloads),
     }
 
 
@@ -283,6 +318,8 @@ def _eviction(eviction: Eviction) -> Document:
             {
                 "pod": violation.pod,
                 "kind": violation.kind,
+                "rule": violation.rule,
+                "code": violation.because.code,
                 "path": violation.path,
                 "cause": violation.cause,
                 "topology": list(violation.topology) if violation.topology else None,

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 import click
 
-from berth.cli.output.merging import merged
 from berth.cli.output.tables import Terminal, count, first_of, indented, table
-from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation, NodeVerdict
-from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.offline.explaining.node_groups import NodeGroup
+from berth.engine.offline.explaining.node_verdicts import NodeVerdict
+from berth.engine.offline.explanation import FITS, RUNS, STUCK, TERMINATING, Explanation
+from berth.engine.rules.reasons import WorkloadOf, words_of
 from berth.kube.well_known import SUCCEEDED
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.
-_NODES_LISTED = 40
+_NODES_LISTED = 12
+_GROUPS_LISTED = 8
 _NAMES_LISTED = 3
+_LABELS_LISTED = 3
 _SCORED_LISTED = 10
-_ROOMY = 120  # columns from which on several names and a zone fit beside the reason
+_CHANGES_LISTED = 6
+_HANGING = "    "
+_LEAST_WHY = 30  # columns for a reason beside a node's name; if there are fewer, it goes below
 
 
 def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
@@ -26,29 +29,64 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
         explanation.state == RUNS and not explanation.broken
     )
     owner = f" ({explanation.entry.owner})" if explanation.entry.owner else ""
-    yield term.title(f"Pod {explanation.entry.key}{owner}")
+    yield indented(term.title(f"Pod {explanation.entry.key}{owner}"), "", term)
     yield indented(term.styled(explanation.message, "green" if good else "red"), "", term)
     if explanation.entry.gates:
-        yield f"Scheduling gates: {', '.join(explanation.entry.gates)}"
+        yield indented(f"Scheduling gates: {', '.join(explanation.entry.gates)}", "", term)
+    yield from _turn(explanation, term)
+    yield from _nodes(explanation, term, wide=wide)
+    yield from _first_looks(explanation, term)
+    yield from _waits(explanation, term)
+    scored = any(node.feasible for node in explanation.nodes)
+    if explanation.relaxations:
+        yield ""
+        yield term.title("What would help:")
+        listed = explanation.relaxations if wide else explanation.relaxations[:_CHANGES_LISTED]
+        for relaxation in listed:
+            yield indented(relaxation.sentence, "  - ", term)
+        if left := len(explanation.relaxations) - len(listed):
+            yield f"  - and {left} more (-o wide lists them)"
+    elif not good and not scored and explanation.nodes:
+        yield ""
+        yield "No change that Berth knows to try would help."
+
+
+def _turn(explanation: Explanation, term: Terminal) -> Iterator[str]:
+    queue, further = explanation.queue, explanation.further
+    if queue is not None and queue.waiting > 1:
+        priority = f"priority {explanation.entry.priority}"
+        place = f"It is number {queue.place} of {queue.waiting} pods in the queue ({priority})."
+        yield indented(place, "", term)
+    if further is not None and (further.count or explanation.state != STUCK):
+        least = "at least " if further.most else ""
+        number = (
+            f"{least}{count(further.count, 'further replica')}" if further.count else "no further replica"
+        )
+        then = f", and not the next: {further.message}" if further.count else f": {further.message}"
+        beyond = f"Beyond those it has, {number} would find a node{then if further.message else '.'}"
+        yield indented(beyond, "", term)
+
+
+def _nodes(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:
     refused = [node for node in explanation.nodes if not node.feasible]
     scored = [node for node in explanation.nodes if node.feasible]
+    if explanation.beside:
+        others = count(explanation.beside, "other pod")
+        yield ""
+        yield indented(
+            f"The nodes are judged with {others} of its group where they would go: "
+            "what is free is what they leave.",
+            "",
+            term,
+        )
     if refused:
         yield ""
-        yield _refusals(refused, term, wide=wide)
+        yield from _refusals(explanation, refused, term, wide=wide)
     if scored:
         yield ""
         yield _scores(scored, explanation.node, term, wide=wide)
     if explanation.decision:
         yield indented(explanation.decision, "", term)
-    yield from _first_looks(explanation, term)
-    if explanation.relaxations:
-        yield ""
-        yield term.title("What would help:")
-        for relaxation in explanation.relaxations:
-            yield indented(relaxation.sentence, "  - ", term)
-    elif not good and not scored and explanation.nodes:
-        yield ""
-        yield "No change that Berth knows to try would help."
 
 
 def _first_looks(explanation: Explanation, term: Terminal) -> Iterator[str]:
@@ -57,50 +95,76 @@ def _first_looks(explanation: Explanation, term: Terminal) -> Iterator[str]:
         yield term.title("Look at this first:")
         for clue in explanation.clues:
             yield indented(clue, "  - ", term)
-    if explanation.preemption is not None:
-        victims = first_of(explanation.preemption.victims, _NAMES_LISTED)
+
+
+def _waits(explanation: Explanation, term: Terminal) -> Iterator[str]:
+    found = explanation.preemption
+    if found is not None:
+        owners = explanation.workloads
+        named = [f"{pod} of {owners(pod)}" if owners(pod) else pod for pod in found.victims]
+        broken = f", against {count(found.violations, 'disruption budget')}" if found.violations else ""
+        victims = first_of(named, _NAMES_LISTED)
         yield ""
-        node = explanation.preemption.node
-        yield indented(f"Its priority lets it preempt on {node}: {victims} would be evicted.", "", term)
+        words = f"Its priority lets it preempt on {found.node}: {victims} would be evicted{broken}."
+        yield indented(words, "", term)
+    elif explanation.no_preemption:
+        why = explanation.no_preemption.removeprefix("preemption: ")
+        yield ""
+        yield indented(f"Preemption does not help: {why}", "", term)
+    if explanation.waits:
+        yield ""
+        yield term.title("It waits for:")
+        for wait in explanation.waits:
+            where = wait.nodes[0] if len(wait.nodes) == 1 else count(len(wait.nodes), "node")
+            several = len(explanation.waits) > 1
+            yield indented(f"{wait.sentence} ({where})" if several else wait.sentence, "  - ", term)
 
 
-def _refusals(nodes: list[NodeVerdict], term: Terminal, *, wide: bool) -> str:
-    headers: tuple[str, ...] = ("NODE", "ZONE", "RULE", "WHY")
-    if wide or len(nodes) <= _NODES_LISTED:
-        rows = [row for node in nodes for row in _rows(node.name, node.zone, node.verdicts, wide=wide)]
-        return table(headers, rows, term)
-    groups: dict[tuple[tuple[str, ...], ...], list[NodeVerdict]] = {}
-    for node in nodes:
-        groups.setdefault(tuple((r.rule, *r.reasons) for r in node.verdicts), []).append(node)
-    roomy = term.width is None or term.width >= _ROOMY
-    rows = []
-    for members in sorted(groups.values(), key=len, reverse=True):
-        zones = {node.zone for node in members}
-        zone = members[0].zone if len(zones) == 1 else f"{len(zones)} zones"
-        names = first_of([node.name for node in members], _NAMES_LISTED if roomy else 1)
-        rows += _rows(names, zone, _shared_verdicts(members), wide=False)
-    if not roomy:
-        headers, rows = ("NODE", "RULE", "WHY"), [(name, *rest) for name, _, *rest in rows]
-    return table(headers, rows, term) + f"\n({count(len(nodes), 'node')}; -o wide lists every one)"
+# --- nodes that are refused ----------------------------------------------------------------
 
 
-def _shared_verdicts(nodes: list[NodeVerdict]) -> Iterator[RuleVerdict]:
-    """What the rules say of nodes that they refuse for the same reasons, with ranges for what differs."""
-    for verdicts in zip(*(node.verdicts for node in nodes), strict=True):
-        causes, _ = Counter(len(verdict.causes) for verdict in verdicts).most_common(1)[0]
-        alike = [verdict.causes for verdict in verdicts if len(verdict.causes) == causes]
-        yield replace(verdicts[0], causes=tuple(merged(found) for found in zip(*alike, strict=True)))
+def _refusals(
+    explanation: Explanation, nodes: list[NodeVerdict], term: Terminal, *, wide: bool
+) -> Iterator[str]:
+    owners = explanation.workloads
+    if not wide and len(nodes) > _NODES_LISTED:
+        for group in explanation.groups[:_GROUPS_LISTED]:
+            yield from _group(group, owners, term)
+        left = sum(len(group.names) for group in explanation.groups[_GROUPS_LISTED:])
+        others = f", {left} of them for other reasons" if left else ""
+        yield f"({count(len(nodes), 'node')}{others}; -o wide lists every one)"
+        return
+    rows = [row for node in nodes for row in _rows(node, owners, wide=wide)]
+    widest = [max(len(str(cell or "")) for cell in column) for column in zip(*rows, strict=True)]
+    if not wide and term.width is not None and term.width - sum(widest[:-1]) - 9 < _LEAST_WHY:
+        for node in nodes:
+            yield indented(f"{node.name} ({node.zone})" if node.zone else node.name, "", term)
+            for _, _, rule, why in _rows(node, owners, wide=False):
+                yield indented(f"{rule}: {why}", "  ", term, _HANGING)
+        return
+    yield table(("NODE", "ZONE", "RULE", "WHY"), rows, term)
 
 
-def _rows(
-    name: str, zone: str | None, verdicts: Iterable[RuleVerdict], *, wide: bool
-) -> Iterator[tuple[str | None, ...]]:
-    first = True
-    for verdict in verdicts:
-        for cause in verdict.causes or verdict.reasons:
-            why = f"{', '.join(verdict.reasons)}: {cause}" if wide and verdict.causes else cause
-            yield (name, zone, verdict.rule, why) if first else ("-", "-", verdict.rule, why)
-            first = False
+def _group(group: NodeGroup, owners: WorkloadOf, term: Terminal) -> Iterator[str]:
+    names = first_of(group.names, _NAMES_LISTED)
+    number = f"{count(len(group.names), 'node')}: " if len(group.names) > 1 else ""
+    labels = ", ".join(f"{key}={value}" for key, value in group.labels[:_LABELS_LISTED])
+    yield indented(f"{number}{names}{f' ({labels})' if labels else ''}", "", term, _HANGING)
+    for shared in group.causes:
+        yield indented(f"{shared.rule}: {words_of(shared.causes, owners)}", "  ", term, _HANGING)
+
+
+def _rows(node: NodeVerdict, owners: WorkloadOf, *, wide: bool) -> Iterator[tuple[str | None, ...]]:
+    name, zone = node.name, node.zone
+    for verdict in node.verdicts:
+        for cause in verdict.because:
+            words = cause.words(owners)
+            why = f"{', '.join(verdict.reasons)}: {words}" if wide and cause.form else words
+            yield name, zone, verdict.rule, why
+            name, zone = "-", "-"
+
+
+# --- nodes that fit ------------------------------------------------------------------------
 
 
 def _scores(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool) -> str:

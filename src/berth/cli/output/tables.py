@@ -81,16 +81,15 @@ def shown(value: object) -> str:
     return str(value)
 
 
-def indented(text: str, indent: str, term: Terminal) -> str:
-    """A paragraph, wrapped on a terminal, with the lines after the first under its text."""
+def indented(text: str, indent: str, term: Terminal, hanging: str | None = None) -> str:
+    """A paragraph, wrapped on a terminal, the lines after the first under its text or as `hanging` says."""
     if term.width is None:
         return f"{indent}{text}"
-    hanging = " " * len(indent)
     return textwrap.fill(
         text,
         max(term.width, _LEAST_WRAPPED),
         initial_indent=indent,
-        subsequent_indent=hanging,
+        subsequent_indent=" " * len(indent) if hanging is None else hanging,
         break_on_hyphens=False,
         break_long_words=False,
     )

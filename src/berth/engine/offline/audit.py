@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from berth.engine.execution.eviction_ceiling import (
@@ -130,9 +130,10 @@ def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling
     """
     cluster = snapshot.cluster
     living = [entry for entry in snapshot.running if _counts(cluster, entry)]
-    broken = placement_violations(cluster, [entry.key for entry in living], progress)
+    executed = all_violations(cluster)
+    broken = _reconciled(placement_violations(cluster, [entry.key for entry in living], progress), executed)
     budgets = budgets_of(snapshot)
-    to_evict = _to_evict(cluster, living)
+    to_evict = _to_evict(cluster, living, executed)
     ceiling = ceiling or Ceiling()
     halts = _halts(snapshot, to_evict, ceiling)
     evictions = list(_evictions(cluster, to_evict, halts, budgets, ceiling))
@@ -145,6 +146,34 @@ def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling
         list(halts.by_domain.values()),
         [entry for entry in living if entry.fault is not None and not _is_mirror(entry)],
     )
+
+
+def _reconciled(
+    placed: dict[str, list[RuleViolation]], executed: list[RuleViolation]
+) -> dict[str, list[RuleViolation]]:
+    """The rules that would refuse pods where they are, with those marked that the controllers find broken.
+
+    When a pod is placed, its required affinity terms are judged together: one peer must match them all.
+    While it runs, only those of them count that must hold then, so that such a term may hold by itself.
+    """
+    broken = {(violation.pod, violation.path): violation for violation in executed}
+    found: dict[str, list[RuleViolation]] = {}
+    for pod, violations in placed.items():
+        found[pod] = [
+            violation
+            if violation.of_peer or violation.rule not in _EVICTING_RULES
+            else _marked(violation, execution=(pod, violation.path) in broken)
+            for violation in violations
+        ]
+    known = {(pod, violation.path) for pod, violations in placed.items() for violation in violations}
+    for (pod, path), violation in broken.items():
+        if (pod, path) not in known:
+            found.setdefault(pod, []).append(violation)
+    return found
+
+
+def _marked(violation: RuleViolation, *, execution: bool) -> RuleViolation:
+    return replace(violation, because=replace(violation.because, execution=execution))
 
 
 def _is_mirror(entry: Entry) -> bool:
@@ -182,10 +211,12 @@ class _Halts:
         self.by_domain.update(counted_halts(self.by_domain, moving, staying))
 
 
-def _to_evict(cluster: Cluster, entries: list[Entry]) -> list[tuple[Entry, PodToEvict]]:
+def _to_evict(
+    cluster: Cluster, entries: list[Entry], executed: list[RuleViolation]
+) -> list[tuple[Entry, PodToEvict]]:
     # A mirror pod is a kubelet's own: evicting it would not make it go.
     by_key = {entry.key: entry for entry in entries if not _is_mirror(entry)}
-    violations = [violation for violation in all_violations(cluster) if violation.pod in by_key]
+    violations = [violation for violation in executed if violation.pod in by_key]
     found = eviction_set(
         cluster,
         violations,

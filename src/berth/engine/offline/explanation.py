@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 
-from berth.engine.offline.budgets import budgets_of
+from berth.engine.offline.explaining.node_groups import NodeGroup, group_nodes
+from berth.engine.offline.explaining.node_verdicts import NodeVerdict, decision_of, nodes_of
+from berth.engine.offline.explaining.refusals import ROOM_EVENTS, group_code
+from berth.engine.offline.explaining.replicas import FurtherReplicas
+from berth.engine.offline.explaining.waiting import QueuePlace, Wait, queue_place, waits_of
+from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.groups import GroupFailure, GroupSite
 from berth.engine.offline.relaxations import Relaxation, question_of, relaxations
 from berth.engine.offline.rollouts import rollout_clue
+from berth.engine.offline.scheduling.making_room import PreemptionRoom
 from berth.engine.offline.simulation import OTHER_SCHEDULER, Simulation, group_failure, members_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation, evaluate
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import plan_for
-from berth.engine.placement.preemption import Budget, Preemption, preempt
+from berth.engine.placement.preemption import Preemption
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.kube.node_conditions import unready
 from berth.kube.objects import Condition, Pod
 from berth.kube.pods import is_finished, is_terminating, phase
-from berth.kube.times import seconds_of
-from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN, ZONE
+from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN
 
 RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"
 TERMINATING, NODE_NOT_FOUND = "Terminating", "NodeNotFound"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleScore:
-    rule: str
-    raw: int
-    normalized: int
-    weight: int
-
-    @property
-    def weighted(self) -> int:
-        return self.weight * self.normalized
-
-
-@dataclass(frozen=True, slots=True)
-class NodeVerdict:
-    """One node: why it is refused, or how good it is."""
-
-    name: str
-    zone: str | None
-    verdicts: tuple[RuleVerdict, ...] = ()
-    scores: tuple[RuleScore, ...] = ()
-    total: int | None = None
-    feasible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +44,13 @@ class Explanation:
         broken: The rules that do not hold where a running pod is.
         clues: What to look at first if the pod fits nowhere.
         preemption: Whom the scheduler would evict to make room for it.
+        no_preemption: Why making room does not help, in kube-scheduler's words; empty if nobody asked.
+        beside: How many pods of its group are counted where they would go.
+        groups: The nodes that are refused, those with the same reasons as one, the decisive ones first.
+        waits: What would let it fit, if it fits nowhere.
+        queue: Its place among the pods that wait.
+        further: How many more replicas fit, for a workload.
+        workloads: Whose the pods are that are in the way.
     """
 
     entry: Entry
@@ -76,6 +63,13 @@ class Explanation:
     relaxations: list[Relaxation] = field(default_factory=list)
     clues: list[str] = field(default_factory=list)
     preemption: Preemption | None = None
+    no_preemption: str = ""
+    beside: int = 0
+    groups: list[NodeGroup] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    queue: QueuePlace | None = None
+    further: FurtherReplicas | None = None
+    workloads: Workloads = field(default_factory=Workloads)
 
 
 def explain(simulation: Simulation, entry: Entry) -> Explanation:
@@ -84,12 +78,16 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
     A running pod is judged as if it came back now, beside the other running ones.  One that has ended,
     or is being deleted, is not judged, and any other at its turn.
     """
-    snapshot = simulation.snapshot
-    cluster = snapshot.cluster
     if is_finished(entry.pod):
         return _explain_ended(entry)
     if is_terminating(entry.pod):
-        return _explain_deleted(snapshot, entry)
+        return _explain_deleted(simulation.snapshot, entry)
+    queue = queue_place(simulation, entry)
+    return _summed_up(simulation.snapshot, replace(_judged(simulation, entry), queue=queue))
+
+
+def _judged(simulation: Simulation, entry: Entry) -> Explanation:
+    cluster = simulation.snapshot.cluster
     if not entry.pod.spec.node_name:
         node = _at_its_turn(simulation, entry)
         return _explain_pending(simulation, entry, node)
@@ -99,6 +97,16 @@ def explain(simulation: Simulation, entry: Entry) -> Explanation:
         return _explain_running(simulation, entry)
     finally:
         cluster.add_pod(entry.pod)
+
+
+def _summed_up(snapshot: Snapshot, explanation: Explanation) -> Explanation:
+    """With the nodes in groups, and with what the pod waits for if none takes it."""
+    workloads = Workloads(snapshot.pods, explanation.entry.namespace)
+    refused = [(node.name, node.verdicts) for node in explanation.nodes if not node.feasible]
+    groups = group_nodes(refused, snapshot.nodes)
+    if explanation.state == STUCK and not explanation.waits:
+        explanation = replace(explanation, waits=waits_of(groups, workloads))
+    return replace(explanation, groups=groups, workloads=workloads)
 
 
 def _explain_ended(entry: Entry) -> Explanation:
@@ -181,7 +189,7 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
     snapshot, cluster = simulation.snapshot, simulation.snapshot.cluster
     evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
     node = entry.pod.spec.node_name or ""
-    nodes = _nodes(snapshot, evaluation)
+    nodes = nodes_of(snapshot, evaluation)
     if node not in snapshot.nodes:
         message = f"{entry.key} is assigned to {node}, which is not {snapshot.origin.words}."
         return _advised(simulation, Explanation(entry, NODE_NOT_FOUND, node, message, nodes), evaluation)
@@ -190,7 +198,7 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
     state = RUNS if failing is None else NODE_NOT_READY
     message = _about_running(entry, broken, failing)
     explanation = Explanation(
-        entry, state, node, message, nodes, _decision(nodes, f"; the pod stays on {node}"), broken
+        entry, state, node, message, nodes, decision_of(nodes, f"; the pod stays on {node}"), broken
     )
     return _advised(simulation, explanation, evaluation) if broken else explanation
 
@@ -222,22 +230,28 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
         return _explain_member(simulation, entry, failure)
     plan = plan_for(cluster, cluster.class_of(entry.pod))
     evaluation = evaluate(plan)
-    nodes = _nodes(snapshot, evaluation)
+    nodes = nodes_of(snapshot, evaluation)
     if evaluation.error is not None:
         return Explanation(entry, SCHEDULER_ERROR, None, evaluation.error, nodes)
     slot = plan.choose() if placed_on is None else cluster.nodes.slot_of[placed_on]
     if slot is None:
         state, message = held_back or (STUCK, fit_error(plan)[0])
-        room = None if held_back else _preemption(simulation, entry)
-        explanation = Explanation(entry, state, None, message, nodes, preemption=room)
+        room = (
+            None if held_back else PreemptionRoom(snapshot, simulation.preempting).make(entry, plan.pod_class)
+        )
+        explanation = Explanation(entry, state, None, message, nodes)
+        if room is not None and room.node is not None:
+            explanation = replace(explanation, preemption=room)
+        elif room is not None:
+            explanation = replace(explanation, no_preemption=room.message)
         return _advised(simulation, explanation, evaluation)
     node = cluster.nodes.names[slot] or ""
     nodes.sort(key=lambda n: n.name != node)  # stable: the chosen one first among equals
     if held_back is not None:
         state, message = held_back
-        decision = _decision(nodes) if state != OTHER_SCHEDULER else None  # that one decides by itself
+        decision = decision_of(nodes) if state != OTHER_SCHEDULER else None  # that one decides by itself
         return Explanation(entry, state, None, message, nodes, decision)
-    decision = _decision(nodes, f"; {node} is taken")
+    decision = decision_of(nodes, f"; {node} is taken")
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
     return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, decision)
 
@@ -252,8 +266,10 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
     try:
         evaluation = evaluate(plan_for(cluster, cluster.class_of(entry.pod)))
         room = f" There is room for {most} of them." if failure.most is not None else ""
-        nodes = _nodes(simulation.snapshot, evaluation)
-        explanation = Explanation(entry, STUCK, None, f"{failure.message}{room}", nodes)
+        nodes = nodes_of(simulation.snapshot, evaluation)
+        waits = [_for_its_group(failure, tuple(node.name for node in nodes))]
+        message = f"{failure.message}{room}"
+        explanation = Explanation(entry, STUCK, None, message, nodes, beside=len(placed), waits=waits)
         if failure.most is not None:
             explanation = _advised(simulation, explanation, evaluation)
     finally:
@@ -264,6 +280,15 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
         names = list(dict.fromkeys(each.node for each in placed))
         found = [*found, Relaxation((smaller,), names, f"{most} of its pods find a node")]
     return replace(explanation, relaxations=found)
+
+
+def _for_its_group(failure: GroupFailure, nodes: tuple[str, ...]) -> Wait:
+    code = group_code(failure)
+    if failure.most is None:
+        return Wait(f"the other pods of pod group {failure.state.name}", nodes, (code,), ())
+    lacking = failure.state.needed - failure.most
+    more = f"room for {lacking} more pod{'s' if lacking > 1 else ''}"
+    return Wait(f"{more} of pod group {failure.state.name} at once", nodes, (code,), ROOM_EVENTS)
 
 
 def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evaluation) -> Explanation:
@@ -278,6 +303,7 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
         evaluation,
         running={key: pod for key, pod in placed.items() if key != entry.key},
         waiting={other.key: other.pod for other in snapshot.pending if other.key not in placed},
+        workload_of=Workloads(snapshot.pods, entry.namespace),
     )
     refusing = {verdict.rule for verdicts in evaluation.verdicts.values() for verdict in verdicts}
     plan = plan_for(cluster, cluster.class_of(entry.pod))
@@ -288,66 +314,3 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
         clues = {rollout: None, **clues}
     found = relaxations(what_if, question, pinned=entry.daemon_of is not None)
     return replace(explanation, relaxations=found, clues=list(clues))
-
-
-def _preemption(simulation: Simulation, entry: Entry) -> Preemption | None:
-    """Whom the scheduler would evict for a pod that fits nowhere; None if that does not help."""
-    cluster = simulation.snapshot.cluster
-    pods = {other.key: other.pod for other in simulation.snapshot.running}
-
-    def started(key: str) -> float:
-        status = pods[key].status if key in pods else None
-        return seconds_of(status.start_time if status else None) or math.inf
-
-    budgets = [
-        Budget(budget.namespace, budget.selector, budget.allowed)
-        for budget in budgets_of(simulation.snapshot)
-    ]
-    found = preempt(cluster, cluster.class_of(entry.pod), budgets=budgets, started=started)
-    return found if found.node is not None else None
-
-
-def _nodes(snapshot: Snapshot, evaluation: Evaluation) -> list[NodeVerdict]:
-    names = snapshot.cluster.nodes.names
-    feasible = {int(slot): i for i, slot in enumerate(evaluation.feasible.tolist())}
-    found = []
-    for slot in evaluation.nodes.tolist():
-        name = names[slot] or ""
-        zone = (snapshot.nodes[name].metadata.labels or {}).get(ZONE)
-        if slot not in feasible:
-            found.append(NodeVerdict(name, zone, tuple(evaluation.verdicts.get(slot, ()))))
-            continue
-        i = feasible[slot]
-        scores = tuple(
-            RuleScore(rule, int(s.raw[i]), int(s.normalized[i]), s.weight)
-            for rule, s in evaluation.scores.items()
-        )
-        total = int(evaluation.totals[i]) if evaluation.error is None else None
-        found.append(NodeVerdict(name, zone, (), scores, total, feasible=True))
-    found.sort(key=lambda node: (not node.feasible, -(node.total or 0)))
-    return found
-
-
-def _decision(nodes: list[NodeVerdict], outcome: str = "") -> str | None:
-    """Which rules put the best node before the runner-up; for a pod that runs, if it were placed again.
-
-    `outcome` is what becomes of a tie: nothing yet, if the pod is not placed.
-    """
-    ranked = [node for node in nodes if node.total is not None]
-    if not ranked:
-        return None
-    if len(ranked) == 1:
-        return f"{ranked[0].name} is the only node that fits."
-    best, second = ranked[0], ranked[1]
-    if best.total == second.total:
-        ties = sum(node.total == best.total for node in ranked)
-        return f"{ties} nodes have the highest total, {best.total}{outcome}."
-    behind = {score.rule: score.weighted for score in second.scores}
-    ahead = {score.rule: score.weighted - behind[score.rule] for score in best.scores}
-    decisive = max(ahead, key=lambda rule: ahead[rule])
-    others = ", ".join(f"{rule} {points:+d}" for rule, points in ahead.items() if points and rule != decisive)
-    also = f" ({others})" if others else ""
-    return (
-        f"{best.name} ({best.total}) is ahead of {second.name} ({second.total}), "
-        f"mostly by {decisive}: {ahead[decisive]:+d}{also}."
-    )

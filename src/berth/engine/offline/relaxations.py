@@ -13,6 +13,7 @@ from itertools import combinations
 from berth.engine.offline.variants import WhatIf
 from berth.engine.placement.evaluation import Evaluation
 from berth.engine.rules import RULES
+from berth.engine.rules.reasons import WorkloadOf
 from berth.engine.rules.relaxing import (
     Change,
     Question,
@@ -50,6 +51,7 @@ def question_of(
     *,
     running: Mapping[str, Pod],
     waiting: Mapping[str, Pod],
+    workload_of: WorkloadOf,
 ) -> Question:
     """What the rules are asked about a pod that has no feasible node."""
     spelt_out = with_effective_affinity(pod, what_if.cluster.options.gates)
@@ -63,6 +65,7 @@ def question_of(
         verdicts=evaluation.verdicts,
         fitting=what_if.fitting,
         waiting=waiting,
+        workload_of=workload_of,
     )
 
 

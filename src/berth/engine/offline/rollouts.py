@@ -49,6 +49,8 @@ def _old_pods(snapshot: Snapshot, entry: Entry) -> list[Entry]:
         other
         for other in snapshot.running
         if (other.namespace, other.owner) == (entry.namespace, entry.owner)
+        # Without the label nobody can tell which of them is the older.
+        and None not in (revision, _revision(other))
         and _revision(other) != revision
         and not is_terminating(other.pod)
     ]

@@ -37,7 +37,7 @@ def simulate(
     """
     simulation = Simulation(snapshot, schedulers=schedulers, preempting=preempting)
     placer = QueuePlacer(simulation, room=PreemptionRoom(snapshot, preempting), rng=rng, reason=reason)
-    return placer.run(snapshot.pending, progress)
+    return placer.run((*snapshot.pending, *snapshot.unreadable), progress)
 
 
 def books_of(simulation: Simulation) -> GroupBooks:

@@ -27,7 +27,7 @@ from berth.kube.defaults import created, default_namespace, default_node, taken_
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.node_conditions import CONDITION_OF, condition_taints
+from berth.kube.node_conditions import CONDITION_OF, NOT_READY, UNREACHABLE, condition_taints
 from berth.kube.objects import (
     Namespace,
     Node,
@@ -47,7 +47,7 @@ from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
 from berth.kube.validation import FieldError, validate
 from berth.kube.validation.annotation import fault_of
-from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, READY
+from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
 
 # Told how many of how many pods are done.
@@ -139,6 +139,7 @@ class Snapshot:
     Attributes:
         running: Pods bound to a node, in order of appearance.
         pending: Pods to be placed, in queue order.
+        unreadable: Pods without a node that nobody can place, since their affinity annotation is not valid.
         ended: Pods that succeeded, failed, or are deleted before they got a node; they count nowhere.
         group_minimums: For every PodGroup, how many of its pods are placed at once or not at all.
         notes: What the user should know about the input although it can be used.
@@ -152,6 +153,7 @@ class Snapshot:
     origin: Origin = FILES
     running: list[Entry] = field(default_factory=list)
     pending: list[Entry] = field(default_factory=list)
+    unreadable: list[Entry] = field(default_factory=list)
     ended: list[Entry] = field(default_factory=list)
     group_minimums: dict[GroupKey, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -162,6 +164,7 @@ class Snapshot:
     def pods(self) -> Iterator[Entry]:
         yield from self.running
         yield from self.pending
+        yield from self.unreadable
 
 
 def read(
@@ -322,8 +325,7 @@ class SnapshotReader:
             more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
             yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
         for node in self._ailing[:_MOST_FAULTS]:
-            kinds = {CONDITION_OF[key] for key, _ in condition_taints(node)}
-            said = " and ".join("NotReady" if kind == READY else kind for kind in sorted(kinds))
+            said = " and ".join(sorted({_told(key) for key, _ in condition_taints(node)}))
             yield f"node {node.metadata.name} reports {said}: it is judged with the taint for it"
         if not snapshot.cluster.resource_claims.known:
             waiting = [entry for entry in snapshot.pending if entry.pod.spec.resource_claims]
@@ -372,10 +374,11 @@ class SnapshotReader:
             if pod.spec.node_name:
                 snapshot.cluster.add_pod(pod)
                 snapshot.running.append(entry)
-            elif entry.fault is not None:
-                snapshot.notes.append(f"pod {entry.key} is not placed by anybody: {entry.fault}")
             elif is_terminating(pod):  # kube-scheduler leaves a pod that is going alone
                 snapshot.ended.append(entry)
+            elif entry.fault is not None:
+                snapshot.notes.append(f"pod {entry.key} is not placed by anybody: {entry.fault}")
+                snapshot.unreadable.append(entry)
             else:
                 if entry.daemon_of is None:
                     snapshot.cluster.class_of(pod)
@@ -422,6 +425,11 @@ def _is_unreadable(error: FieldError) -> bool:
     if error.field.startswith(IN_ANNOTATION):
         return False  # its rules are left out
     return error.field.endswith(".operator") and "tolerations" not in error.field
+
+
+def _told(key: str) -> str:
+    """What a node reports that gets a taint with this key."""
+    return {NOT_READY: "NotReady", UNREACHABLE: "Ready=Unknown"}.get(key) or CONDITION_OF[key]
 
 
 def _some(entries: list[Entry]) -> str:

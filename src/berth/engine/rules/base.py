@@ -18,6 +18,7 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
+from berth.engine.rules.reasons import Reason
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ConstraintCounts,
@@ -42,6 +43,7 @@ class Rule:
     Attributes:
         name: The name of upstream's plugin.
         path: Where what the rule judges by stands in a pod.
+        reasons: What it may refuse a node for.
         log_keyword: What logs call it when it refused a pod, if that is not its name.
         audited: Whether a running pod can break it.
         for_newcomers: Whether running pods need not mind it, but for violations that say so.
@@ -56,6 +58,7 @@ class Rule:
 
     name: ClassVar[str]
     path: ClassVar[str | None] = None
+    reasons: ClassVar[tuple[Reason, ...]] = ()
     log_keyword: ClassVar[str | None] = None
     audited: ClassVar[bool] = True
     for_newcomers: ClassVar[bool] = False
@@ -121,10 +124,8 @@ class Rule:
         """Everything that is wrong with the node at `slot`; nothing if it is not refused."""
         verdict = self.verdict(slot)
         if verdict is not None:
-            for cause in verdict.causes or verdict.reasons:
-                yield RuleViolation(
-                    self.name, verdict.reasons[0], cause, self.path, hard=not self.for_newcomers
-                )
+            for cause in verdict.because:
+                yield RuleViolation(self.name, cause, hard=not self.for_newcomers)
 
     @classmethod
     def execution_violations(

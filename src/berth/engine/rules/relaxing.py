@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from berth.engine.rules.near_misses import nearest
+from berth.engine.rules.reasons import WorkloadOf
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
@@ -21,6 +22,7 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, effective_affinity
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Node, Pod, PodSpec
+from berth.kube.well_known import HOSTNAME
 
 # Both kinds of requirement, as attribute and on the wire.
 REQUIRED = {
@@ -93,6 +95,7 @@ class Question:
         waiting: The pods that have no node, by key; the one asked about may be among them.
         verdicts: Slot -> what the rules say about the node while nothing is changed.
         fitting: The slots of the nodes that would take the pod of a variant.
+        workload_of: Whose the pods are that are in the way.
     """
 
     cluster: Cluster
@@ -104,6 +107,7 @@ class Question:
     verdicts: Mapping[int, Sequence[RuleVerdict]]
     fitting: Callable[[Variant], IndexArray]
     waiting: Mapping[str, Pod] = field(default_factory=dict)
+    workload_of: WorkloadOf = field(default=lambda _: None)
 
     def refused_by(self, rule: str, reason: str | None = None) -> list[str]:
         """The nodes that a rule refuses, for some reason if it is given; of many those closest to fitting."""
@@ -149,6 +153,11 @@ def listed(names: list[str]) -> str:
 
 def short(topology_key: str | None) -> str:
     return (topology_key or "").rpartition("/")[2]
+
+
+def level(topology_key: str) -> str:
+    """What people call a domain of the topology: a node, a zone, a rack."""
+    return "node" if topology_key == HOSTNAME else short(topology_key)
 
 
 def without(items: list[_T] | None, item: _T) -> list[_T] | None:

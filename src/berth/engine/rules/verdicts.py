@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+from berth.engine.rules.reasons import Cause
 from berth.engine.state.arrays import IndexArray
 
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
@@ -19,13 +20,24 @@ class RuleVerdict:
     Attributes:
         code: UNRESOLVABLE if evicting other pods could not help.
         reasons: kube-scheduler's sentences.
-        causes: What exactly stands in the way, in our words: the label, the taint, the peer pod.
+        because: What exactly stands in the way: the label, the taint, the peer pods.
     """
 
     rule: str
     code: str
     reasons: tuple[str, ...]
-    causes: tuple[str, ...] = ()
+    because: tuple[Cause, ...] = ()
+
+    @classmethod
+    def of(cls, rule: str, code: str, because: Iterable[Cause]) -> RuleVerdict:
+        """The verdict for some causes, each of which has a sentence of kube-scheduler's."""
+        because = tuple(because)
+        return cls(rule, code, tuple(dict.fromkeys(cause.sentence for cause in because)), because)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What stands in the way in our words, where they say more than kube-scheduler's."""
+        return tuple(str(cause) for cause in self.because if cause.form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +45,48 @@ class RuleViolation:
     """One thing that is wrong with a pod on a node: what a `RuleVerdict` sums up, in full.
 
     Attributes:
-        reason: kube-scheduler's sentence.
-        cause: What broke it, in one clause: the label and its value, the taint, the peers.
-        path: Where the rule stands in the pod, None if it does not.
-        execution: The rule must hold while the pod runs, not only when it is placed.
-        of_peer: It is the rule of another pod, which does not want this one near; `path` is there.
+        because: What broke it.
         hard: False for a cordon or a NoSchedule taint, which running pods need not mind.
         pod: The running pod, ``namespace/name``, and `node`, its node; empty for a pod that is to be placed.
         kind: What an execution-time rule is about: NODE, AFFINITY or ANTI_AFFINITY.
-        topology: Key and value of the domain, for execution-time rules about pods; no value if the node
-            has no such label.
-        peers: The pods it must not be with, sorted; only the first, if they are many.
     """
 
     rule: str
-    reason: str
-    cause: str
-    path: str | None = None
-    execution: bool = False
-    of_peer: bool = False
+    because: Cause
     hard: bool = True
     pod: str = ""
     node: str = ""
     kind: str = ""
-    topology: tuple[str, str] | None = None
-    peers: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """kube-scheduler's sentence."""
+        return self.because.sentence
+
+    @property
+    def cause(self) -> str:
+        """What broke it, in one clause: the label and its value, the taint, the peers."""
+        return str(self.because)
+
+    @property
+    def path(self) -> str | None:
+        return self.because.path
+
+    @property
+    def execution(self) -> bool:
+        return self.because.execution
+
+    @property
+    def of_peer(self) -> bool:
+        return self.because.of_peer
+
+    @property
+    def topology(self) -> tuple[str, str] | None:
+        return self.because.topology
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return self.because.peers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,12 @@ from berth.engine.offline.groups import GroupFailure
 from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.kube.pod_groups import GroupKey
-from berth.kube.well_known import DEFAULT_SCHEDULER_NAME, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
+from berth.kube.well_known import (
+    DEFAULT_SCHEDULER_NAME,
+    SCHEDULER_ERROR,
+    SCHEDULING_GATED,
+    SCHEDULING_GATED_MESSAGE,
+)
 
 # Whose pods Berth places unless it is told otherwise: its own, and those that name nobody.
 SCHEDULERS = (DEFAULT_SCHEDULER_NAME, "berth")
@@ -66,6 +71,8 @@ class Simulation:
             return OTHER_SCHEDULER, f"waits for scheduler {entry.scheduler}; those placed here are of {ours}"
         if entry.gates:
             return SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE
+        if entry.fault is not None:
+            return SCHEDULER_ERROR, entry.fault
         return None
 
     def preemptions(self) -> Iterator[tuple[Victim, Entry]]:

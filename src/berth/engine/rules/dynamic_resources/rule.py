@@ -12,6 +12,7 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, StepStatus
 from berth.engine.state.arrays import BoolArray, Slots
@@ -20,7 +21,21 @@ from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, Resourc
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.resource_claims import DeviceNeeds, keys_of
 
-REASON = "resourceclaim not available on the node"
+NOT_AVAILABLE = Reason(
+    "DevicesNotAvailable",
+    "resourceclaim not available on the node",
+    "claim {claim} is allocated for {wanted}",
+    waits_for="the devices of claim {claim} on a node",
+    events=(ResourceClaimChanged, NodeUpdated),
+)
+CLAIM_UNUSABLE = Reason(
+    "ResourceClaimNotUsable",
+    "",
+    waits_for="its resource claims to be usable",
+    events=(ResourceClaimChanged,),
+)
+_NOT_MADE_READY = "the devices of claim {claim} are not made ready: {failure}"
+_FEATURE_LACKING = "claim {claim} needs the feature {feature}, which is not declared"
 # What a kubelet declares that can leave out some operations of devices.
 _OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
 
@@ -28,6 +43,7 @@ _OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
 class DynamicResources(NodeRule):
     name = "DynamicResources"
     path = "spec.resourceClaims"
+    reasons = (NOT_AVAILABLE, CLAIM_UNUSABLE)
     recorded = False
     audited = False
     skips = True
@@ -63,19 +79,22 @@ class DynamicResources(NodeRule):
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         if self._needs.refusal is not None:
-            return RuleVerdict(self.name, UNRESOLVABLE, (self._needs.refusal,))
+            cause = Cause(CLAIM_UNUSABLE, path=self.path, said=self._needs.refusal)
+            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
         causes = tuple(self._causes(slot))
-        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), causes) if causes else None
+        return RuleVerdict.of(self.name, UNRESOLVABLE, causes) if causes else None
 
-    def _causes(self, slot: int) -> Iterator[str]:
+    def _causes(self, slot: int) -> Iterator[Cause]:
         labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         for claim in self._needs.claims:
             if claim.nodes is not None and not claim.nodes.matches(labels, node):
-                yield f"claim {claim.name} is allocated for {claim.nodes}"
+                yield Cause(NOT_AVAILABLE, {"claim": claim.name, "wanted": str(claim.nodes)}, self.path)
             elif claim.failure is not None:
-                yield f"the devices of claim {claim.name} are not made ready: {claim.failure}"
+                values = {"claim": claim.name, "failure": claim.failure}
+                yield Cause(NOT_AVAILABLE, values, self.path, worded=_NOT_MADE_READY)
             elif claim.skips_operations and _OPTIONAL_OPERATIONS not in self.nodes.features.at(slot):
-                yield f"claim {claim.name} needs the feature {_OPTIONAL_OPERATIONS}, which is not declared"
+                values = {"claim": claim.name, "feature": _OPTIONAL_OPERATIONS}
+                yield Cause(NOT_AVAILABLE, values, self.path, worded=_FEATURE_LACKING)
 
     def admits(self, slot: int) -> bool:
         return self.verdict(slot) is None

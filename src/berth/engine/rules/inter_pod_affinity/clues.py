@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from berth.engine.rules.near_misses import nearest
-from berth.engine.rules.relaxing import Question, missing_label, short
+from berth.engine.rules.node_affinity.matching import match_required
+from berth.engine.rules.relaxing import Question, level, missing_label
+from berth.engine.state.arrays import IndexArray
 from berth.engine.state.pod_class import OwnedTerm, Term
 from berth.kube.objects import Pod
-from berth.kube.well_known import HOSTNAME, TEMPLATE_HASH
+from berth.kube.ownership import controller_of
+from berth.kube.selectors import IN
+from berth.kube.well_known import TEMPLATE_HASH
 
 _NAMESPACES_SHOWN = 3
 
@@ -29,9 +36,9 @@ def clues(question: Question) -> Iterator[str]:
 def _no_peer(question: Question, owned: OwnedTerm) -> str:
     term = owned.term
     rule = f"the affinity to {term.selector}"
-    elsewhere = _elsewhere(question, term)
+    elsewhere = _elsewhere(question, term) or _nearly(question, term)
     if term.namespaces is None:
-        return f"{rule} looks in every namespace, and no pod matches"
+        return f"{rule} looks in every namespace, and no pod matches{elsewhere}"
     selector = term.namespace_selector
     searched = {
         name for name in _known(question) if term.covers(name, question.cluster.index.namespace_labels(name))
@@ -56,6 +63,22 @@ def _elsewhere(question: Question, term: Term) -> str:
     return ""
 
 
+def _nearly(question: Question, term: Term) -> str:
+    """A label that pods have, and that is nearly the one that is looked for."""
+    pods = [pod.metadata.labels or {} for pod in (*question.running.values(), *question.waiting.values())]
+    for requirement in sorted(term.selector.requirements, key=str):
+        key = requirement.key
+        values = Counter(labels[key] for labels in pods if key in labels)
+        if not values and (meant := nearest(key, {other for labels in pods for other in labels})):
+            return f"; no pod has a label {key}, but {meant}"
+        for value in sorted(requirement.values) if requirement.operator == IN else ():
+            if meant := nearest(value, values):
+                number = values[meant]
+                have = "1 pod has" if number == 1 else f"{number} pods have"
+                return f"; {have} {key}={meant}"
+    return ""
+
+
 def _unknown(question: Question, term: Term) -> str:
     """Namespaces that are named and not there; where none is known, nothing can be said."""
     for name in sorted(term.namespaces or ()) if question.cluster.index.namespaces else ():
@@ -69,35 +92,62 @@ def _unknown(question: Question, term: Term) -> str:
 
 
 def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
-    """Pods that keep apart from their own kind, and are more than there are domains."""
+    """Pods that keep apart from their own kind, and are more than there are domains for them."""
     term, key = owned.term, owned.topology_key
     if question.pod_class.label_set not in term.selected or _replaces_others(question, term):
         return
     cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
     classes = [found for labels in term.selected for found in labels.classes]
     slots = cluster.pods.node[cluster.pods_of(classes)]
-    taken = set(ids[slots[slots >= 0]].tolist()) - {0}
-    domains = set(ids[: cluster.nodes.count][cluster.nodes.alive[: cluster.nodes.count]].tolist()) - {0}
+    wanted_nodes = _wanted_nodes(question)
+    domains = set(ids[wanted_nodes].tolist()) - {0}
+    taken = set(ids[slots[slots >= 0]].tolist()) & domains
     if not domains or taken != domains:
         return
     waiting = [name for name, pod in question.waiting.items() if _selects(question, term, name, pod)]
     wanted = len(taken) + max(len(waiting), 1)
-    word = "node" if key == HOSTNAME else short(key)
+    word = level(key)
     more = wanted - len(domains)
+    left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
+    replicas = f"{len(domains)} replicas, " if _one_workload(question, term) else ""
+    there = f"{len(domains)} {word}{'' if len(domains) == 1 else 's'}{left}"
     yield (
-        f"{wanted} pods matching {term.selector}, {len(domains)} {word}s: "
-        f"{more} more {word}{'s' if more > 1 else ''}, {len(domains)} replicas, or preferred anti-affinity"
+        f"{wanted} pods matching {term.selector}, {there}: "
+        f"{more} more {word}{'s' if more > 1 else ''}, {replicas}or preferred anti-affinity"
     )
+
+
+def _wanted_nodes(question: Question) -> IndexArray:
+    """The nodes that the pod's own node selector and node affinity leave it."""
+    nodes = question.cluster.nodes
+    found: IndexArray = np.flatnonzero(match_required(nodes, question.pod_class, nodes.every_slot))
+    return found
 
 
 def _replaces_others(question: Question, term: Term) -> bool:
-    """Whether some of them are of another revision: then they are many only until the old ones go."""
-    own = (question.pod.metadata.labels or {}).get(TEMPLATE_HASH)
+    """Whether some of them are of another revision of its workload: then they are many until those go."""
+    own, workload = (question.pod.metadata.labels or {}).get(TEMPLATE_HASH), _workload(question.pod)
     return own is not None and any(
         (pod.metadata.labels or {}).get(TEMPLATE_HASH, own) != own
         for key, pod in question.running.items()
-        if _selects(question, term, key, pod)
+        if _workload(pod) == workload and _selects(question, term, key, pod)
     )
+
+
+def _one_workload(question: Question, term: Term) -> bool:
+    """Whether all pods that keep apart are of one workload, so that its replicas are what can be changed."""
+    pods = {**question.running, **question.waiting}
+    owners = {_workload(pod) for key, pod in pods.items() if _selects(question, term, key, pod)}
+    return len(owners | {_workload(question.pod)}) == 1
+
+
+def _workload(pod: Pod) -> tuple[str, str] | None:
+    """The workload of a pod; that of all revisions of a Deployment is the same."""
+    owner = controller_of(pod.metadata)
+    if owner is None:
+        return None
+    digest = (pod.metadata.labels or {}).get(TEMPLATE_HASH)
+    return owner.kind or "", (owner.name or "").removesuffix(f"-{digest}")
 
 
 def _selects(question: Question, term: Term, key: str, pod: Pod) -> bool:

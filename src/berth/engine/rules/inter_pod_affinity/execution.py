@@ -21,22 +21,19 @@ from itertools import chain
 import numpy as np
 
 from berth.engine.rules.inter_pod_affinity.terms import (
-    REASON_AFFINITY,
-    REASON_ANTI_AFFINITY,
     as_incoming,
     avoided_by,
-    name_pods,
     no_peer,
     reads_everywhere,
+    unwanted_peers,
     wanted_by,
 )
+from berth.engine.rules.reasons import MOST_PEERS
 from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleViolation
 from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.pod_class import LabelSet, OwnedTerm, PodClass, Term
-
-MOST_PEERS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,20 +62,15 @@ def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArra
     terms = ExecutionAffinity(cluster, pod_class)
     names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
     for standing in terms.affinity(pods):
-        owned = standing.owned
         for i in np.flatnonzero(standing.broken).tolist():
             pod = pods.item(i)
             value = standing.column.values[standing.domain.item(i)]
             yield RuleViolation(
                 rule,
-                REASON_AFFINITY,
-                no_peer(terms.wanted, owned.topology_key, value),
-                owned.path,
-                execution=True,
+                no_peer(terms.wanted, standing.owned, value),
                 pod=keys[pod] or "",
                 node=names[node.item(pod)] or "",
                 kind=AFFINITY,
-                topology=(owned.topology_key, value or ""),
             )
     for standing in terms.anti_affinity(pods):
         yield from _conflicts(rule, cluster, pods, standing)
@@ -91,7 +83,6 @@ def _conflicts(
     if not len(broken):
         return
     names, keys, node = cluster.nodes.names, cluster.pods.keys, cluster.pods.node
-    owned = standing.owned
     in_domain = _PeersByDomain(cluster, standing)
     for i in broken.tolist():
         pod, domain = pods.item(i), standing.domain.item(i)
@@ -100,15 +91,10 @@ def _conflicts(
         value = standing.column.values[domain] or ""
         yield RuleViolation(
             rule,
-            REASON_ANTI_AFFINITY,
-            f"{name_pods(peers)} in {owned.topology_key}={value} matches {owned.term.selector}",
-            owned.path,
-            execution=True,
+            unwanted_peers(standing.owned, value, peers),
             pod=key,
             node=names[node.item(pod)] or "",
             kind=ANTI_AFFINITY,
-            topology=(owned.topology_key, value),
-            peers=peers,
         )
 
 

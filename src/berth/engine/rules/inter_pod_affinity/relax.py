@@ -79,7 +79,9 @@ def _peer_changes(question: Question) -> Iterator[Change]:
             return Variant(variant.pod, variant.nodes, (*variant.peers, added))
 
         what = f"{owned.term.selector} on {short(owned.topology_key)}"
-        phrase = f"without the required anti-affinity of {who} to {what}"
+        owners = {question.workload_of(name) for name in names}
+        whose = owners.pop() if len(owners) == 1 else None
+        phrase = f"without the required anti-affinity of {whose or who} to {what}"
         yield Change("peer-anti-affinity", owned.path, phrase, apply, object=who)
 
 

@@ -18,14 +18,15 @@ from berth.engine.rules.inter_pod_affinity.counts import AffinityCounts
 from berth.engine.rules.inter_pod_affinity.hints import AffinityHints
 from berth.engine.rules.inter_pod_affinity.score import AffinityScore, exactly_scaled
 from berth.engine.rules.inter_pod_affinity.terms import (
-    PEERS_SHOWN,
-    REASON_AFFINITY,
-    REASON_ANTI_AFFINITY,
-    REASON_EXISTING,
-    name_pods,
+    KEPT_AWAY,
+    NO_LABEL,
+    NO_PEER,
+    PEER,
     no_peer,
+    unwanted_peers,
 )
-from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.reasons import MOST_PEERS, Cause
+from berth.engine.rules.relaxing import Change, Question, level
 from berth.engine.rules.vectors import Projection, blocked_where, summed
 from berth.engine.rules.verdicts import (
     PROCEED,
@@ -48,12 +49,13 @@ from berth.engine.state.cluster_events import (
     PodDeleted,
 )
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import UNSCHEDULABLE
 
 
 class InterPodAffinity(TopologyRule):
     name = "InterPodAffinity"
+    reasons = (NO_PEER, NO_LABEL, PEER, KEPT_AWAY)
     evicts = True
     relax_rank = 7
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, NamespaceUpdated)
@@ -167,25 +169,15 @@ class InterPodAffinity(TopologyRule):
     # --- explain ----------------------------------------------------------------
 
     def verdict(self, slot: int) -> RuleVerdict | None:
-        if self._counts.required and (causes := tuple(cause for _, cause in self._missing_peers(slot))):
-            return RuleVerdict(self.name, UNRESOLVABLE, (REASON_AFFINITY,), causes)
-        if causes := tuple(cause for _, cause in self._conflicts(slot)):
-            return RuleVerdict(self.name, UNSCHEDULABLE, (REASON_ANTI_AFFINITY,), causes)
-        if causes := tuple(self._existing_conflicts(slot)):
-            return RuleVerdict(self.name, UNSCHEDULABLE, (REASON_EXISTING,), causes)
-        return None
+        if self._counts.required and (causes := tuple(self._missing_peers(slot))):
+            return RuleVerdict.of(self.name, UNRESOLVABLE, causes)
+        causes = tuple(self._conflicts(slot)) or tuple(self._existing_conflicts(slot))
+        return RuleVerdict.of(self.name, UNSCHEDULABLE, causes) if causes else None
 
     def violations(self, slot: int) -> Iterable[RuleViolation]:
-        for found, reason in (
-            (self._missing_peers(slot), REASON_AFFINITY),
-            (self._conflicts(slot), REASON_ANTI_AFFINITY),
-        ):
-            for owned, cause in found:
-                yield RuleViolation(self.name, reason, cause, owned.path, owned.execution)
-        for key in self._counts.existing:
-            for (path, required), owners in self._conflicting_owners(key).items():
-                if conflict := self._existing_conflict(slot, key, owners):
-                    yield RuleViolation(self.name, REASON_EXISTING, conflict, path, required, of_peer=True)
+        for found in (self._missing_peers(slot), self._conflicts(slot), self._existing_conflicts(slot)):
+            for cause in found:
+                yield RuleViolation(self.name, cause)
 
     @classmethod
     def execution_violations(
@@ -196,11 +188,11 @@ class InterPodAffinity(TopologyRule):
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._counts.required:
             missing = self._misses_peers(slots, gone)
-            yield SharedVerdict(slots[missing], UNRESOLVABLE, (REASON_AFFINITY,))
+            yield SharedVerdict(slots[missing], UNRESOLVABLE, (NO_PEER.sentence,))
             slots = slots[~missing]
         for counters, reason in (
-            (self._counts.anti, REASON_ANTI_AFFINITY),
-            (self._counts.existing, REASON_EXISTING),
+            (self._counts.anti, PEER.sentence),
+            (self._counts.existing, KEPT_AWAY.sentence),
         ):
             objects = np.zeros(len(slots), dtype=np.bool_)
             for key, counter in counters.items():
@@ -222,16 +214,16 @@ class InterPodAffinity(TopologyRule):
             missing |= self.nodes.column(key).ids[slots] == 0
         return missing
 
-    def _missing_peers(self, slot: int) -> Iterable[tuple[OwnedTerm, str]]:
+    def _missing_peers(self, slot: int) -> Iterable[Cause]:
         first = self._counts.is_first
         for _, owned in self._counts.required:
             column = self.nodes.column(owned.topology_key)
             domain = column.ids[slot]
             counts = self._counts.affinity[owned.topology_key].counts
             if not domain or (not first and counts[domain] <= 0):
-                yield owned, no_peer(self._counts.required, owned.topology_key, column.values[domain])
+                yield no_peer(self._counts.required, owned, column.values[domain])
 
-    def _conflicts(self, slot: int) -> Iterable[tuple[OwnedTerm, str]]:
+    def _conflicts(self, slot: int) -> Iterable[Cause]:
         for term, owned in self._counts.avoided:
             column = self.nodes.column(owned.topology_key)
             counter = self._counts.anti.get(owned.topology_key)
@@ -239,15 +231,27 @@ class InterPodAffinity(TopologyRule):
             if not domain or counter is None or counter.counts[domain] <= 0:
                 continue
             classes = [c for c in counter.classes if c.label_set in term.selected]
-            if peers := self._name_peers(classes, owned.topology_key, domain):
-                where = f"{owned.topology_key}={column.values[domain]}"
-                yield owned, f"{peers} in {where} matches {owned.term.selector}"
+            if peers := self._peers(classes, owned.topology_key, domain):
+                yield unwanted_peers(owned, column.values[domain] or "", peers)
 
-    def _existing_conflicts(self, slot: int) -> Iterable[str]:
-        for key in self._counts.existing:
-            owners = {owner: None for found in self._conflicting_owners(key).values() for owner in found}
-            if cause := self._existing_conflict(slot, key, list(owners)):
-                yield cause
+    def _existing_conflicts(self, slot: int) -> Iterable[Cause]:
+        for key, counter in self._counts.existing.items():
+            column = self.nodes.column(key)
+            domain = column.ids[slot]
+            if not domain or counter.counts[domain] <= 0:
+                continue
+            value = column.values[domain] or ""
+            for (path, during), owners in self._conflicting_owners(key).items():
+                if peers := self._peers(owners, key, domain):
+                    yield Cause(
+                        KEPT_AWAY,
+                        {"key": key, "level": level(key), "domain": value},
+                        path,
+                        execution=during,
+                        of_peer=True,
+                        topology=(key, value),
+                        peers=tuple(peers),
+                    )
 
     def _conflicting_owners(self, key: str) -> dict[tuple[str, bool], list[PodClass]]:
         """The classes whose pods do not want this one in their domain, by where they say so."""
@@ -259,13 +263,5 @@ class InterPodAffinity(TopologyRule):
                     found.setdefault((owned.path, owned.execution), []).append(pod_class)
         return found
 
-    def _existing_conflict(self, slot: int, key: str, owners: list[PodClass]) -> str | None:
-        column = self.nodes.column(key)
-        domain = column.ids[slot]
-        if not domain or self._counts.existing[key].counts[domain] <= 0:
-            return None
-        peers = self._name_peers(owners, key, domain)
-        return f"{peers} in {key}={column.values[domain]} has anti-affinity to this pod" if peers else None
-
-    def _name_peers(self, classes: list[PodClass], key: str, domain: int) -> str:
-        return name_pods(self.cluster.pods_in_domain(classes, key, domain, limit=PEERS_SHOWN + 1))
+    def _peers(self, classes: list[PodClass], key: str, domain: int) -> list[str]:
+        return self.cluster.pods_in_domain(classes, key, domain, limit=MOST_PEERS)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from berth.engine.rules.node_affinity.matching import REASON_POD, match_terms, why_unmet
+from berth.engine.rules.node_affinity.matching import AFFINITY, match_terms, why_unmet
+from berth.engine.rules.reasons import Cause
 from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.cluster import Cluster
@@ -30,10 +31,13 @@ def violations(rule: str, cluster: Cluster, pod_class: PodClass, pods: IndexArra
         for pod, slot in zip(pods[broken].tolist(), slots[broken].tolist(), strict=True):
             yield RuleViolation(
                 rule,
-                REASON_POD,
-                why_unmet(required.selector, cluster.nodes.labels[slot] or {}),
-                required.path,
-                execution=True,
+                Cause(
+                    AFFINITY,
+                    {"unmet": why_unmet(required.selector, cluster.nodes.labels[slot] or {})},
+                    required.path,
+                    execution=True,
+                    worded="{unmet}",
+                ),
                 pod=keys[pod] or "",
                 node=names[slot] or "",
                 kind=NODE,

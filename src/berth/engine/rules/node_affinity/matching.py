@@ -6,12 +6,39 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from berth.engine.rules.reasons import Reason
 from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.cluster_events import NodeAdded, NodeUpdated
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.pod_class import PodClass
 from berth.kube.selectors import NodeTerm, NodeTerms, Selector
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+_CHANGES = (NodeAdded, NodeUpdated)
+
+SELECTOR = Reason(
+    "NodeSelectorMismatch",
+    REASON_POD,
+    "{field} wants {wanted}, the node has {found}",
+    varies=("found",),
+    waits_for="a node with {wanted}",
+    events=_CHANGES,
+)
+AFFINITY = Reason(
+    "NodeAffinityMismatch",
+    REASON_POD,
+    "{field} wants {wanted}, the node has {found}",
+    varies=("found",),
+    waits_for="a node with {wanted}",
+    events=_CHANGES,
+)
+ADDED_AFFINITY = Reason(
+    "AddedAffinityMismatch",
+    "node(s) didn't match scheduler-enforced node affinity",
+    "{field} wants {wanted}",
+    waits_for="a node with {wanted}",
+    events=_CHANGES,
+)
 
 
 def match_selector(nodes: NodeTable, selector: Selector, slots: Slots) -> BoolArray:

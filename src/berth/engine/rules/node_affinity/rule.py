@@ -14,13 +14,16 @@ import numpy as np
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity import clues, execution, relax
 from berth.engine.rules.node_affinity.matching import (
-    REASON_POD,
+    ADDED_AFFINITY,
+    AFFINITY,
+    SELECTOR,
     found_label,
     has_required,
     match_required,
     match_term,
     match_terms,
 )
+from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     ERROR,
@@ -45,12 +48,12 @@ from berth.kube.selectors import (
 )
 from berth.kube.well_known import NODE_NAME_FIELD
 
-REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 
 
 class NodeAffinity(NodeRule):
     name = "NodeAffinity"
+    reasons = (SELECTOR, AFFINITY, ADDED_AFFINITY)
     evicts = True
     names_nodes = True
     relax_rank = 6
@@ -133,20 +136,21 @@ class NodeAffinity(NodeRule):
         return total
 
     def verdict(self, slot: int) -> RuleVerdict | None:
-        found = list(self.violations(slot))
+        found = [violation.because for violation in self.violations(slot)]
         if not found:
             return None
-        reason = found[0].reason
         # Upstream looks at the pod's own rules only if the profile's hold.
-        causes = [found[0]] if reason == REASON_ENFORCED else found
-        return RuleVerdict(self.name, UNRESOLVABLE, (reason,), tuple(violation.cause for violation in causes))
+        causes = found[:1] if found[0].reason is ADDED_AFFINITY else found
+        return RuleVerdict.of(self.name, UNRESOLVABLE, causes)
 
     def violations(self, slot: int) -> Iterable[RuleViolation]:
         at = np.array([slot], dtype=np.intp)
         for enforced in self._enforced:
             if not match_terms(self.nodes, enforced, at)[0]:
-                yield RuleViolation(self.name, REASON_ENFORCED, f"addedAffinity wants {enforced}")
-        yield from self._unmet(slot)
+                values = {"field": "addedAffinity", "wanted": str(enforced)}
+                yield RuleViolation(self.name, Cause(ADDED_AFFINITY, values))
+        for cause in self._unmet(slot):
+            yield RuleViolation(self.name, cause)
 
     @classmethod
     def execution_violations(
@@ -154,31 +158,36 @@ class NodeAffinity(NodeRule):
     ) -> Iterable[RuleViolation]:
         return execution.violations(cls.name, cluster, pod_class, pods)
 
-    def _unmet(self, slot: int) -> Iterable[RuleViolation]:
+    def _unmet(self, slot: int) -> Iterable[Cause]:
         labels, name = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         selector = self.pod_class.node_selector
         if selector is not None:
             for requirement in sorted(selector.requirements, key=str):
                 if not requirement.matches(labels):
-                    key = requirement.key
-                    cause = f"nodeSelector wants {requirement}, the node has {found_label(labels, key)}"
-                    yield RuleViolation(self.name, REASON_POD, cause, f"spec.nodeSelector[{key}]")
+                    values = _wanted("nodeSelector", requirement, labels)
+                    yield Cause(SELECTOR, values, f"spec.nodeSelector[{requirement.key}]")
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
-            wanted = [
-                f"{r}, the node has {found_label(labels, r.key)}"
-                for r in _first_unmet(required.selector, labels)
-            ]
-            detail = wanted[0] if len(wanted) == 1 else str(required.selector)
-            cause = f"{required.path.rpartition('.')[2]} wants {detail}"
-            yield RuleViolation(self.name, REASON_POD, cause, required.path, required.execution)
+            field, execution = required.path.rpartition(".")[2], required.execution
+            unmet = _unmet(required.selector, labels)
+            for requirement in unmet:
+                values = _wanted(field, requirement, labels)
+                yield Cause(AFFINITY, values, required.path, execution=execution)
+            if not unmet:
+                values = {"field": field, "wanted": str(required.selector)}
+                yield Cause(AFFINITY, values, required.path, execution=execution, worded=ADDED_AFFINITY.form)
 
 
-def _first_unmet(selector: NodeTerms, labels: dict[str, str]) -> list[Requirement]:
-    """The requirement to name when there is just one candidate, so that the sentence can be precise."""
-    unmet = [r for term in selector.terms for r in term.labels if not r.matches(labels)]
-    return unmet if len(selector.terms) == 1 else []
+def _unmet(selector: NodeTerms, labels: Mapping[str, str]) -> list[Requirement]:
+    """What a node lacks of a selector with just one term; where there are several, any of them would do."""
+    if len(selector.terms) != 1:
+        return []
+    return [requirement for requirement in selector.terms[0].labels if not requirement.matches(labels)]
+
+
+def _wanted(field: str, requirement: Requirement, labels: Mapping[str, str]) -> dict[str, str]:
+    return {"field": field, "wanted": str(requirement), "found": found_label(labels, requirement.key)}
 
 
 def _named_nodes(selector: objects.NodeSelector) -> frozenset[str] | None:

@@ -7,19 +7,27 @@ from collections.abc import Iterator
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import PodSpec
 
-REASON = "node(s) didn't match Pod's required features"
+NOT_DECLARED = Reason(
+    "FeatureNotDeclared",
+    "node(s) didn't match Pod's required features",
+    "the node does not declare the feature {feature}",
+    waits_for="a node that declares the feature {feature}",
+    events=(NodeUpdated, NodeAdded),
+)
 
 
 class NodeDeclaredFeatures(NodeRule):
     name = "NodeDeclaredFeatures"
     path = "spec"
+    reasons = (NOT_DECLARED,)
     recorded = False
     skips = True
     prefilter = PROCEED
@@ -49,8 +57,8 @@ class NodeDeclaredFeatures(NodeRule):
         lacking = sorted(self._wanted - self.nodes.features.at(slot))
         if not lacking:
             return None
-        causes = tuple(f"the node does not declare the feature {feature}" for feature in lacking)
-        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), causes)
+        causes = (Cause(NOT_DECLARED, {"feature": feature}, self.path) for feature in lacking)
+        return RuleVerdict.of(self.name, UNRESOLVABLE, causes)
 
 
 def required_features(spec: PodSpec) -> Iterator[str]:

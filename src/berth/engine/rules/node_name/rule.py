@@ -5,18 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, StepStatus
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded
 from berth.engine.state.pod_class import PodClass
 from berth.kube.versions import KubernetesVersion
 
-REASON = "node(s) didn't match the requested node name"
+OTHER_NAME = Reason(
+    "NodeNameMismatch",
+    "node(s) didn't match the requested node name",
+    "the pod asks for node {node}",
+    waits_for="the node {node}",
+    events=(NodeAdded,),
+)
 
 
 class NodeName(NodeRule):
     name = "NodeName"
+    path = "spec.nodeName"
+    reasons = (OTHER_NAME,)
     audited = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -47,4 +56,5 @@ class NodeName(NodeRule):
     def verdict(self, slot: int) -> RuleVerdict | None:
         if not self._wanted or self.nodes.names[slot] == self._wanted:
             return None
-        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), (f"the pod asks for node {self._wanted}",))
+        cause = Cause(OTHER_NAME, {"node": self._wanted}, self.path)
+        return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))

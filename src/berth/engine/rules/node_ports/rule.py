@@ -8,17 +8,25 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_ports import relax
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import PROCEED, SKIPPED, RuleVerdict, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, PodDeleted
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, PodDeleted
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.nodes import HostPort
 from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import UNSCHEDULABLE
 
-REASON = "node(s) didn't have free ports for the requested pod ports"
+IN_USE = Reason(
+    "HostPortInUse",
+    "node(s) didn't have free ports for the requested pod ports",
+    "host port {port} on {ip} is in use by {peers}",
+    waits_for="host port {port} to be free: {peers} to leave a node",
+    events=(PodDeleted, NodeAdded),
+)
+_UNKNOWN_HOLDER = "host port {port} on {ip} is in use"
 
 
 def conflict(wanted: Collection[HostPort], taken: Iterable[HostPort]) -> bool:
@@ -33,6 +41,7 @@ class NodePorts(NodeRule):
     name = "NodePorts"
     relax_rank = 3
     path = "spec.containers[*].ports[*].hostPort"
+    reasons = (IN_USE,)
     static = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -75,16 +84,14 @@ class NodePorts(NodeRule):
         taken = [port for port in self.pod_class.host_ports if self._taken(port, at)[0]]
         if not taken:
             return None
-        causes = tuple(
-            f"host port {p.port}/{p.protocol} on {p.ip} is in use{self._holder(p, slot)}" for p in taken
-        )
-        return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), causes)
+        return RuleVerdict.of(self.name, UNSCHEDULABLE, (self._cause(port, slot) for port in taken))
 
-    def _holder(self, port: HostPort, slot: int) -> str:
+    def _cause(self, port: HostPort, slot: int) -> Cause:
+        values = {"port": f"{port.port}/{port.protocol}", "ip": port.ip}
         for name, pod_class in self.cluster.pods_on(self.nodes.names[slot] or ""):
             if conflict((port,), pod_class.host_ports):
-                return f" by pod {name}"
-        return ""
+                return Cause(IN_USE, values, self.path, peers=(name,))
+        return Cause(IN_USE, values, self.path, worded=_UNKNOWN_HOLDER)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         taken = np.zeros(len(slots), dtype=np.bool_)
@@ -93,4 +100,4 @@ class NodePorts(NodeRule):
                 if wanted.conflicts(ip):
                     freed = gone.ports(HostPort(wanted.protocol, wanted.port, ip))
                     taken |= column[slots] > freed[slots]
-        yield SharedVerdict(slots[taken], UNSCHEDULABLE, (REASON,))
+        yield SharedVerdict(slots[taken], UNSCHEDULABLE, (IN_USE.sentence,))

@@ -9,14 +9,20 @@ import numpy as np
 from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.node_resources_fit import relax
 from berth.engine.rules.node_resources_fit.amounts import spelled
-from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
+from berth.engine.rules.node_resources_fit.reasons import (
+    INSUFFICIENT,
+    NODE_FULL,
+    TOO_MANY_PODS,
+    TOO_SMALL,
+    insufficient,
+)
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
+from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.verdicts import (
     PROCEED,
     UNRESOLVABLE,
     RuleVerdict,
-    RuleViolation,
     SharedVerdict,
 )
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArray, Slots
@@ -35,6 +41,7 @@ class NodeResourcesFit(NodeRule):
     """The pod's requests must fit beside those already on the node; emptier nodes score higher."""
 
     name = "NodeResourcesFit"
+    reasons = (INSUFFICIENT, TOO_SMALL, NODE_FULL)
     relax_rank = 2
     static = False
     scores = True
@@ -129,25 +136,26 @@ class NodeResourcesFit(NodeRule):
         short = np.flatnonzero(~self._enough(np.array([slot], dtype=np.intp))[:, 0])
         if not len(short):
             return None
-        reasons, causes, code = [], [], UNSCHEDULABLE
+        causes, code = [], UNSCHEDULABLE
         for row in short.tolist():
             name, amount = self._names[row], int(self._least[row, 0])
             allocatable = int(self.nodes.allocatable[row, slot])
             used = int(self.nodes.requested[row, slot])
-            reasons.append(TOO_MANY_PODS if row == PODS_ROW else insufficient(name))
-            left, size = spelled(name, allocatable - used), spelled(name, allocatable)
-            causes.append(f"{name}: {spelled(name, amount)} wanted, {left} of {size} free")
-            if row != PODS_ROW and amount > allocatable:
+            values = {
+                "resource": name,
+                "wanted": spelled(name, amount),
+                "free": spelled(name, allocatable - used),
+                "size": spelled(name, allocatable),
+            }
+            if row == PODS_ROW:
+                causes.append(Cause(NODE_FULL, values))
+                continue
+            too_small = amount > allocatable
+            if too_small:
                 code = UNRESOLVABLE
-        return RuleVerdict(self.name, code, tuple(reasons), tuple(causes))
-
-    def violations(self, slot: int) -> Iterable[RuleViolation]:
-        verdict = self.verdict(slot)
-        if verdict is not None:
-            for reason, cause in zip(verdict.reasons, verdict.causes, strict=True):
-                resource = cause.partition(":")[0]
-                path = None if reason == TOO_MANY_PODS else f"{_REQUESTS}[{resource}]"
-                yield RuleViolation(self.name, reason, cause, path)
+            reason = TOO_SMALL if too_small else INSUFFICIENT
+            causes.append(Cause(reason, values, f"{_REQUESTS}[{name}]", said=insufficient(name)))
+        return RuleVerdict.of(self.name, code, causes)
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         # One bit for each resource that is short, and one for a pod larger than the node.

@@ -9,15 +9,22 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_unschedulable import relax
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.taint_toleration.taints import CORDON, tolerates
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.pod_class import PodClass
 
-REASON = "node(s) were unschedulable"
+CORDONED = Reason(
+    "NodeCordoned",
+    "node(s) were unschedulable",
+    "spec.unschedulable is true (cordoned)",
+    waits_for="a node to be uncordoned",
+    events=(NodeUpdated, NodeAdded),
+)
 
 
 class NodeUnschedulable(NodeRule):
@@ -25,6 +32,7 @@ class NodeUnschedulable(NodeRule):
     for_newcomers = True
     relax_rank = 5
     path = "spec.tolerations"
+    reasons = (CORDONED,)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
@@ -51,4 +59,4 @@ class NodeUnschedulable(NodeRule):
     def verdict(self, slot: int) -> RuleVerdict | None:
         if self._tolerated or not self.nodes.unschedulable[slot]:
             return None
-        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), ("spec.unschedulable is true (cordoned)",))
+        return RuleVerdict.of(self.name, UNRESOLVABLE, (Cause(CORDONED, path=self.path),))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, SharedVerdict
-from berth.engine.rules.volume_binding import binds_volumes
+from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
 from berth.engine.state.arrays import BLOCKED, BoolArray, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, PodAdded, PodDeleted, VolumesChanged
@@ -19,12 +20,27 @@ from berth.engine.state.volumes.index import not_found
 from berth.engine.state.volumes.objects import ClaimKey
 from berth.kube.well_known import UNSCHEDULABLE
 
-REASON = "node(s) exceed max volume count"
+TOO_MANY = Reason(
+    "VolumeLimitExceeded",
+    "node(s) exceed max volume count",
+    "{attached} volumes of {driver} are attached, {new} more would exceed {limit}",
+    varies=("attached", "new", "limit"),
+    waits_for="a volume of {driver} to be detached from a node: pods to leave it",
+    events=(PodDeleted,),
+)
+NO_DRIVER = Reason(
+    "DriverNotInstalled",
+    "",
+    "its CSINode does not list {driver}, which wants no pods where it is missing",
+    waits_for="the driver {driver} on a node",
+    events=(VolumesChanged,),
+)
 
 
 class NodeVolumeLimits(TopologyRule):
     name = "NodeVolumeLimits"
     path = "spec.volumes"
+    reasons = (TOO_MANY, NO_DRIVER, CLAIM_NOT_FOUND)
     recorded = False
     skips = True
     helpers = (PodDeleted, PodAdded, VolumesChanged)
@@ -34,7 +50,7 @@ class NodeVolumeLimits(TopologyRule):
         super().__init__(cluster, pod_class)
         self._csi = cluster.volumes.csi
         self._refusal = None
-        missing = cluster.volumes.missing(pod_class)
+        self._missing = missing = cluster.volumes.missing(pod_class)
         if missing is not None and not binds_volumes(pod_class):  # else another rule says it
             self._refusal = f"looking up PVC {pod_class.namespace}/{missing}: {not_found(missing)}"
 
@@ -92,21 +108,23 @@ class NodeVolumeLimits(TopologyRule):
 
     def _judge(self, slot: int, gone: Mapping[ClaimKey, int] | None = None) -> RuleVerdict | None:
         if self._refusal is not None:
-            return RuleVerdict(self.name, UNRESOLVABLE, (self._refusal,))
+            cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)
+            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
         wanted = self._wanted()
         for driver in wanted:
             if self._is_needed(driver) and not self._csi.limits(driver)[0][slot]:
                 reason = f"{driver} CSI driver is not installed on the node"
-                cause = f"its CSINode does not list {driver}, which wants no pods where it is missing"
-                return RuleVerdict(self.name, UNSCHEDULABLE, (reason,), (cause,))
+                cause = Cause(NO_DRIVER, {"driver": driver}, self.path, said=reason)
+                return RuleVerdict.of(self.name, UNSCHEDULABLE, (cause,))
         attached = self._csi.attached_at(slot, gone)
         causes = []
         for driver, volumes in wanted.items():
             new, limit = len(volumes - attached), int(self._csi.limits(driver)[1][slot])
             there = sum(volume.driver == driver for volume in attached)
             if new and there + new > limit:
-                causes.append(f"{there} volumes of {driver} are attached, {new} more would exceed {limit}")
-        return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), tuple(causes)) if causes else None
+                values = {"driver": driver, "attached": f"{there}", "new": f"{new}", "limit": f"{limit}"}
+                causes.append(Cause(TOO_MANY, values, self.path))
+        return RuleVerdict.of(self.name, UNSCHEDULABLE, causes) if causes else None
 
     def bars(self, slot: int) -> bool:
         return self.verdict(slot) is not None

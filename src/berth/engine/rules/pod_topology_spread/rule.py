@@ -21,7 +21,8 @@ from berth.engine.rules.pod_topology_spread.constraints import (
     read_constraints,
 )
 from berth.engine.rules.pod_topology_spread.skew import constraint_counts
-from berth.engine.rules.relaxing import Change, Question
+from berth.engine.rules.reasons import Cause, Reason
+from berth.engine.rules.relaxing import Change, Question, level
 from berth.engine.rules.vectors import blocked_where, spread_over_nodes
 from berth.engine.rules.verdicts import (
     PROCEED,
@@ -56,12 +57,27 @@ from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, UNSCHEDULABLE
 
-REASON_SKEW = "node(s) didn't match pod topology spread constraints"
-REASON_NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
+SKEW = Reason(
+    "SpreadSkewExceeded",
+    "node(s) didn't match pod topology spread constraints",
+    "{key}={domain} has {have} matching pod(s), the emptiest domain {emptiest}: "
+    "skew would be {skew}, maxSkew is {maxSkew}",
+    varies=("domain", "have", "emptiest", "skew"),
+    waits_for="pods matching {selector} to come to the emptiest {level}, or to leave a fuller one",
+    events=(PodAdded, PodDeleted, NodeAdded),
+)
+NO_LABEL = Reason(
+    "SpreadLabelMissing",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    "the node has no label {key}",
+    waits_for="a node with the label {key}",
+    events=(NodeAdded, NodeUpdated),
+)
 
 
 class PodTopologySpread(TopologyRule):
     name = "PodTopologySpread"
+    reasons = (SKEW, NO_LABEL)
     log_keyword = "spreadConstraint"
     relax_rank = 1
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, OwnersChanged)
@@ -275,8 +291,8 @@ class PodTopologySpread(TopologyRule):
 
     def verdict(self, slot: int) -> RuleVerdict | None:
         for found in self.violations(slot):
-            code = UNRESOLVABLE if found.reason == REASON_NO_LABEL else UNSCHEDULABLE
-            return RuleVerdict(self.name, code, (found.reason,), (found.cause,))
+            code = UNRESOLVABLE if found.because.reason is NO_LABEL else UNSCHEDULABLE
+            return RuleVerdict.of(self.name, code, (found.because,))
         return None
 
     def violations(self, slot: int) -> Iterable[RuleViolation]:
@@ -284,24 +300,31 @@ class PodTopologySpread(TopologyRule):
             key, path = spread.constraint.topology_key, spread.constraint.path
             domain = int(spread.column.ids[slot])
             if not domain:
-                yield RuleViolation(self.name, REASON_NO_LABEL, f"the node has no label {key}", path)
+                cause = Cause(NO_LABEL, {"key": key}, path, topology=(key, ""))
+                yield RuleViolation(self.name, cause)
                 continue
             have = int(spread.counter.counts[domain])
             if have > spread.most_allowed:
-                skew = have + spread.matches_self - spread.minimum
-                cause = (
-                    f"{key}={spread.column.values[domain]} has {have} matching pod(s), the emptiest domain "
-                    f"{spread.minimum}: skew would be {skew}, maxSkew is {spread.constraint.max_skew}"
-                )
-                yield RuleViolation(self.name, REASON_SKEW, cause, path)
+                value = spread.column.values[domain] or ""
+                values = {
+                    "key": key,
+                    "level": level(key),
+                    "domain": value,
+                    "have": f"{have}",
+                    "emptiest": f"{spread.minimum}",
+                    "skew": f"{have + spread.matches_self - spread.minimum}",
+                    "maxSkew": f"{spread.constraint.max_skew}",
+                    "selector": str(spread.term.selector),
+                }
+                yield RuleViolation(self.name, Cause(SKEW, values, path, topology=(key, value)))
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         for spread in self.hard:
             unlabelled = spread.column.ids[slots] == 0
-            yield SharedVerdict(slots[unlabelled], UNRESOLVABLE, (REASON_NO_LABEL,))
+            yield SharedVerdict(slots[unlabelled], UNRESOLVABLE, (NO_LABEL.sentence,))
             slots = slots[~unlabelled]
             exceeded = spread.exceeded(slots, gone)
-            yield SharedVerdict(slots[exceeded], UNSCHEDULABLE, (REASON_SKEW,))
+            yield SharedVerdict(slots[exceeded], UNSCHEDULABLE, (SKEW.sentence,))
             slots = slots[~exceeded]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.engine.rules.taint_toleration.rule import REASON, TaintToleration
+from berth.engine.rules.taint_toleration.rule import UNTOLERATED, TaintToleration
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, first_untolerated
 from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.kube.objects import Node, Pod
@@ -13,4 +13,4 @@ def admission(pod: Pod, node: Node) -> RuleVerdict | None:
     taints = [t for t in (node.spec.taints if node.spec else None) or () if t.effect == NO_EXECUTE]
     if first_untolerated(pod.spec.tolerations, taints) is None:
         return None
-    return RuleVerdict(TaintToleration.name, UNRESOLVABLE, (REASON,))
+    return RuleVerdict(TaintToleration.name, UNRESOLVABLE, (UNTOLERATED.sentence,))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.taint_toleration import clues, relax
 from berth.engine.rules.taint_toleration.matching import match_tolerated
@@ -21,11 +22,17 @@ from berth.engine.rules.taint_toleration.taints import (
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation
 from berth.engine.state.arrays import BoolArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Taint
 
-REASON = "node(s) had untolerated taint(s)"
+UNTOLERATED = Reason(
+    "TaintNotTolerated",
+    "node(s) had untolerated taint(s)",
+    "taint {taint} is not tolerated",
+    waits_for="the taint {taint} to be taken off a node",
+    events=(NodeUpdated, NodeAdded),
+)
 
 
 class TaintToleration(NodeRule):
@@ -33,6 +40,7 @@ class TaintToleration(NodeRule):
     for_newcomers = True
     relax_rank = 4
     path = "spec.tolerations"
+    reasons = (UNTOLERATED,)
     scores = True
     scaling = True
     less_is_better = True
@@ -79,14 +87,13 @@ class TaintToleration(NodeRule):
         taint = first_untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]])
         if taint is None:
             return None
-        return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), (_cause(taint),))
+        return RuleVerdict.of(self.name, UNRESOLVABLE, (self._cause(taint),))
 
     def violations(self, slot: int) -> Iterable[RuleViolation]:
         taints = self.nodes.taints
         for taint in untolerated(self.pod_class.spec.tolerations, taints.values[taints.ids[slot]]):
-            execution = taint.effect == NO_EXECUTE
-            yield RuleViolation(self.name, REASON, _cause(taint), self.path, execution, hard=execution)
+            yield RuleViolation(self.name, self._cause(taint), hard=taint.effect == NO_EXECUTE)
 
-
-def _cause(taint: Taint) -> str:
-    return f"taint {describe(taint)} is not tolerated"
+    def _cause(self, taint: Taint) -> Cause:
+        values = {"taint": describe(taint)}
+        return Cause(UNTOLERATED, values, self.path, execution=taint.effect == NO_EXECUTE)

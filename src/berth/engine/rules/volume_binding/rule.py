@@ -15,6 +15,7 @@ import numpy as np
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
 from berth.engine.rules.node_resources_fit.amounts import spelled
+from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import (
     PROCEED,
@@ -24,6 +25,14 @@ from berth.engine.rules.verdicts import (
     StepStatus,
 )
 from berth.engine.rules.volume_binding import clues
+from berth.engine.rules.volume_binding.reasons import (
+    CLAIM_NOT_FOUND,
+    CLAIM_NOT_READY,
+    NO_ROOM,
+    OTHER_NODE,
+    UNSERVED,
+    VOLUME_NOT_FOUND,
+)
 from berth.engine.rules.volume_binding.score import StorageScore
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, Slots
 from berth.engine.state.cluster import Cluster
@@ -41,20 +50,18 @@ from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
 from berth.kube.amounts.resource_names import MEMORY
 from berth.kube.selectors import NodeTerms
 
-REASON_NODE = "node(s) didn't match PersistentVolume's node affinity"
-REASON_BIND = "node(s) didn't find available persistent volumes to bind"
-REASON_NO_ROOM = "node(s) did not have enough free storage"
-REASON_NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-
 # Bits of the reasons to refuse a node, with their sentences in upstream's order.
 _OTHER_NODE, _UNSERVED, _NO_ROOM, _NO_VOLUME, _REFUSED = 1, 2, 4, 8, 16
 _REASONS = {
-    _OTHER_NODE: REASON_NODE,
-    _UNSERVED: REASON_BIND,
-    _NO_ROOM: REASON_NO_ROOM,
-    _NO_VOLUME: REASON_NO_VOLUME,
+    _OTHER_NODE: OTHER_NODE.sentence,
+    _UNSERVED: UNSERVED.sentence,
+    _NO_ROOM: NO_ROOM.sentence,
+    _NO_VOLUME: VOLUME_NOT_FOUND.sentence,
 }
 _BITS = {VolumeShortage.VOLUMES: _UNSERVED, VolumeShortage.ROOM: _NO_ROOM}
+
+_PROMISED = "the volume of claim {claim} is being made for node {node}"
+_MADE_ELSEWHERE = "claim {claim} finds no volume here, and class {class} makes them for {wanted}"
 
 # Up to so many nodes are asked one by one; for more, every node is.
 _FEW = 4
@@ -63,6 +70,7 @@ _FEW = 4
 class VolumeBinding(NodeRule):
     name = "VolumeBinding"
     path = "spec.volumes"
+    reasons = (OTHER_NODE, UNSERVED, NO_ROOM, VOLUME_NOT_FOUND, CLAIM_NOT_FOUND, CLAIM_NOT_READY)
     recorded = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -220,18 +228,17 @@ class VolumeBinding(NodeRule):
         labels, node = self.nodes.labels[slot] or {}, self.nodes.names[slot] or ""
         needs = self._needs
         if needs.refusal is not None:
-            return RuleVerdict(self.name, UNRESOLVABLE, (needs.refusal,))
-        bits, causes = 0, []
+            return RuleVerdict.of(self.name, UNRESOLVABLE, (self._unready(needs.refusal),))
+        bits, causes = 0, list[Cause]()
         for claim, volume in needs.bound:
             if volume is None:
                 bits = _NO_VOLUME
-                causes.append(
-                    f"claim {claim.name} is bound to volume {claim.volume_name}, which is not there"
-                )
+                values = {"claim": claim.name, "volume": claim.volume_name}
+                causes.append(Cause(VOLUME_NOT_FOUND, values, self.path))
                 break
             if volume.nodes is not None and not volume.nodes.matches(labels, node):
                 bits = _OTHER_NODE
-                causes.append(_unreachable(claim, volume, labels))
+                causes.append(Cause(OTHER_NODE, _unreachable(claim, volume, labels), self.path))
                 break
         reachable = needs.reachable(labels, node)
         shortage = needs.choose(reachable, node)
@@ -240,17 +247,27 @@ class VolumeBinding(NodeRule):
             causes += self._unserved(reachable, node)
         if not bits:
             return None
-        return RuleVerdict(self.name, UNRESOLVABLE, self._reasons(bits), tuple(causes))
+        # Upstream names what the first claim lacks, and says nothing of the others.
+        reasons = self._reasons(bits)
+        because = tuple(cause for cause in causes if cause.sentence in reasons)
+        return RuleVerdict(self.name, UNRESOLVABLE, reasons, because)
 
     def _reasons(self, bits: int) -> tuple[str, ...]:
         if self._needs.refusal is not None:
             return (self._needs.refusal,)
         return tuple(reason for bit, reason in _REASONS.items() if bits & bit)
 
-    def _unserved(self, reachable: BoolArray, node: str) -> Iterator[str]:
+    def _unready(self, refusal: str) -> Cause:
+        claim = self._needs.refusing
+        missing = claim == self.cluster.volumes.missing(self.pod_class)
+        reason = CLAIM_NOT_FOUND if missing else CLAIM_NOT_READY
+        return Cause(reason, {"claim": claim}, self.path, said=refusal)
+
+    def _unserved(self, reachable: BoolArray, node: str) -> Iterator[Cause]:
         elsewhere = [offer for offer in self._needs.offers if offer.node not in (None, node)]
         for offer in elsewhere:
-            yield f"the volume of claim {offer.claim.name} is being made for node {offer.node}"
+            values = {"claim": offer.claim.name, "node": offer.node or ""}
+            yield Cause(UNSERVED, values, self.path, worded=_PROMISED)
         if elsewhere:
             return
         taken: set[str] = set()
@@ -259,16 +276,21 @@ class VolumeBinding(NodeRule):
             if volume is not None:
                 taken.add(volume.name)
             elif offer.provision is None:
-                yield f"claim {offer.claim.name} finds no volume here, and none can be made"
+                yield Cause(UNSERVED, {"claim": offer.claim.name}, self.path)
             elif not reachable[offer.provision]:
-                where = (
-                    f"class {offer.claim.storage_class} makes them for {self._needs.terms[offer.provision]}"
-                )
-                yield f"claim {offer.claim.name} finds no volume here, and {where}"
+                values = {
+                    "claim": offer.claim.name,
+                    "class": offer.claim.storage_class,
+                    "wanted": str(self._needs.terms[offer.provision]),
+                }
+                yield Cause(UNSERVED, values, self.path, worded=_MADE_ELSEWHERE)
             elif offer.room is not None and not reachable[offer.room]:
-                where = f"storage of class {offer.claim.storage_class} is left for the node"
-                wanted = spelled(MEMORY, offer.claim.wanted_bytes)
-                yield f"claim {offer.claim.name} wants a new volume of {wanted}, and not so much {where}"
+                values = {
+                    "claim": offer.claim.name,
+                    "class": offer.claim.storage_class,
+                    "wanted": spelled(MEMORY, offer.claim.wanted_bytes),
+                }
+                yield Cause(NO_ROOM, values, self.path)
 
 
 def binds_volumes(pod_class: PodClass) -> bool:
@@ -277,8 +299,8 @@ def binds_volumes(pod_class: PodClass) -> bool:
     return bool(pod_class.claims) and VolumeBinding.name not in options.disabled | options.not_filtering
 
 
-def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> str:
+def _unreachable(claim: ClaimRecord, volume: VolumeRecord, labels: dict[str, str]) -> dict[str, str]:
     keys = dict.fromkeys(r.key for term in volume.nodes.terms for r in term.labels) if volume.nodes else {}
     has = ", ".join(f"{key}={labels[key]}" if key in labels else f"no label {key}" for key in keys)
     found = f", the node has {has}" if has else ""
-    return f"volume {volume.name} of claim {claim.name} wants {volume.nodes}{found}"
+    return {"volume": volume.name, "claim": claim.name, "wanted": str(volume.nodes), "found": found}

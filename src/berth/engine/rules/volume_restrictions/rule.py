@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
+from berth.engine.rules.reasons import MOST_PEERS, Cause, Reason
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
@@ -15,7 +16,7 @@ from berth.engine.rules.verdicts import (
     SharedVerdict,
     StepStatus,
 )
-from berth.engine.rules.volume_binding import binds_volumes
+from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
@@ -24,15 +25,20 @@ from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.index import not_found
 from berth.kube.well_known import UNSCHEDULABLE
 
-REASON = (
+IN_USE = Reason(
+    "ClaimInUse",
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
-    "already in-use by another pod"
+    "already in-use by another pod",
+    "claim {claim} is in use by {peers}",
+    waits_for="claim {claim} to be free: {peers} to leave",
+    events=(PodDeleted,),
 )
 
 
 class VolumeRestrictions(TopologyRule):
     name = "VolumeRestrictions"
     path = "spec.volumes"
+    reasons = (IN_USE, CLAIM_NOT_FOUND)
     recorded = False
     helpers = (PodDeleted, NodeDeleted, VolumesChanged)
 
@@ -44,7 +50,8 @@ class VolumeRestrictions(TopologyRule):
         if missing is not None:
             self.prefilter = StepStatus(UNRESOLVABLE, (not_found(missing),))
         # Nodes are refused once for a claim that is not there.
-        self._refusal = None if missing is None or binds_volumes(pod_class) else not_found(missing)
+        self._missing = None if binds_volumes(pod_class) else missing
+        self._refusal = None if self._missing is None else not_found(self._missing)
         self.filters = bool(self._claims) or self._refusal is not None
 
     @classmethod
@@ -71,10 +78,19 @@ class VolumeRestrictions(TopologyRule):
     def verdict(self, slot: int) -> RuleVerdict | None:
         del slot
         if self._refusal is not None:
-            return RuleVerdict(self.name, UNRESOLVABLE, (self._refusal,))
+            cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)
+            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
         keys = self.cluster.pods.keys
-        causes = tuple(f"claim {claim} is in use by pod {keys[pods[0]]}" for claim, _, pods in self._in_use())
-        return RuleVerdict(self.name, UNSCHEDULABLE, (REASON,), causes) if causes else None
+        causes = [
+            Cause(
+                IN_USE,
+                {"claim": claim},
+                self.path,
+                peers=tuple(keys[pod] or "" for pod in pods[:MOST_PEERS].tolist()),
+            )
+            for claim, _, pods in self._in_use()
+        ]
+        return RuleVerdict.of(self.name, UNSCHEDULABLE, causes) if causes else None
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         if self._refusal is not None:
@@ -83,7 +99,7 @@ class VolumeRestrictions(TopologyRule):
         used = np.zeros(len(slots), dtype=np.bool_)
         for _, users, pods in self._in_use():
             used |= gone.among(users)[slots] < len(pods)
-        yield SharedVerdict(slots[used], UNSCHEDULABLE, (REASON,))
+        yield SharedVerdict(slots[used], UNSCHEDULABLE, (IN_USE.sentence,))
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted | NodeDeleted):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from berth.engine.rules.base import NodeRule
+from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
@@ -18,21 +19,29 @@ from berth.engine.rules.verdicts import (
     SharedVerdict,
     StepStatus,
 )
-from berth.engine.rules.volume_binding import binds_volumes
+from berth.engine.rules.volume_binding import VOLUME_NOT_FOUND, binds_volumes
 from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, VolumesChanged
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.objects import ZONE_KEYS
 from berth.kube.selectors import EXISTS, IN, Requirement
 
-REASON = "node(s) had no available volume zone"
+OTHER_ZONE = Reason(
+    "VolumeZoneMismatch",
+    "node(s) had no available volume zone",
+    "volume {volume} wants {wanted}, the node has {found}",
+    varies=("found",),
+    waits_for="a node with {wanted}, where volume {volume} is",
+    events=(NodeAdded, NodeUpdated),
+)
 
 
 class VolumeZone(NodeRule):
     name = "VolumeZone"
     path = "spec.volumes"
+    reasons = (OTHER_ZONE, VOLUME_NOT_FOUND)
     recorded = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -42,13 +51,13 @@ class VolumeZone(NodeRule):
             (volume.name, key, values) for _, volume in volumes if volume for key, values in volume.zones
         ]
         self.prefilter = PROCEED if self._zones else SKIPPED
-        lost = [
-            f'persistentvolume "{claim.volume_name}" not found' for claim, volume in volumes if not volume
-        ]
-        if lost:
-            self.prefilter = StepStatus(UNRESOLVABLE, (lost[0],))
+        lost = next((claim for claim, volume in volumes if not volume), None)
+        refusal = None if lost is None else f'persistentvolume "{lost.volume_name}" not found'
+        if refusal is not None:
+            self.prefilter = StepStatus(UNRESOLVABLE, (refusal,))
         # Nodes are refused once for a volume that is not there.
-        self._refusal = None if not lost or binds_volumes(pod_class) else lost[0]
+        self._lost = None if binds_volumes(pod_class) else lost
+        self._refusal = None if self._lost is None else refusal
         self.filters = bool(self._zones) or self._refusal is not None
 
     @classmethod
@@ -74,8 +83,10 @@ class VolumeZone(NodeRule):
         return matching
 
     def verdict(self, slot: int) -> RuleVerdict | None:
-        if self._refusal is not None:
-            return RuleVerdict(self.name, UNRESOLVABLE, (self._refusal,))
+        if self._lost is not None and self._refusal is not None:
+            told = {"claim": self._lost.name, "volume": self._lost.volume_name}
+            cause = Cause(VOLUME_NOT_FOUND, told, self.path, said=self._refusal)
+            return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
         labels = self.nodes.labels[slot] or {}
         if ZONE_KEYS.keys().isdisjoint(labels):
             return None
@@ -83,13 +94,16 @@ class VolumeZone(NodeRule):
             found = labels.get(key, labels.get(ZONE_KEYS[key]))
             if found is None or found not in values:
                 has = f"no label {key}" if found is None else found
-                cause = f"volume {volume} wants {Requirement(key, IN, values)}, the node has {has}"
-                return RuleVerdict(self.name, UNRESOLVABLE, (REASON,), (cause,))
+                wanted = str(Requirement(key, IN, values))
+                told = {"volume": volume, "wanted": wanted, "found": has}
+                return RuleVerdict.of(self.name, UNRESOLVABLE, (Cause(OTHER_ZONE, told, self.path),))
         return None
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         del gone
-        return [SharedVerdict(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or REASON,))]
+        return [
+            SharedVerdict(slots[~self.feasible(slots)], UNRESOLVABLE, (self._refusal or OTHER_ZONE.sentence,))
+        ]
 
     def helped_by(self, change: ClusterEvent) -> bool:
         return isinstance(change, VolumesChanged) or (isinstance(change, NodeUpdated) and change.labels)

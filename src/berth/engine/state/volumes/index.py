@@ -321,16 +321,17 @@ class VolumeIndex:
             claim = self._claims.get((pod_class.namespace, use.name))
             refusal = _refusal(pod_class, use, claim)
             if refusal is not None or claim is None:
-                return Needs(refusal)
+                return Needs(refusal, use.name)
             claims.append(claim)
         unbound = [claim for claim in claims if not claim.bound]
-        if not all(self._waits(claim) for claim in unbound):
-            return Needs(UNBOUND_IMMEDIATE)
+        for claim in unbound:
+            if not self._waits(claim):
+                return Needs(UNBOUND_IMMEDIATE, claim.name)
         unbound.sort(key=lambda claim: (self._node_of(claim) is None, claim.wanted))
         terms = Terms()
         offers = tuple(self._offer(claim, terms) for claim in unbound)
         bound = tuple((claim, self._volumes.get(claim.volume_name)) for claim in claims if claim.bound)
-        return Needs(None, bound, offers, tuple(terms.rows))
+        return Needs(None, "", bound, offers, tuple(terms.rows))
 
     def _waits(self, claim: ClaimRecord) -> bool:
         """Whether the claim is to be bound by the scheduler."""

@@ -83,12 +83,14 @@ class Needs:
 
     Attributes:
         refusal: Why no node will do, in kube-scheduler's words.
+        refusing: The claim that it is for.
         bound: Its bound claims with their volumes, None for one that does not exist.
         offers: Its other claims; those promised to a node first, then from small to large.
         terms: What can be asked of a node; the first, None, holds everywhere.
     """
 
     refusal: str | None = None
+    refusing: str = ""
     bound: tuple[tuple[ClaimRecord, VolumeRecord | None], ...] = ()
     offers: tuple[Offer, ...] = ()
     terms: tuple[Places, ...] = (None,)

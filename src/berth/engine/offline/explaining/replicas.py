@@ -1,0 +1,54 @@
+"""How many more replicas of a workload would find a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.placement.fit_error import fit_error
+from berth.engine.placement.plan import SchedulingError, plan_for
+from berth.engine.state.identity import has_own_claims
+
+MOST_REPLICAS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherReplicas:
+    """How many replicas fit beyond those that have a node or found one; `most` says that it may be more.
+
+    Attributes:
+        message: kube-scheduler's sentence about the next one; empty if it was not asked.
+    """
+
+    count: int
+    message: str = ""
+
+    @property
+    def most(self) -> bool:
+        return self.count >= MOST_REPLICAS
+
+
+def further_replicas(snapshot: Snapshot, entry: Entry) -> FurtherReplicas | None:
+    """How many pods like this one fit on the cluster as it is; None if it cannot be told from one of them.
+
+    The cluster is left as it was.
+    """
+    if entry.daemon_of is not None or has_own_claims(entry.pod.spec) or not snapshot.nodes:
+        return None
+    cluster = snapshot.cluster
+    pod_class = cluster.class_of(entry.pod)
+    made: list[str] = []
+    try:
+        while len(made) < MOST_REPLICAS:
+            plan = plan_for(cluster, pod_class)
+            best = plan.best(None)
+            if best is None:
+                return FurtherReplicas(len(made), fit_error(plan)[0])
+            made.append(f"{entry.key} and {len(made) + 1} more")  # no pod can be called that
+            cluster.assume(made[-1], pod_class, cluster.nodes.names[best[0]] or "")
+    except SchedulingError:
+        return None
+    finally:
+        for key in made:
+            cluster.remove_pod(key)
+    return FurtherReplicas(len(made))

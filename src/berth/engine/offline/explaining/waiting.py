@@ -1,0 +1,68 @@
+"""What a pod waits for: its turn, and the events that would let it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from berth.engine.offline.explaining.node_groups import NodeGroup
+from berth.engine.offline.scheduling.simulated import Simulation
+from berth.engine.offline.snapshot import Entry
+from berth.engine.rules.reasons import WorkloadOf, waiting_words
+
+# Groups of nodes, the decisive ones, whose coming free is worth telling of.
+_MOST_WAITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The pod's place among those that wait, the highest priority and the oldest first, from 1."""
+
+    place: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What would make some nodes take the pod.
+
+    Attributes:
+        sentence: What has to happen, to be read after "It waits for".
+        nodes: Those that would then.
+        codes: Of the reasons that go.
+        events: The names of the cluster events that it takes.
+    """
+
+    sentence: str
+    nodes: tuple[str, ...]
+    codes: tuple[str, ...]
+    events: tuple[str, ...]
+
+
+def queue_place(simulation: Simulation, entry: Entry) -> QueuePlace | None:
+    """Where a pod stands in the queue; None if it is not in it."""
+    waiting = [other.key for other in simulation.snapshot.pending if simulation.held_back(other) is None]
+    return QueuePlace(waiting.index(entry.key) + 1, len(waiting)) if entry.key in waiting else None
+
+
+def waits_of(groups: Sequence[NodeGroup], workload_of: WorkloadOf) -> list[Wait]:
+    """What a pod waits for that no node takes, as the rules that refuse it know it."""
+    found: dict[str, Wait] = {}
+    for group in groups[:_MOST_WAITS]:
+        wanted = [waiting_words(shared.causes, workload_of) for shared in group.causes]
+        sentence = ", and ".join(dict.fromkeys(filter(None, wanted)))
+        if not sentence:
+            continue
+        reasons = [shared.causes[0].reason for shared in group.causes]
+        known = found.get(sentence)
+        found[sentence] = Wait(
+            sentence,
+            (*(known.nodes if known else ()), *group.names),
+            _once(reason.code for reason in reasons),
+            _once(event.__name__ for reason in reasons for event in reason.events),
+        )
+    return list(found.values())
+
+
+def _once(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))

@@ -1,0 +1,122 @@
+"""What programs are given is as the schema and docs/output.md say."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from berth.engine.offline.explaining.refusals import GROUP_REASONS
+from berth.engine.rules import RULES
+from tests.cli.output.situations import SITUATIONS
+from tests.support.cli.command import berth
+from tests.support.cli.schema import SCHEMA, Json, faults
+from tests.support.paths import ROOT
+
+EXAMPLES = sorted(
+    path
+    for folder in ("node-affinity", "pod-affinity", "topology-spread", "execution-time")
+    for path in (ROOT / "examples" / folder).glob("*.yaml")
+)
+
+
+def printed(*command: str) -> Json:
+    outcome = berth(*command, "-o", "json")
+    assert outcome.code in (0, 1), outcome.err
+    document: Json = json.loads(outcome.out)
+    return document
+
+
+def cluster(folder: Path, name: str) -> str:
+    file = folder / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": SITUATIONS[name](6)}))
+    return str(file)
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_situations(tmp_path: Path, name: str) -> None:
+    """Every tool's answer to every situation is as the schema has it, and every reason has its code."""
+    file = cluster(tmp_path, name)
+    answers = [
+        printed("explain", "p", "-n", "shop", "-f", file),
+        printed("simulate", "-f", file),
+        printed("audit", "-f", file),
+    ]
+    assert [fault for answer in answers for fault in faults(answer)] == []
+    for rejection in (each for node in answers[0]["nodes"] for each in node["rejections"]):
+        assert [detail["reason"] for detail in rejection["details"]]
+        assert {detail["reason"] for detail in rejection["details"]} == set(rejection["reasons"])
+        assert {detail["rule"] for detail in rejection["details"]} == {rejection["rule"]}
+    for unplaced in answers[1]["unplaced"]:
+        assert unplaced["details"] or unplaced["reason"] == "OtherScheduler"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples(path: Path) -> None:
+    """The same for the examples."""
+    answers = [printed("simulate", "-f", str(path)), printed("audit", "-f", str(path))]
+    assert [fault for answer in answers for fault in faults(answer)] == []
+
+
+def test_a_workload(tmp_path: Path) -> None:
+    """How many further replicas fit is part of it."""
+    answer = printed("explain", "deployment/web", "-n", "shop", "-f", cluster(tmp_path, "rollout"))
+    assert list(faults(answer)) == []
+    assert answer["furtherReplicas"] == {"count": 0, "orMore": False, "message": answer["message"]}
+
+
+def test_a_fault_is_found() -> None:
+    """A field that is missing, unheard of or of another kind does not pass."""
+    answer = printed("explain", "report", "-f", str(ROOT / "demo"))
+    assert list(faults(answer)) == []
+    del answer["queue"]
+    answer["nodes"][0]["rejections"][0]["details"][0].update(code="Other", more=1, peers="p")
+    place = "$.nodes[0].rejections[0].details[0]"
+    found = [fault.partition(" is ")[0] for fault in faults(answer)]
+    assert found == ["$.queue", f"{place}.code: 'Other'", f"{place}.peers: 'p'", f"{place}.more"]
+
+
+# --- the codes ------------------------------------------------------------------------------------
+
+
+def declared() -> dict[str, list[str]]:
+    """Code -> the rules that have it; none for what is no rule's."""
+    found: dict[str, list[str]] = {reason.code: [] for reason in GROUP_REASONS}
+    for rule in RULES:
+        for reason in rule.reasons:
+            found.setdefault(reason.code, []).append(rule.name)
+    return found
+
+
+def test_a_code_is_one_reason() -> None:
+    """No two reasons have one code, and every rule that refuses nodes has a reason."""
+    reasons = {reason for rule in RULES for reason in rule.reasons} | set(GROUP_REASONS)
+    assert len(reasons) == len(declared())
+    assert [rule.name for rule in RULES if not rule.reasons and rule.filters] == []
+
+
+def test_the_codes_are_in_the_schema_and_documented() -> None:
+    """The schema has every code, and docs/output.md says of each whose it is."""
+    assert SCHEMA["$defs"]["Code"]["enum"] == sorted(declared())
+    text = (ROOT / "docs" / "output.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| .+ \|$", text, re.MULTILINE)
+    told = {code: re.findall(r"\w+", rules) for code, rules in rows if code in declared()}
+    assert told == declared()
+
+
+@pytest.mark.parametrize("kind", ["Simulation", "Explanation", "Audit"])
+def test_the_fields_are_documented(kind: str) -> None:
+    """docs/output.md names every field that the schema has."""
+    text = (ROOT / "docs" / "output.md").read_text()
+    section = re.split(r"^## ", text, flags=re.MULTILINE)
+    about = next(part for part in section if part.startswith(f"`kind: {kind}`"))
+    shared = next(part for part in section if part.startswith("Reasons"))
+
+    def names(schema: Json) -> set[str]:
+        found = set(schema.get("properties", ()))
+        for inside in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+            found |= names(inside.get("items", inside))
+        return found
+
+    known = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", about + shared))))
+    assert names(SCHEMA["$defs"][kind]) - known - {"apiVersion", "kind"} == set()
