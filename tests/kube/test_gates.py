@@ -42,10 +42,13 @@ def used(pod: Pod) -> set[str]:
     return found
 
 
-def test_every_gate_is_on_by_default() -> None:
-    """Nothing has to be switched on."""
+def test_every_gate_but_those_in_alpha_is_on_by_default() -> None:
+    """Nothing has to be switched on but what writes to objects of others; AllAlpha and AllBeta keep apart."""
+    beta = "NodeAffinityEviction=true,PodAffinityEviction=true,EvenPodsSpread=true"
     assert FeatureGates() == FeatureGates.parse("")
-    assert str(FeatureGates()) == "NodeAffinityEviction=true,PodAffinityEviction=true,EvenPodsSpread=true"
+    assert str(FeatureGates()) == f"{beta},KeepSpread=false"
+    assert str(FeatureGates.parse("AllAlpha=true")) == f"{beta},KeepSpread=true"
+    assert str(FeatureGates.parse("AllBeta=false")) == beta.replace("true", "false") + ",KeepSpread=false"
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,16 @@ _A = TypeVar("_A", NodeAffinity, PodAffinity)
 NODE_AFFINITY_EVICTION = "NodeAffinityEviction"
 POD_AFFINITY_EVICTION = "PodAffinityEviction"
 EVEN_PODS_SPREAD = "EvenPodsSpread"
+KEEP_SPREAD = "KeepSpread"
 
-# All of Berth's gates are on by default, which is what Kubernetes calls beta.
+# Those that are on by default, which Kubernetes calls beta, and those that somebody has to ask for.
 _ATTRIBUTE = {
     NODE_AFFINITY_EVICTION: "node_affinity_eviction",
     POD_AFFINITY_EVICTION: "pod_affinity_eviction",
     EVEN_PODS_SPREAD: "even_pods_spread",
+    KEEP_SPREAD: "keep_spread",
 }
+_ALPHA = frozenset((KEEP_SPREAD,))
 _ALL_ALPHA, _ALL_BETA = "AllAlpha", "AllBeta"
 _KNOWN = (*_ATTRIBUTE, _ALL_ALPHA, _ALL_BETA)
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -41,10 +44,11 @@ class FeatureGates:
     node_affinity_eviction: bool = True
     pod_affinity_eviction: bool = True
     even_pods_spread: bool = True
+    keep_spread: bool = False
 
     @classmethod
     def parse(cls, text: str, base: FeatureGates | None = None) -> Self:
-        """Read ``A=true,B=false``. A gate's own entry wins over AllBeta; the rest are as in `base`."""
+        """Read ``A=true,B=false``. A gate's own entry wins over its stage's; others are as in `base`."""
         given: dict[str, bool] = {}
         for item in filter(None, text.split(",")):
             name, equals, value = (part.strip() for part in item.partition("="))
@@ -55,7 +59,8 @@ class FeatureGates:
                     f"unrecognized feature gate: {name} (known gates: {', '.join(_KNOWN)})"
                 )
             given[name] = _parse_bool(name, value)
-        chosen = dict.fromkeys(_ATTRIBUTE, given[_ALL_BETA]) if _ALL_BETA in given else {}
+        stages = {_ALL_ALPHA: _ALPHA, _ALL_BETA: _ATTRIBUTE.keys() - _ALPHA}
+        chosen = {name: given[stage] for stage, names in stages.items() if stage in given for name in names}
         chosen.update({name: value for name, value in given.items() if name in _ATTRIBUTE})
         others = {} if base is None else {name: getattr(base, name) for name in _ATTRIBUTE.values()}
         return cls(**(others | {_ATTRIBUTE[name]: value for name, value in chosen.items()}))

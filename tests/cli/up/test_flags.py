@@ -9,6 +9,7 @@ import pytest
 from berth.cli.commands.controllers import command as controllers
 from berth.cli.up import command as up
 from berth.engine.execution.eviction_ceiling import HaltPolicy
+from berth.engine.state.options import Options
 from berth.eviction import EvictionRate, EvictionSettings
 from berth.kube.gates import FeatureGates
 from tests.support.cli.command import Outcome, berth
@@ -35,7 +36,8 @@ def test_without_flags_the_defaults_hold(asked: list[up.UpSettings], tmp_path: P
     """Pods are evicted as `berth controllers` evicts them."""
     assert run(tmp_path).code == 0
     (settings,) = asked
-    assert settings.eviction == EvictionSettings()
+    gates = FeatureGates(keep_spread=True)  # which is off elsewhere
+    assert settings.eviction == EvictionSettings(options=Options(gates=gates))
 
 
 def test_every_eviction_flag_arrives(asked: list[up.UpSettings], tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_every_eviction_flag_arrives(asked: list[up.UpSettings], tmp_path: Path)
     )
     assert run(tmp_path, *flags.split()).code == 0
     eviction = asked[0].eviction
-    assert eviction.options.gates == FeatureGates(pod_affinity_eviction=False)
+    assert eviction.options.gates == FeatureGates(pod_affinity_eviction=False, keep_spread=True)
     assert (eviction.grace, eviction.rate) == (90.0, EvictionRate(qps=3, burst=4))
     assert (eviction.domain_key, eviction.domain_rate) == ("rack", EvictionRate(qps=2, burst=1))
     assert (eviction.max_share, eviction.halt_above) == (0.2, 0)

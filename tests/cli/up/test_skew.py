@@ -173,9 +173,11 @@ def test_a_component_has_what_everybody_has_and_its_own_gates_on_top() -> None:
         )
     )
     assert gates.server == gates.controllers
-    assert str(gates.server) == ("NodeAffinityEviction=false,PodAffinityEviction=true,EvenPodsSpread=false")
+    assert str(gates.server) == (
+        "NodeAffinityEviction=false,PodAffinityEviction=true,EvenPodsSpread=false,KeepSpread=true"
+    )
     assert (gates.scheduler.node_affinity_eviction, gates.scheduler.even_pods_spread) == (True, False)
-    assert gates.kubelet == FeatureGates()
+    assert gates.kubelet == FeatureGates(keep_spread=True)
 
 
 def test_an_error_names_the_option() -> None:

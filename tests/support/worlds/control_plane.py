@@ -35,6 +35,7 @@ class ControlPlane(Backend):
             self.settings.data_dir,
             "--port",
             str(self.settings.port),
+            "--no-web",
             "--nodes",
             "0",
             "--metrics-port",

@@ -29,6 +29,8 @@ from berth.live.component.versions import FollowedVersion
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.views import VIEWS
+from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading.metrics import SpreadingMetrics
 
 LEASE, PORT = "berth-controllers", 10260
 
@@ -80,7 +82,9 @@ def command(
         cache = Cache()
         current = replace(eviction, options=replace(options, version=server.version))
         machine = AffinityEviction(cache, current, metrics=EvictionMetrics(registry), tell=log_decision)
-        runner = Runner(client, [machine], VIEWS, first=(cache,))
+        spreading = SpreadingSettings(options=current.options, dry_run=current.dry_run)
+        keeping = KeepSpread(cache, machine.state.mirror, spreading, metrics=SpreadingMetrics(registry))
+        runner = Runner(client, [machine, keeping], VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
     run_to_the_end(run_component(settings, make, version=server, gates=str(gates), dryRun=eviction.dry_run))

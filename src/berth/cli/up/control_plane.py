@@ -37,6 +37,8 @@ from berth.kube.objects import PartialObjectMetadata, RawObject
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
 from berth.machines.views import VIEWS
+from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading.metrics import SpreadingMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     eviction = eviction or EvictionSettings(options=Options(gates=gates.controllers))
     daemons, version = eviction.options.daemon_namespaces, eviction.options.version
     registration = Registration(cache, nodes, version.release)
+    evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
     controllers: list[Machine] = [
         registration,
         Leases(cache),
@@ -106,7 +109,13 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         DisruptionController(cache),
         NodeLifecycle(cache),
         TaintEviction(cache),
-        AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell),
+        evicting,
+        KeepSpread(
+            cache,
+            evicting.state.mirror,
+            SpreadingSettings(options=eviction.options),
+            metrics=SpreadingMetrics(registry),
+        ),
         garbage,
         namespaces,
     ]

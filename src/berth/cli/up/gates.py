@@ -4,7 +4,7 @@ whose components are upgraded one after the other."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -46,7 +46,8 @@ def read_gates(given: dict[str, str]) -> ComponentGates:
     Raises:
         ClickException: a gate or a value that there is not; the message names the option.
     """
-    everywhere = _parse("feature_gates", given.pop("feature_gates"), DEFAULT_GATES)
+    # What others may not be surprised by is on here, where it can be tried.
+    everywhere = _parse("feature_gates", given.pop("feature_gates"), replace(DEFAULT_GATES, keep_spread=True))
     parsed = {}
     for component in _COMPONENTS:
         name = f"{component}_feature_gates"

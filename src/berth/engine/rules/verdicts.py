@@ -108,6 +108,7 @@ class ConstraintCounts:
         hard: Whether nodes are refused where it does not hold.
         counts: Domain -> matching pods, over the domains the constraint counts.
         minimum: What the skew is measured from; 0 while there are fewer domains than `minDomains`.
+        counts_own: Whether the pods that have the constraint are among those it counts.
     """
 
     rule: str
@@ -120,6 +121,7 @@ class ConstraintCounts:
     max_skew: int
     counts: dict[str, int]
     minimum: int
+    counts_own: bool = True
 
     @property
     def skew(self) -> int:

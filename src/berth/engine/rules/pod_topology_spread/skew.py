@@ -45,6 +45,7 @@ def _counted(
         max_skew=constraint.max_skew,
         counts=counts,
         minimum=minimum,
+        counts_own=spread.matches_self,
     )
 
 

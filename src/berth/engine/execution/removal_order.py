@@ -1,0 +1,158 @@
+"""In which order the pods of a group are best removed: however many go, the rest is as even as it can be.
+
+Removing is the reverse of placing, and nobody asks the scheduler about it.  So the order is worked out
+beforehand: at every step that pod goes whose going leaves the least of the hard constraints broken, then of
+the soft ones, then takes from the fullest domains, then from the busiest node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.engine.placement.plan import plan_for
+from berth.engine.rules.verdicts import ConstraintCounts
+from berth.engine.state.arrays import Int64Array
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.kube.amounts.resource_names import CPU, MEMORY
+
+_NONE = -1  # a pod that a constraint does not count
+
+
+def has_order(pod_class: PodClass) -> bool:
+    """Whether it matters which pod of such a class goes: it is spread, or would rather be apart."""
+    return bool(pod_class.spread_constraints) or any(
+        _is_apart(pod_class, term) for term in pod_class.preferred
+    )
+
+
+def removal_order(cluster: Cluster, pods: Sequence[str]) -> list[str]:
+    """The pods, those that should go first in front; they are of one group, and all of them are placed.
+
+    The constraints are those of the newest class among them: the last pod's.
+    """
+    if not pods:
+        return []
+    found = cluster.find_pod(pods[-1])
+    if found is None:
+        raise KeyError(pods[-1])
+    slots = cluster.pods.node[[cluster.pods.index[pod] for pod in pods]]
+    constraints = _constraints(cluster, found[0], slots)
+    busy = _busyness(cluster, slots)
+    left = np.ones(len(pods), dtype=np.bool_)
+    order: list[str] = []
+    for _ in pods:
+        rows = np.flatnonzero(left)
+        keys = [busy[rows]]
+        for hard in (False, True):
+            own = [each for each in constraints if each.hard is hard]
+            keys.append(-sum((each.fullness()[rows] for each in own), np.zeros(len(rows))))
+            keys.append(sum((each.broken_after()[rows] for each in own), np.zeros(len(rows))))
+        keys[0] = -keys[0]
+        # The last key is the first to count; among equals the youngest goes, as it is listed last.
+        best = int(rows[np.lexsort((-rows, *keys))[0]])
+        order.append(pods[best])
+        left[best] = False
+        for each in constraints:
+            each.remove(best)
+    return order
+
+
+@dataclass(slots=True)
+class _Constraint:
+    """One constraint, and the domain of each pod in it.
+
+    Attributes:
+        counts: By domain.
+        domain: By pod; _NONE if it does not count there.
+        limit: How much more than the emptiest the fullest may have.
+        floor: Whether the emptiest is taken to have none.
+        weight: Among constraints that are not hard.
+    """
+
+    hard: bool
+    counts: Int64Array
+    domain: Int64Array
+    limit: int
+    floor: bool = False
+    weight: float = 1.0
+
+    def broken_after(self) -> Int64Array:
+        """By pod: by how much the limit is exceeded once it has gone."""
+        if not len(self.counts):
+            return np.zeros(len(self.domain), dtype=np.int64)
+        most, least = int(self.counts.max()), 0 if self.floor else int(self.counts.min())
+        alone = int((self.counts == most).sum()) == 1
+        second = int(np.sort(self.counts)[-2]) if alone and len(self.counts) > 1 else most
+        after = self.counts - 1
+        top = np.where(self.counts == most, np.maximum(second if alone else most, after), most)
+        low = after * 0 if self.floor else np.minimum(after, least)
+        by_domain = np.maximum(top - low - self.limit, 0)
+        unchanged = max(most - least - self.limit, 0)
+        return np.where(self.domain == _NONE, unchanged, by_domain[self.domain]) * self.weight
+
+    def fullness(self) -> Int64Array:
+        if not len(self.counts):
+            return np.zeros(len(self.domain), dtype=np.int64)
+        return np.where(self.domain == _NONE, 0, self.counts[self.domain]) * self.weight
+
+    def remove(self, pod: int) -> None:
+        if self.domain[pod] != _NONE:
+            self.counts[self.domain[pod]] -= 1
+
+
+def _constraints(cluster: Cluster, pod_class: PodClass, slots: np.ndarray) -> list[_Constraint]:
+    rules = plan_for(cluster, pod_class).topology_rules
+    found = [
+        _spread(cluster, counted, slots)
+        for rule in rules
+        for counted in rule.constraint_counts()
+        if counted.counts_own
+    ]
+    return found + [
+        _apart(cluster, term, slots) for term in pod_class.preferred if _is_apart(pod_class, term)
+    ]
+
+
+def _spread(cluster: Cluster, counted: ConstraintCounts, slots: np.ndarray) -> _Constraint:
+    names = list(counted.counts)
+    number = {name: i for i, name in enumerate(names)}
+    column = cluster.nodes.column(counted.topology_key)
+    domain = [number.get(column.values[i] or "", _NONE) for i in column.ids[slots].tolist()]
+    counts = np.array([counted.counts[name] for name in names], dtype=np.int64)
+    floor = bool(names) and counted.minimum < int(counts.min())
+    return _Constraint(counted.hard, counts, np.array(domain, dtype=np.int64), counted.max_skew, floor)
+
+
+def _is_apart(pod_class: PodClass, owned: OwnedTerm) -> bool:
+    """Whether pods of a class would rather not be with each other."""
+    return owned.weight < 0 and owned.term.selector.matches(pod_class.labels)
+
+
+def _apart(cluster: Cluster, owned: OwnedTerm, slots: np.ndarray) -> _Constraint:
+    column = cluster.nodes.column(owned.topology_key)
+    classes = [each for label_set in owned.term.selected for each in label_set.classes]
+    counts = np.bincount(
+        column.ids[cluster.pods.node[cluster.pods_of(classes)]], minlength=len(column.values)
+    )
+    ids = column.ids[slots].astype(np.int64)
+    counts = counts.astype(np.int64)
+    counts[0] = 0
+    # Pods that would rather be apart have no limit to keep to: only the fullest domains matter.
+    return _Constraint(
+        False, counts, np.where(ids > 0, ids, _NONE), int(counts.sum()), weight=-owned.weight / 100
+    )
+
+
+def _busyness(cluster: Cluster, slots: np.ndarray) -> np.ndarray:
+    """How much of each pod's node is asked for, of cpu or memory, whichever is more."""
+    nodes = cluster.nodes
+    shares = []
+    for resource in (CPU, MEMORY):
+        row = nodes.row(resource)
+        shares.append(nodes.requested[row, slots] / np.maximum(nodes.allocatable[row, slots], 1))
+    result: np.ndarray = np.maximum(*shares)
+    return result

@@ -1,0 +1,10 @@
+"""Groups that were spread when they were placed stay so when they shrink.
+
+The ReplicaSet controller deletes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost` first;
+this machine keeps the costs of spread pods in the order in which they are best removed.
+"""
+
+from berth.spreading.machine import KeepSpread
+from berth.spreading.settings import SpreadingSettings
+
+__all__ = ["KeepSpread", "SpreadingSettings"]

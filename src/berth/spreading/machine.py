@@ -1,0 +1,261 @@
+"""Keeps the deletion costs of spread pods in the order in which they are best removed.
+
+A group is ranked again when a pod that its constraints count comes, goes or moves, and when nodes change;
+what is written is only what is not in order.  A workload opts out with `berth.dev/keep-spread: "false"`.
+StatefulSets and Jobs decide by themselves which pod goes: they have no such hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.engine.execution.removal_order import removal_order
+from berth.engine.state.cluster import pod_name
+from berth.kube.api_resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
+from berth.kube.objects import Key, LivePod, LiveWorkload, Node, Pod, RawObject
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import DELETED, POD_DELETION_COST
+from berth.machines.backoff import Backoff
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Event, Outcome, Patch, Purpose
+from berth.machines.mirror import Mirror
+from berth.machines.recorder import EVENT, NORMAL, Recorder
+from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
+from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
+from berth.spreading.metrics import SpreadingMetrics
+from berth.spreading.settings import SpreadingSettings
+
+COMPONENT = "keep-spread"
+OPT_OUT = "berth.dev/keep-spread"
+_GROUPS_AT_ONCE = 50  # so that others come to their turn
+_BACKOFF = Backoff(first=1.0, longest=60.0)
+
+
+class SpreadingPurpose(Purpose):
+    COST = "cost"
+
+
+class KeepSpread:
+    """The machine.
+
+    Args:
+        cache: What the watches have shown.
+        mirror: The engine's cluster, kept in step by another machine that hears every event before this one.
+        settings: How it is done.
+        metrics: What is counted.
+
+    Attributes:
+        groups: The ReplicaSets whose pods are spread.
+        watches: Without Deployments while there is nothing to do but to take costs back.
+    """
+
+    name = COMPONENT
+
+    def __init__(
+        self,
+        cache: Cache,
+        mirror: Mirror,
+        settings: SpreadingSettings | None = None,
+        *,
+        metrics: SpreadingMetrics | None = None,
+    ) -> None:
+        self._cache = cache
+        self._settings = settings or SpreadingSettings()
+        self.metrics = metrics or SpreadingMetrics()
+        self._mirror = mirror
+        self.watches: tuple[Resource, ...] = (PODS, *Mirror.watches)
+        if self._settings.enabled:
+            self.watches += (DEPLOYMENTS,)
+        self.groups = SpreadGroups()
+        self._recorder = Recorder(COMPONENT)
+        self._due: dict[Key, float] = {}  # groups that are to be ranked, and from when
+        self._changed: dict[Key, None] = {}  # since the last call, at whatever time that is
+        self._marked: dict[Key, None] = {}  # pods whose cost is to be taken back
+        self._under_way: dict[Key, int] = {}  # pods that are being written to, and how often in vain
+        self._told: set[str] = set()  # the uids of ReplicaSets that were told of costs of others
+        self._draining = False
+
+    # --- keeping up ---------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> None:
+        if event.resource == PODS:
+            self._pod(event)
+            return
+        if event.resource == NODES:
+            if _matters(event):
+                self._changed.update(dict.fromkeys(self.groups.by_key))
+        elif event.resource == REPLICA_SETS:
+            self._look_at(event.key)
+        elif event.resource == DEPLOYMENTS:
+            for key, replica_set in self._replica_sets_of(event.object):
+                del replica_set
+                self._look_at(key)
+
+    def _pod(self, event: Event) -> None:
+        pod, key, known = event.object, event.key, event.old
+        found = self._mirror.cluster.find_pod(pod_name(pod))
+        if event.change == DELETED or found is None or key not in self._mirror.bound:
+            self.groups.drop(key)
+            self._marked.pop(key, None)
+            self._concern(pod)
+            return
+        if is_terminating(pod):
+            self.groups.drop(key)
+        else:
+            self.groups.put(key, pod, found[0])
+        if is_marked(pod) and not self._settings.enabled:
+            self._marked[key] = None
+        if known is None or _other(known, pod):
+            self._concern(pod)
+
+    def _concern(self, pod: LivePod) -> None:
+        found = self.groups.concerned(pod.metadata.namespace or "", pod.metadata.labels or {})
+        self._changed.update(dict.fromkeys(found))
+
+    def _look_at(self, key: Key) -> None:
+        if key in self.groups.by_key:
+            self._changed[key] = None
+
+    def _replica_sets_of(self, deployment: LiveWorkload) -> Iterator[tuple[Key, LiveWorkload]]:
+        for found in self._cache.owned(REPLICA_SETS, deployment.metadata.uid, LiveWorkload):
+            yield (found.metadata.namespace or "", found.metadata.name or ""), found
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def due(self) -> float | None:
+        if self._changed or self._marked:
+            return 0.0
+        if self._draining:
+            return 0.0 if self._recorder.waiting else None
+        times = [
+            when for when in (min(self._due.values(), default=None), self._recorder.due()) if when is not None
+        ]
+        return min(times, default=None)
+
+    def reconcile(self, now: float) -> list[Action]:
+        if self._draining:
+            self._changed.clear()
+            self._marked.clear()
+            return self._recorder.take(now)
+        if not self._settings.enabled:
+            self._changed.clear()
+            marked, self._marked = self._marked, {}
+            return [self._take_back(key, now) for key in marked if key in self._mirror.bound]
+        for key in self._changed:
+            self._due.setdefault(key, now + self._settings.settle)
+        self._changed.clear()
+        ready = [key for key, when in self._due.items() if when <= now][:_GROUPS_AT_ONCE]
+        actions: list[Action] = []
+        for key in ready:
+            del self._due[key]
+            group = self.groups.by_key.get(key)
+            if group is not None:
+                actions += self._ranked(group, now)
+        if self._settings.dry_run:
+            return []
+        return actions + self._recorder.take(now)
+
+    def _ranked(self, group: SpreadReplicaSet, now: float) -> Iterator[Action]:
+        pods = {pod_name(pod): pod for key in group.pods if (pod := self._mirror.bound.get(key)) is not None}
+        if self._opted_out(group):
+            for pod in pods.values():
+                if is_marked(pod):
+                    yield self._take_back((pod.metadata.namespace or "", pod.metadata.name or ""), now)
+            return
+        oldest_first = sorted(pods, key=lambda name: (pods[name].metadata.creation_timestamp or "", name))
+        order = [
+            name for name in removal_order(self._mirror.cluster, oldest_first) if not is_foreign(pods[name])
+        ]
+        self._tell_foreign(group, len(pods) - len(order), now)
+        current = {name: cost for name in order if (cost := own_cost(pods[name])) is not None}
+        for name, cost in new_costs(order, current).items():
+            key = (pods[name].metadata.namespace or "", pods[name].metadata.name or "")
+            if key not in self._under_way or self._under_way[key]:
+                yield self._patch(key, pods[name], {POD_DELETION_COST: str(cost), OURS: str(cost)})
+                self.metrics.written.inc()
+
+    def _opted_out(self, group: SpreadReplicaSet) -> bool:
+        """By the workload's annotation; a Deployment's stays on its ReplicaSets when it is removed there."""
+        workload = self._cache.get(REPLICA_SETS, group.key, LiveWorkload)
+        owner = controller_of(workload.metadata) if workload is not None else None
+        if owner is not None and owner.kind == DEPLOYMENTS.kind:
+            deployment = self._cache.get(DEPLOYMENTS, (group.key[0], owner.name or ""), LiveWorkload)
+            workload = deployment or workload
+        return workload is not None and (workload.metadata.annotations or {}).get(OPT_OUT) == "false"
+
+    def _tell_foreign(self, group: SpreadReplicaSet, number: int, now: float) -> None:
+        """Say once of a ReplicaSet that somebody else has an order for some of its pods."""
+        replica_set = self._cache.get(REPLICA_SETS, group.key, LiveWorkload)
+        if not number or replica_set is None or group.uid in self._told:
+            return
+        self._told.add(group.uid)
+        message = (
+            f"{number} of its pods have a {POD_DELETION_COST} that somebody else wrote: it stays, "
+            "and scaling down may leave the rest less even"
+        )
+        self._recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "DeletionCostNotOurs", message)
+
+    def _take_back(self, key: Key, now: float) -> Action:
+        del now
+        pod = self._mirror.bound[key]
+        annotations: dict[str, str | None] = {OURS: None}
+        if own_cost(pod) is not None:
+            annotations[POD_DELETION_COST] = None
+        return self._patch(key, pod, annotations)
+
+    def _patch(self, key: Key, pod: Pod, annotations: dict[str, str] | dict[str, str | None]) -> Action:
+        self._under_way.setdefault(key, 0)
+        body: RawObject = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
+        return Patch(
+            resource=PODS, key=key, namespace=key[0], name=key[1], body=body, purpose=SpreadingPurpose.COST
+        )
+
+    # --- what became of it --------------------------------------------------------------------------
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        if action.purpose is EVENT:
+            self._recorder.done(action, outcome)
+            return
+        tries = self._under_way.pop(action.key, 0)
+        if outcome.ok or outcome.missing or outcome.conflict:
+            return  # it is written, or the pod is another or no more
+        self.metrics.failed.inc()
+        self._under_way[action.key] = tries + 1
+        owner = (
+            controller_of(pod.metadata) if (pod := self._mirror.bound.get(action.key)) is not None else None
+        )
+        if owner is not None:
+            self._due[action.key[0], owner.name or ""] = outcome.at + _BACKOFF.after(tries + 1)
+
+    def drain(self) -> None:
+        self._draining = True
+
+
+def _matters(event: Event) -> bool:
+    """Whether a node's change can alter an order."""
+    old, new = event.old, event.object
+    if event.change == DELETED or old is None:
+        return True
+    return _shape(old) != _shape(new)
+
+
+def _shape(node: Node) -> tuple[object, ...]:
+    spec, status = node.spec, node.status
+    return (
+        node.metadata.labels,
+        spec.taints if spec else None,
+        spec.unschedulable if spec else None,
+        status.allocatable if status else None,
+    )
+
+
+def _other(old: LivePod, new: LivePod) -> bool:
+    return (
+        old.spec.node_name != new.spec.node_name
+        or old.metadata.uid != new.metadata.uid
+        or old.metadata.labels != new.metadata.labels
+        or is_terminating(old) != is_terminating(new)
+        or own_cost(old) != own_cost(new)
+        or is_foreign(old) != is_foreign(new)
+    )
