@@ -23,11 +23,11 @@ from berth.scheduler.group_conditions import GroupConditions
 from berth.scheduler.groups import Groups
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.nominations import Nominations
+from berth.scheduler.preparing.reservations import Reservations
+from berth.scheduler.preparing.volumes import VolumeWork
 from berth.scheduler.queue import SchedulingQueue
 from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed, untold
-from berth.scheduler.reservations import Reservations
-from berth.scheduler.volumes import VolumeWork
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.
 IN_FLIGHT = 48
