@@ -37,6 +37,7 @@ CONTROLLERS = KUSTOMIZE / "controllers"
 ACTIONS = {
     ("", "nodes", "get", ()),
     ("", "pods/eviction", "create", ()),
+    *(("lifecycle.k8s.io", "evictionrequests", verb, ()) for verb in ("create", "delete", "list", "watch")),
     ("", "pods/status", "patch", ()),
     ("", "events", "create", ()),
     ("", "events", "patch", ()),

@@ -30,12 +30,14 @@ from berth.eviction.records import (
     PodRecord,
 )
 from berth.eviction.reports import EvictionReports
+from berth.eviction.requests import EvictionRequests
 from berth.eviction.safety import RATE, EvictionGates
+from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState
-from berth.kube.api_resources import PODS
+from berth.kube.api_resources import EVICTION_REQUESTS, PODS
 from berth.kube.objects import LivePod, Node, PartialObjectMetadata, PodDisruptionBudget
 from berth.kube.selectors import parse_label_selector
-from berth.machines.contract import Action, Evict, Outcome
+from berth.machines.contract import Action, Create, Evict, Outcome
 
 # A rule that is broken so soon after a pod came was broken when it came.
 _AT_ONCE = 1.0
@@ -57,13 +59,16 @@ class Evictor:
         plan: EvictionPlan,
         gates: EvictionGates,
         reports: EvictionReports,
+        settings: EvictionSettings,
     ) -> None:
         self._state = state
         self._detector = detector
         self._plan = plan
         self._gates = gates
         self._reports = reports
-        self._lifecycle = EvictionLifecycle(state, gates, reports)
+        self._lifecycle = EvictionLifecycle(state, gates, reports, asks=settings.uses_requests)
+        self._timeout = settings.request_timeout
+        self.requests = EvictionRequests()
         self.take = self._lifecycle.take
         self.wake: float | None = None
         self._looked = 0.0  # when the last round was
@@ -79,7 +84,9 @@ class Evictor:
         self._gates.new_round()
         begun: list[tuple[PodRecord, EvictionAttempt]] = []
         for record, attempt in self._going(order):
-            if record.phase in ANSWERED:
+            if record.phase is EvictionPhase.ASKED:
+                self._look_after(record, attempt, now)
+            elif record.phase in ANSWERED:
                 if self._gates.may_go_on(attempt, now):
                     self._advance(record, attempt, now)
                     continue
@@ -92,7 +99,33 @@ class Evictor:
             self._lifecycle.begin(record, replacements.get(record.name), now)
             if record.phase is EvictionPhase.MARKED:
                 self._advance(record, attempt, now)
-        return self.take()
+        return [*self.take(), *self._withdraw(now)]
+
+    def _look_after(self, record: PodRecord, attempt: EvictionAttempt, now: float) -> None:
+        """What became of a request for an eviction."""
+        uid = record.uid or ""
+        why = self.requests.failure(uid)
+        if self.requests.is_evicted(uid):
+            self._lifecycle.evicted(record, now)
+        elif why is None and attempt.not_before > now:
+            self._wake_at(attempt.not_before)
+        else:
+            self.requests.give_up(uid)
+            silence = f"nobody evicted the pod within {self._timeout:.0f} s of the EvictionRequest"
+            self._lifecycle.in_vain(record, why or silence, now)
+
+    def _withdraw(self, now: float) -> list[Action]:
+        """Take back the requests for pods that need not go any more, or are gone."""
+        deletions, when = self.requests.withdraw(self._has_to_go, EvictionPurpose.WITHDRAW, now)
+        self._wake_at(when)
+        return list(deletions)
+
+    def _has_to_go(self, pod: str, uid: str) -> bool:
+        """Whether a pod is there and breaks a rule, or is on its way for one of another."""
+        record = self._state.records.get(pod)
+        if record is None or record.uid != uid or record.phase is EvictionPhase.EVICTED:
+            return False
+        return record.attempt is not None or bool(record.violations)
 
     def _going(self, order: Sequence[PlannedEviction]) -> list[tuple[PodRecord, EvictionAttempt]]:
         records = (self._state.records[planned.pod] for planned in order)
@@ -105,12 +138,17 @@ class Evictor:
             record for name, record in self._state.active.items() if record.attempt and name not in wanted
         ]
         for record in (*left, *self._state.ended.values()):
+            if record.phase is EvictionPhase.ASKED and self._is_gone(record):
+                self._lifecycle.evicted(record, now)
             if record.phase not in REQUESTED:
                 self._lifecycle.cancel(record, now)
         for planned in order:
             pod = self._state.pod(planned.pod)
             if pod is not None:
                 self._follow(self._state.records[planned.pod], planned, pod, now)
+
+    def _is_gone(self, record: PodRecord) -> bool:
+        return not self._state.is_current(record) or self._state.pod(record.name) is None
 
     def _follow(self, record: PodRecord, planned: PlannedEviction, pod: LivePod, now: float) -> None:
         attempt = record.attempt
@@ -209,7 +247,7 @@ class Evictor:
 
     def confirms(self, action: Action) -> bool:
         """Asked when a request is about to be sent, which may be some time after it was decided."""
-        if not isinstance(action, Evict):
+        if not (isinstance(action, Evict) or _is_request(action)):
             return True
         record = self._state.find(action)
         if record is None or record.attempt is None or record.phase is not EvictionPhase.EVICTING:
@@ -240,6 +278,9 @@ class Evictor:
             self._node_read(record, outcome)
         elif outcome.conflict:
             self._lifecycle.changed(record, outcome.at)
+        elif _is_request(action) and (outcome.ok or outcome.exists):
+            self.requests.begin(record.uid or "")
+            self._lifecycle.asked(record, outcome.at + self._timeout)
         elif not outcome.ok:
             self._lifecycle.refused(record, outcome)
         elif record.phase is EvictionPhase.MARKING:
@@ -299,6 +340,10 @@ class Evictor:
     def obstacles(self) -> Counter[str]:
         """How many wait, by what for."""
         return Counter(attempt.obstacle.partition(" ")[0] for attempt in self._waiting() if attempt.obstacle)
+
+
+def _is_request(action: Action) -> bool:
+    return isinstance(action, Create) and action.resource == EVICTION_REQUESTS
 
 
 def _is_protected(pod: LivePod, budgets: Sequence[PodDisruptionBudget | None]) -> bool:

@@ -10,6 +10,9 @@
 | `CHECKING` | `node_confirmed`  | `CHECKED`  | the node has the labels by which the pod was judged          |
 | `CHECKED`  | `evict`           | `EVICTING` | the pod still has to go: its eviction is asked for           |
 | `EVICTING` | `evicted`         | `EVICTED`  | the server took the eviction                                 |
+| `EVICTING` | `asked`           | `ASKED`    | the server took an EvictionRequest instead                   |
+| `ASKED`    | `evicted`         | `EVICTED`  | the pod goes, or the request says that it has gone           |
+| `ASKED`    | `in_vain`         | `WAITING`  | the request failed, was withdrawn, or nobody answered it     |
 | requested  | `missing`         | `EVICTED`  | the server no longer has the pod                             |
 | requested  | `changed`         | `WAITING`  | pod or node are not as they were seen: look again            |
 | requested  | `refused`         | `WAITING`  | the server said no, or nothing                               |
@@ -36,21 +39,22 @@ from berth.eviction.records import (
     PodRecord,
 )
 from berth.eviction.reports import EvictionReports
+from berth.eviction.requests import request_of
 from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
 from berth.eviction.state import EvictionState, key_of
-from berth.kube.api_resources import NODES, PODS
+from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
 from berth.kube.objects import LivePod
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
-from berth.machines.contract import Action, Evict, Get, Outcome, Patch
+from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
 
 # The pod condition that says of a pod that it is about to go, and why.
 DISRUPTION_TARGET = "DisruptionTarget"
 REASONS = {NODE_KIND: "RequiredNodeAffinityViolation", POD_KIND: "RequiredPodAffinityViolation"}
 
-STAYING, WAITING, MARKING, MARKED, CHECKING, CHECKED, EVICTING, EVICTED = EvictionPhase
+STAYING, WAITING, MARKING, MARKED, CHECKING, CHECKED, EVICTING, ASKED, EVICTED = EvictionPhase
 
 _REFUSALS = Backoff(first=1.0, longest=60.0)
 # After a conflict the watch has the newer version in a moment.
@@ -66,7 +70,10 @@ _RULES_HOLD = ("False", "AffinityRulesHold", "The affinity rules of the pod hold
 class EvictionLifecycle:
     """Changes the phase of records, which nobody else does."""
 
-    def __init__(self, state: EvictionState, gates: EvictionGates, reports: EvictionReports) -> None:
+    def __init__(
+        self, state: EvictionState, gates: EvictionGates, reports: EvictionReports, *, asks: bool = False
+    ) -> None:
+        self._asks = asks
         self._state = state
         self._gates = gates
         self._reports = reports
@@ -126,10 +133,24 @@ class EvictionLifecycle:
         self._to(record, CHECKED, {CHECKING})
 
     def evict(self, record: PodRecord) -> None:
-        """Ask for the eviction of the pod in the version that was marked."""
+        """Ask for the eviction of the pod: in the version that was marked, or by a request."""
         attempt = _attempt_of(record)
         self._to(record, EVICTING, {CHECKED})
         namespace, name = key_of(record.name)
+        # Requests for members of a PodGroup are not supported.
+        if self._asks and attempt.pod.spec.scheduling_group is None:
+            self._requests.append(
+                Create(
+                    resource=EVICTION_REQUESTS,
+                    key=(namespace, name),
+                    namespace=namespace,
+                    body=request_of(attempt.pod),
+                    purpose=EvictionPurpose.STEP,
+                    attempt=record.number,
+                    why=attempt.planned.reasons,
+                )
+            )
+            return
         self._requests.append(
             Evict(
                 resource=PODS,
@@ -144,8 +165,13 @@ class EvictionLifecycle:
             )
         )
 
+    def asked(self, record: PodRecord, until: float) -> None:
+        """The server took the request; whoever responds to it has until then."""
+        _attempt_of(record).not_before = until
+        self._to(record, ASKED, {EVICTING})
+
     def evicted(self, record: PodRecord, at: float) -> None:
-        """The server took the eviction."""
+        """The server took the eviction, or the pod that was asked for goes."""
         attempt = _attempt_of(record)
         planned, pod = attempt.planned, attempt.pod
         attempt.not_before, attempt.failures = at + _SEEN, 0
@@ -153,7 +179,7 @@ class EvictionLifecycle:
         self._reports.evicted(attempt, at)
         # The Eviction API writes a reason of its own; the pod's last words are to be the cause.
         self._write_condition(record, pod, EvictionPurpose.EXPLAIN, at)
-        self._to(record, EVICTED, {EVICTING})
+        self._to(record, EVICTED, {EVICTING, ASKED})
 
     # --- back ---------------------------------------------------------------------------------------
 
@@ -185,6 +211,16 @@ class EvictionLifecycle:
         attempt.refused, attempt.obstacle = True, REFUSED
         self._to(record, WAITING, REQUESTED)
         self._reports.refused(attempt, outcome)
+
+    def in_vain(self, record: PodRecord, why: str, at: float) -> None:
+        """Nothing came of the request: try again later, later each time."""
+        self._turn_back(record)
+        attempt = _attempt_of(record)
+        attempt.failures += 1
+        attempt.not_before = at + _REFUSALS.after(attempt.failures)
+        attempt.refused, attempt.obstacle = True, REFUSED
+        self._to(record, WAITING, {ASKED})
+        self._reports.refused(attempt, Outcome(at=at, code=409, message=why))
 
     def hold(self, record: PodRecord) -> None:
         """The pod's domain was halted on its way."""

@@ -17,7 +17,7 @@ from berth.eviction.reports import COMPONENT, CONTROLLERS, EvictionReports
 from berth.eviction.safety import EvictionGates
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState
-from berth.kube.api_resources import BUDGETS, NAMESPACES, NODES, PODS, Resource
+from berth.kube.api_resources import BUDGETS, EVICTION_REQUESTS, NAMESPACES, NODES, PODS, Resource
 from berth.kube.objects import Namespace, Node
 from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
@@ -61,7 +61,9 @@ class AffinityEviction:
         self._detector = ViolationDetector(self.state, self._reports)
         self._domains = DomainCounts(self.state.mirror.cluster, settings.domain_key)
         self.plan = EvictionPlan(self.state, self._domains, self.halts)
-        self._evictor = Evictor(self.state, self._detector, self.plan, self._gates, self._reports)
+        self._evictor = Evictor(self.state, self._detector, self.plan, self._gates, self._reports, settings)
+        if settings.uses_requests:
+            self.watches = (*self.watches, EVICTION_REQUESTS)
         self._look = False  # something happened that may let a pod go on
         self._draining = False
         self._told: set[int] = set()  # in a dry run, the records of the pods that would go
@@ -86,6 +88,10 @@ class AffinityEviction:
     def handle(self, event: Event) -> None:
         if event.resource == BUDGETS:
             self._look |= self._evictor.budget_changed(event.old, event.object)
+            return
+        if event.resource == EVICTION_REQUESTS:
+            self._evictor.requests.handle(event)
+            self._look = True
             return
         self._detector.handle(event)
         if event.resource == PODS:

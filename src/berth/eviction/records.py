@@ -29,6 +29,7 @@ class EvictionPhase(Enum):
     CHECKING = "checking"
     CHECKED = "checked"
     EVICTING = "evicting"
+    ASKED = "asked"
     EVICTED = "evicted"
 
 
@@ -37,7 +38,7 @@ REQUESTED = frozenset({EvictionPhase.MARKING, EvictionPhase.CHECKING, EvictionPh
 # One step was answered, and the next is yet to be asked for.
 ANSWERED = frozenset({EvictionPhase.MARKED, EvictionPhase.CHECKED})
 # What was taken from the rates and the pace of the owner is given back if the pod does not go.
-BEGUN = REQUESTED | ANSWERED
+BEGUN = REQUESTED | ANSWERED | {EvictionPhase.ASKED}
 
 
 class EvictionPurpose(Purpose):
@@ -45,6 +46,7 @@ class EvictionPurpose(Purpose):
 
     STEP = "step"  # takes its eviction further
     CLEAR = "clear"  # takes its condition back
+    WITHDRAW = "withdraw"  # takes the request for its eviction back; seen to be done, or asked again
     EXPLAIN = "explain"  # writes the cause on a pod that was evicted; what becomes of it does not matter
 
 

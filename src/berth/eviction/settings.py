@@ -39,6 +39,8 @@ class EvictionSettings:
         pace_by_owner: The replacement of a pod is Ready before the next pod of its owner goes.
         pace_timeout: After so long without it the next one goes all the same; 0 to wait for ever.
         dry_run: Only tell what would be done.
+        uses_requests: Ask for evictions by EvictionRequests instead of the Eviction API.
+        request_timeout: An EvictionRequest that is not answered for so long is withdrawn.
     """
 
     options: Options = field(default_factory=Options)
@@ -52,6 +54,8 @@ class EvictionSettings:
     pace_by_owner: bool = True
     pace_timeout: float = 600.0
     dry_run: bool = False
+    uses_requests: bool = False
+    request_timeout: float = 1800.0
 
     def __post_init__(self) -> None:
         if not 0 < self.max_share <= 1:

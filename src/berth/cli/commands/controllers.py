@@ -9,6 +9,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from berth.cli.input.components import (
+    DURATION,
     connection_options,
     election_of,
     given,
@@ -21,11 +22,13 @@ from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.output.decision_log import log_decision
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
+from berth.kube.api_resources import EVICTION_REQUESTS
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.lifecycle import ComponentSettings, Work, run_component
+from berth.live.component.lifecycle import ComponentSettings, StartError, Work, run_component
 from berth.live.component.versions import FollowedVersion
+from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.views import VIEWS
@@ -41,6 +44,18 @@ LEASE, PORT = "berth-controllers", 10260
 @daemon_namespaces_option
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @eviction_options
+@click.option(
+    "--use-eviction-requests",
+    is_flag=True,
+    help="Ask for evictions by EvictionRequests (lifecycle.k8s.io/v1alpha1) instead of the Eviction API.",
+)
+@click.option(
+    "--eviction-request-timeout",
+    type=DURATION,
+    default="30m",
+    show_default=True,
+    help="Withdraw an EvictionRequest after so long without an eviction, and try again later.",
+)
 @operating_options(LEASE, PORT)
 def command(
     *,
@@ -59,7 +74,11 @@ def command(
     try:
         gates = FeatureGates.parse(flags["feature_gates"])
         options = Options(gates=gates, daemon_namespaces=flags["daemon_namespaces"])
-        eviction = eviction_of(flags, options, dry_run=flags["dry_run"])
+        eviction = replace(
+            eviction_of(flags, options, dry_run=flags["dry_run"]),
+            uses_requests=flags["use_eviction_requests"],
+            request_timeout=flags["eviction_request_timeout"],
+        )
         settings = ComponentSettings(
             kubeconfig=kubeconfig,
             context=context,
@@ -87,4 +106,19 @@ def command(
         runner = Runner(client, [machine, keeping], VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
-    run_to_the_end(run_component(settings, make, version=server, gates=str(gates), dryRun=eviction.dry_run))
+    check = _find_requests if eviction.uses_requests else None
+    starting = {"gates": str(gates), "dryRun": eviction.dry_run}
+    run_to_the_end(run_component(settings, make, version=server, check=check, **starting))
+
+
+async def _find_requests(client: Client) -> None:
+    """
+    Raises:
+        StartError: the server has no EvictionRequests.
+    """
+    if await find(client, EVICTION_REQUESTS.api_version, EVICTION_REQUESTS.kind) is None:
+        raise StartError(
+            f"--use-eviction-requests: the server does not serve {EVICTION_REQUESTS.name} "
+            f"({EVICTION_REQUESTS.version}); switch its feature gate EvictionRequestAPI and that API on, "
+            "or leave the flag out"
+        )

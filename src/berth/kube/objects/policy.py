@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, Struct
-from berth.kube.objects.metadata import Condition, TypedObject
+from berth.kube.objects.metadata import Condition, TypedObject, UntimedCondition
 from berth.kube.objects.selectors import LabelSelector
 
 
@@ -65,3 +65,29 @@ class ServiceSpec(Struct, frozen=True):
 
 class Service(TypedObject, frozen=True):
     spec: ServiceSpec = ServiceSpec()
+
+
+class EvictionRequestPodReference(Struct, frozen=True):
+    name: str | None = None
+    uid: str | None = None
+
+
+class EvictionRequestTarget(Struct, frozen=True):
+    pod: EvictionRequestPodReference | None = None
+
+
+class EvictionRequestSpec(Struct, frozen=True):
+    target: EvictionRequestTarget | None = None
+    requester: str | None = None
+    intent: str | None = None
+
+
+class EvictionRequestStatus(Struct, frozen=True):
+    conditions: list[UntimedCondition] | None = None
+
+
+class EvictionRequest(TypedObject, frozen=True):
+    """That somebody wants a pod to be evicted."""
+
+    spec: EvictionRequestSpec = EvictionRequestSpec()
+    status: EvictionRequestStatus | None = None

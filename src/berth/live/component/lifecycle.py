@@ -76,6 +76,7 @@ async def run_component(
     make: Callable[[Client, CollectorRegistry], Work],
     *,
     version: FollowedVersion | None = None,
+    check: Callable[[Client], Coroutine[Any, Any, None]] | None = None,
     **starting: object,
 ) -> None:
     """Work until cancelled; then finish what was begun, and give up the lease.
@@ -85,6 +86,7 @@ async def run_component(
         make: What to do; called before the server was reached.
         version: As which the server is followed, for what depends on it: when that changes what was begun is
             finished, `make` is called once more, and everything begins anew.
+        check: Asked once the server is reached whether it has what is needed; raises StartError if not.
         starting: What to log then.
 
     Raises:
@@ -102,6 +104,8 @@ async def run_component(
         registry.register(rounds)
         async with _endpoints(settings, client, rounds, registry):
             await _reach(client)
+            if check is not None:
+                await check(client)
             if version is not None and await version.learn(client):
                 rounds.begin()
             say(_log, logging.INFO, "Starting", **starting)
