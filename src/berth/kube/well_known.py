@@ -56,6 +56,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+# What `kubectl apply` writes down of what it applied.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # The ConfigMap in every namespace that tells pods by whom to know the API server.
 ROOT_CA = "kube-root-ca.crt"
 

@@ -399,3 +399,40 @@ def _without_empty(value: Any) -> Any:
     if isinstance(value, list):
         return sorted((_without_empty(item) for item in value), key=canonical)
     return value
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def client_side(replicas: int) -> Object:
+    """A Deployment that kubectl applied without the server's help."""
+    obj = deployment(replicas=replicas)
+    obj["metadata"]["annotations"] = {LAST_APPLIED: json.dumps(obj)}
+    return updated(None, obj, "kubectl-client-side-apply")
+
+
+def test_what_kubectl_applied_before_is_taken_over() -> None:
+    """What is still as kubectl applied it is no conflict for kubectl, which writes down what it applies."""
+    taken = applied(client_side(3), deployment(replicas=5), "kubectl")
+    assert taken["spec"]["replicas"] == 5
+    assert ".spec.replicas" in owned(taken, "kubectl")
+    noted = json.loads(taken["metadata"]["annotations"][LAST_APPLIED])
+    assert noted == deployment(replicas=5)
+
+
+def test_others_still_have_to_be_asked() -> None:
+    """Not by another name, not what somebody changed since, and not without the annotation."""
+    before = client_side(3)
+    with pytest.raises(StatusError, match="conflict"):
+        applied(before, deployment(replicas=5), "somebody")
+    scaled = copy.deepcopy(before)
+    scaled["spec"]["replicas"] = 4
+    with pytest.raises(StatusError, match="1 conflict"):
+        applied(updated(before, scaled, "scaler"), deployment(replicas=5), "kubectl")
+    plain = updated(None, deployment(replicas=3), "kubectl-client-side-apply")
+    with pytest.raises(StatusError, match="conflict"):
+        applied(plain, deployment(replicas=5), "kubectl")
+    broken = client_side(3)
+    broken["metadata"]["annotations"][LAST_APPLIED] = "{"
+    with pytest.raises(StatusError, match="conflict"):
+        applied(broken, deployment(replicas=5), "kubectl")

@@ -193,3 +193,23 @@ def test_patching_with_itself_changes_nothing(obj: dict[str, Any]) -> None:
     # Upstream, too, merges two protocols of one port into one: its merge key is the port alone.
     if len(set(ports)) == len(ports):
         assert obj == strategic_merge_patch(obj, obj, DEPLOYMENT)
+
+
+@pytest.mark.parametrize(
+    ("held", "patch", "merged"),
+    [
+        ("ab", "c", "cab"),
+        ("ab", "cb", "cab"),
+        ("ab", "ba", "ba"),
+        ("ab", "bca", "bca"),
+        ("", "ab", "ab"),
+    ],
+)
+def test_the_patch_gives_the_order(held: str, patch: str, merged: str) -> None:
+    """What the patch names comes in its order, and what is new before what only the object has."""
+    before = {"containers": [{"name": name} for name in held]}
+    after = patched_pod(before, {"containers": [{"name": name} for name in patch]})
+    assert names(after["containers"]) == list(merged)
+    kept = {"metadata": {"finalizers": [*held]}}
+    listed = strategic_merge_patch(kept, {"metadata": {"finalizers": [*patch]}}, POD)
+    assert listed["metadata"]["finalizers"] == list(merged)

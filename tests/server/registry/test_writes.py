@@ -261,10 +261,29 @@ def test_tolerations_may_be_added(client: Client, space: str) -> None:
     assert client.put(f"{space}/pods/a", made).status == 200
 
 
-def test_log_says_there_is_none(client: Client, space: str) -> None:
-    """The log subresource of a pod answers that there is no log."""
+def test_containers_that_are_not_there(client: Client, space: str) -> None:
+    """A pod without a node has an empty log and no host; one on a node runs nothing, and says so."""
     client.made(f"{space}/pods", pod("a"))
-    assert b"no log" in client.get(f"{space}/pods/a/log").body
+    client.made(f"{space}/pods", pod("b", nodeName="n"))
+    two = [{"name": "x", "image": "i"}, {"name": "y", "image": "i"}]
+    client.made(f"{space}/pods", pod("c", containers=two, initContainers=[{"name": "z", "image": "i"}]))
+    answer = client.get(f"{space}/pods/a/log")
+    assert (answer.status, answer.body) == (200, b"")
+    for name in ("attach", "exec", "portforward"):
+        answer = client.post(f"{space}/pods/a/{name}", None, command="ls")
+        assert (answer.status, answer.message) == (400, "pod a does not have a host assigned")
+        answer = client.get(f"{space}/pods/b/{name}", command="ls")
+        assert (answer.status, "hollow nodes run no containers" in answer.message) == (501, True)
+    answer = client.get(f"{space}/pods/b/log")
+    assert (answer.status, "no log" in answer.message) == (501, True)
+    answer = client.get(f"{space}/pods/c/log")
+    assert answer.message == (
+        "a container name must be specified for pod c, choose one of: [x y] "
+        "or one of the init containers: [z]"
+    )
+    answer = client.get(f"{space}/pods/c/log", container="w")
+    assert (answer.status, answer.message) == (400, "container w is not valid for pod c")
+    assert client.get(f"{space}/pods/none/log").status == 404
 
 
 def test_reviews(client: Client) -> None:
@@ -278,3 +297,36 @@ def test_reviews(client: Client) -> None:
     review = "/apis/authentication.k8s.io/v1/tokenreviews"
     assert client.made(review, token)["status"]["authenticated"] is True
     assert "authenticated" not in client.made(review, {"spec": {"token": "x"}})["status"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "taken"),
+    [
+        ("/apis/apps/v1{}/deployments", deployment("o"), {"annotations", "finalizers"}),
+        ("/api/v1{}/pods", pod("o"), {"labels", "annotations", "finalizers"}),
+        ("/api/v1{}/services", {"metadata": {"name": "o"}, "spec": {"ports": [{"port": 80}]}}, None),
+        ("/api/v1{}/resourcequotas", {"metadata": {"name": "o"}, "spec": {}}, None),
+        (
+            "/apis/policy/v1{}/poddisruptionbudgets",
+            {"metadata": {"name": "o"}, "spec": {"minAvailable": 1}},
+            None,
+        ),
+        ("/apis/apps/v1{}/replicasets", {**deployment("o"), "kind": "ReplicaSet"}, None),
+    ],
+)
+def test_a_status_may_be_written_with_metadata(
+    client: Client, space: str, path: str, body: Json, taken: set[str] | None
+) -> None:
+    """A write to the status takes labels, annotations and finalizers where upstream takes them, no spec."""
+    place = path.format(space.removeprefix("/api/v1"))
+    client.made(place, body)
+    given = {"labels": {"l": "1"}, "annotations": {"a": "1"}, "finalizers": ["example.com/f"]}
+    answer = client.patch(f"{place}/o/status", {"metadata": given})
+    assert answer.status == 200, answer.body
+    metadata = answer.json["metadata"]
+    found = {name for name, value in given.items() if _holds(metadata.get(name), value)}
+    assert found == (set(given) if taken is None else taken)
+
+
+def _holds(held: Any, given: Any) -> bool:
+    return bool(held) and (held.items() >= given.items() if isinstance(given, dict) else held == given)

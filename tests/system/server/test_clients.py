@@ -157,7 +157,7 @@ def test_pods(kubectl: Kubectl) -> None:
     wide = kubectl("get", "pods", "-o", "wide").splitlines()[0]
     assert wide.split()[-4:] == ["NOMINATED", "NODE", "READINESS", "GATES"]
     assert "Status:           Pending" in kubectl("describe", "pod", "a")
-    assert "no log" in kubectl("logs", "a")
+    assert kubectl("logs", "a") == ""
     assert kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/a") == "pod/a condition met\n"
     assert kubectl("delete", "pod", "a", "--wait=true") == 'pod "a" deleted\n'
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"

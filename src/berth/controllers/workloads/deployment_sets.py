@@ -13,6 +13,7 @@ from berth.controllers.workloads.templates import plain
 from berth.kube.amounts.shares import resolved
 from berth.kube.objects import LiveWorkload, RawObject, RollingUpdate
 from berth.kube.times import created_at
+from berth.kube.well_known import LAST_APPLIED
 
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
@@ -20,7 +21,7 @@ DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
 _OWN_ANNOTATIONS = frozenset(
     {
-        "kubectl.kubernetes.io/last-applied-configuration",
+        LAST_APPLIED,
         REVISION,
         REVISION_HISTORY,
         DESIRED,

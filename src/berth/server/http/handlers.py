@@ -16,6 +16,7 @@ from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
 from berth.server.registry.kinds.bindings import bind
 from berth.server.registry.kinds.evictions import evict
+from berth.server.registry.kinds.pods import check_container
 from berth.server.registry.kinds.service_accounts import request_token
 from berth.server.registry.resources import SUBRESOURCES
 from berth.server.registry.strategy import Endpoint
@@ -28,7 +29,13 @@ _BODY_TYPES = frozenset(
     {"", "application/json", "application/yaml", "text/yaml", "*/*", protobuf.CONTENT_TYPE}
 )
 _STEP = 100  # objects deleted between two looks at other requests
-_NO_LOG = b"hollow nodes run no containers, so there is no log\n"
+_HOLLOW = "hollow nodes run no containers, so there is"
+_ASKED = {
+    "log": "no log",
+    "attach": "nothing to attach to",
+    "exec": "nothing to execute in",
+    "portforward": "nothing to forward to",
+}
 
 
 def verb_of(request: ApiRequest) -> str:
@@ -308,9 +315,19 @@ async def _token(state: ServerState, request: ApiRequest, endpoint: Endpoint) ->
     return of_object(request_token(state.registry, address.namespace, address.name, obj), 201)
 
 
-async def _log(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    await lists.get(state, request, endpoint)  # 404 where there is no such pod
-    return Reply(200, _NO_LOG, b"text/plain")
+async def _enter(_: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    """What would be asked of a container: what upstream says of the pod, or that there is none."""
+    address = request.address
+    pod = endpoint.object(lists.committed(request, endpoint))
+    wanted = request.query.get("container", "")
+    if address.subresource != "portforward":
+        check_container(pod, wanted)
+    if not pod["spec"].get("nodeName"):
+        if address.subresource == "log":
+            return Reply(200, b"", b"text/plain")
+        raise errors.bad_request(f"pod {address.name} does not have a host assigned")
+    why = f"{_HOLLOW} {_ASKED[address.subresource]}"
+    raise errors.StatusError(501, "NotImplemented", why)
 
 
 _VERBS: dict[str, Handler] = {
@@ -332,6 +349,6 @@ _SUBRESOURCES: dict[tuple[str, str], Handler] = {
     ("scale", "patch"): _patch_scale,
     ("binding", "create"): _bind,
     ("eviction", "create"): _evict,
-    ("log", "get"): _log,
+    **{(name, verb): _enter for name in _ASKED for verb in SUBRESOURCES[name].verbs},
     ("token", "create"): _token,
 }

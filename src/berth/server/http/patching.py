@@ -130,5 +130,9 @@ def _applied(
         now=state.registry.timestamp(),
         subresource=address.subresource,
         force=request.flag("force"),
-        reset=patch.reset_fields(address.subresource, ("status",) if endpoint.strategy.status_apart else ()),
+        reset=patch.reset_fields(
+            address.subresource,
+            ("status",) if endpoint.strategy.status_apart else (),
+            endpoint.strategy.status_metadata,
+        ),
     )

@@ -14,12 +14,14 @@ from berth.server.errors import StatusError, bad_request
 from berth.server.patch import fieldset, managers
 from berth.server.patch.errors import refuse_depth
 from berth.server.patch.fieldset import FieldSet, Path
+from berth.server.patch.last_applied import kept_up, taken_over
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
 
 # What there was before anybody applied belongs to this manager.
 BEFORE_FIRST_APPLY = "before-first-apply"
 
+_WITH_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
 _NEVER_OWNED = frozenset(
     {
         ("f:apiVersion",),
@@ -30,10 +32,16 @@ _NEVER_OWNED = frozenset(
 )
 
 
-def reset_fields(subresource: str, subresources: Collection[str]) -> tuple[Path, ...]:
-    """What a write to this endpoint cannot set, so that nobody gets to own it there."""
+def reset_fields(
+    subresource: str, subresources: Collection[str], taken: Collection[str] = ()
+) -> tuple[Path, ...]:
+    """What a write to this endpoint cannot set, so that nobody gets to own it there.
+
+    `taken`: What a write to the status can set of the metadata.
+    """
     if subresource == "status":
-        return (("f:spec",), ("f:metadata", "f:labels"), ("f:metadata", "f:annotations"))
+        closed = (name for name in _WITH_STATUS if name not in taken)
+        return (("f:spec",), *(("f:metadata", f"f:{name}") for name in closed))
     return (("f:status",),) if "status" in subresources else ()
 
 
@@ -69,7 +77,10 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     if last is not None:
         merged = _give_up(merged, schema, last.fields, owners)
     difference = compare(before, merged, schema.root)
-    _settle(difference, _owned(difference.added | difference.modified, reset), owners, who, force=force)
+    changed = _owned(difference.added | difference.modified, reset)
+    yielding = taken_over(before, schema, manager)
+    _settle(difference, changed, owners, who, force=force, yielding=yielding)
+    merged = kept_up(merged, config, manager) if live is not None else merged
     if last is not None and last.fields == claimed and last.api_version == api_version:
         owners[who] = last
     return _with_managed_fields(merged, owners)
@@ -146,16 +157,26 @@ def _give_up(merged: dict[str, Any], schema: Schema, last: FieldSet, owners: Man
 
 
 def _settle(
-    difference: Difference, changed: FieldSet, owners: Managers, who: Manager, *, force: bool
+    difference: Difference,
+    changed: FieldSet,
+    owners: Managers,
+    who: Manager,
+    *,
+    force: bool,
+    yielding: FieldSet = frozenset(),
 ) -> None:
-    """Take from the owners, in place, what they lost; what others own is only taken with force."""
+    """Take from the owners, in place, what they lost.
+
+    What others own is only taken with force, or if all of it is `yielding`.
+    """
     conflicts = {
         manager: taken
         for manager, entry in owners.items()
         if manager != who and (taken := entry.fields & changed)
     }
-    if conflicts and not force:
-        raise _conflict(conflicts)
+    kept = {manager: left for manager, taken in conflicts.items() if (left := taken - yielding)}
+    if kept and not force:
+        raise _conflict(kept)
     for manager, entry in list(owners.items()):
         left = entry.fields - difference.removed - conflicts.get(manager, frozenset())
         if not left:

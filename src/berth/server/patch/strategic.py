@@ -95,9 +95,11 @@ def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
 
 
 def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
+    """Those of the patch in its order, new ones before those that only the object has."""
     known = set(map(_hashable, held))
     new = {_hashable(value): value for value in values}
-    return [*held, *(value for name, value in new.items() if name not in known)]
+    merged = [*held, *(value for name, value in new.items() if name not in known)]
+    return in_order(merged, values, held, lambda value: value)
 
 
 def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list[Any]:
@@ -124,7 +126,13 @@ def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list
         else:
             places[identity] = [len(merged)]
             merged.append(_merge_map({}, item, node.element()))
-    return [item for item in merged if item is not _GONE]
+    named = [item[key] for item in patches if _PATCH not in item]
+    left = [item for item in merged if item is not _GONE]
+
+    def name_of(item: object) -> Any:  # noqa: ANN401
+        return item.get(key) if isinstance(item, dict) else item
+
+    return in_order(left, named, [name_of(item) for item in held], name_of)
 
 
 def _hashable(value: object) -> object:

@@ -39,6 +39,8 @@ from berth.server.tokens import TokenSigner
 Answer = tuple[RawObject, asyncio.Future[None] | None]
 Convert = Callable[[RawObject], RawObject]
 GroupVersionResource = tuple[str, str, str]
+# What writes to a status may change beside it, for most kinds.
+STATUS_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 # The replica paths of the scale subresource: in the spec, in the status, and the selector's.
 ScalePaths = tuple[str, str, str]
 
@@ -60,7 +62,7 @@ class Strategy:
     generation: bool = True  # changes of the spec are counted
     status_apart: bool = True  # where there is a status subresource, nothing else writes the status
     status_on_create: bool = False  # a new object may bring its status along
-    status_takes_labels: bool = False  # a write to the status takes labels and annotations, too
+    status_metadata: tuple[str, ...] = STATUS_METADATA  # what a write to the status takes of the metadata
     needs_version: bool = False  # no update without a resourceVersion
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status

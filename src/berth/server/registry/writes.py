@@ -172,13 +172,12 @@ def _check_fresh(endpoint: Endpoint, meta: RawObject, old: RawObject, record: Re
 
 
 def _status_only(endpoint: Endpoint, obj: RawObject, old: RawObject) -> RawObject:
-    """A write to the status subresource: the status, and for some kinds the labels beside it."""
+    """A write to the status subresource: the status, and what the kind lets it change of the metadata."""
     given = obj["metadata"]
     merged = {**old, "metadata": dict(old["metadata"])}
     copy_field("status", obj, merged)
-    if endpoint.strategy.status_takes_labels:
-        for name in ("labels", "annotations"):
-            copy_field(name, given, merged["metadata"])
+    for name in endpoint.strategy.status_metadata:
+        copy_field(name, given, merged["metadata"])
     if "managedFields" in given:
         merged["metadata"]["managedFields"] = given["managedFields"]
     return merged
@@ -222,7 +221,11 @@ def _tracked(
         manager=intent.manager,
         now=registry.timestamp(),
         subresource=subresource,
-        reset=patch.reset_fields(subresource, ("status",) if endpoint.strategy.status_apart else ()),
+        reset=patch.reset_fields(
+            subresource,
+            ("status",) if endpoint.strategy.status_apart else (),
+            endpoint.strategy.status_metadata,
+        ),
     )
 
 

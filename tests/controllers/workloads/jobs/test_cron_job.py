@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from berth.controllers.workloads.jobs.cron_job import CronJobController
-from berth.controllers.workloads.jobs.cron_schedule import ScheduleError, parse
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.times import seconds, stamp
+from berth.kube.workloads.cron_schedule import ScheduleError, parse
 from berth.machines.contract import Patch
 from tests.support.scripts.script import Script
 
@@ -29,7 +29,9 @@ from tests.support.scripts.script import Script
         ("0 0 29 feb *", None, "2026-01-01T00:00:00Z", ["2028-02-29T00:00:00Z"]),
         ("@daily", "Europe/Berlin", "2026-03-28T23:30:00Z", ["2026-03-29T22:00:00Z", "2026-03-30T22:00:00Z"]),
         ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", ["2026-03-30T00:30:00Z"]),
-        ("0 0 * * 7", None, "2026-01-01T00:00:00Z", ["2026-01-04T00:00:00Z"]),
+        ("0 0 * * SUN", None, "2026-01-01T00:00:00Z", ["2026-01-04T00:00:00Z"]),
+        ("0 0 */10 * 1", None, "2026-01-01T00:00:00Z", ["2026-01-05T00:00:00Z", "2026-01-11T00:00:00Z"]),
+        ("@every 90s", None, "2026-01-01T00:00:00Z", ["2026-01-01T00:01:30Z", "2026-01-01T00:03:00Z"]),
     ],
 )
 def test_schedules(schedule: str, zone: str | None, since: str, expected: list[str]) -> None:

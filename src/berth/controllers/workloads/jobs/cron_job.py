@@ -9,13 +9,13 @@ import copy
 from collections.abc import Iterator
 
 from berth.controllers.actions import create, delete, status_patch
-from berth.controllers.workloads.jobs.cron_schedule import Schedule, ScheduleError, parse
 from berth.controllers.workloads.jobs.job import finished_at
 from berth.kube.api_resources import CRON_JOBS, JOBS
 from berth.kube.objects import Key, LiveCronJob, LiveJob, RawObject
 from berth.kube.ownership import controller_of, owner_reference
 from berth.kube.pods import condition
 from berth.kube.times import created_at, seconds, stamp
+from berth.kube.workloads.cron_schedule import Interval, Schedule, ScheduleError, parse
 from berth.machines.contract import Action, Event
 from berth.machines.controller import Controller
 from berth.machines.recorder import NORMAL, WARNING
@@ -58,7 +58,7 @@ class CronJobController(Controller):
         if item.spec.suspend:
             return None
         try:
-            schedule: Schedule = parse(item.spec.schedule or "", item.spec.time_zone)
+            schedule = parse(item.spec.schedule or "", item.spec.time_zone)
         except ScheduleError as error:
             self.recorder.record(now, CRON_JOBS, item, WARNING, "UnparseableSchedule", str(error))
             return None
@@ -122,7 +122,7 @@ class CronJobController(Controller):
             yield status_patch(CRON_JOBS, item, status)
 
 
-def _around(schedule: Schedule, since: float, now: float) -> tuple[float | None, float | None]:
+def _around(schedule: Schedule | Interval, since: float, now: float) -> tuple[float | None, float | None]:
     """The last time that was due between `since` and `now`, and the next one after `now`."""
     latest = None
     while True:

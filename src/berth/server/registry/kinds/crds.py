@@ -79,6 +79,7 @@ STRATEGIES = (
             subresources="status",
         ),
         needs_version=True,
+        status_metadata=(),
     ),
 )
 

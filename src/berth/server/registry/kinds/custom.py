@@ -41,6 +41,7 @@ class CustomStrategy(Strategy):
                 scale.get("labelSelectorPath", ""),
             ),
             needs_version=True,
+            status_metadata=(),
             schema=schema,
             weight=patterns.weight((version.get("schema") or {}).get("openAPIV3Schema") or {}),
         )

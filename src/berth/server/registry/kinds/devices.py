@@ -63,6 +63,7 @@ STRATEGIES = (
     ResourceClaimStrategy(
         served(_API, "resourceclaims", "ResourceClaim", subresources="status"),
         columns=tables.RESOURCE_CLAIM,
+        status_metadata=(),
         generation=False,
         returns_deleted=True,
     ),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.kube.validation.errors import INVALID, NOT_SUPPORTED, REQUIRED
 from berth.kube.well_known import JOB_NAME
-from berth.server.registry.fields import spec_of, unchanged
+from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
+from berth.server.registry.fields import mapping, spec_of, unchanged
 from berth.server.registry.kinds.pod_specs import TemplatedStrategy, default_pod_spec, default_template
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry
@@ -13,7 +17,8 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
 
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-_RESTART_POLICY = "spec.template.spec.restartPolicy"
+_POLICIES = ("Allow", "Forbid", "Replace")
+_LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
 
 
 class JobStrategy(TemplatedStrategy):
@@ -46,14 +51,7 @@ class JobStrategy(TemplatedStrategy):
             spec["selector"] = {"matchLabels": {_CONTROLLER_UID: uid}}
 
     def check(self, obj: RawObject) -> list[FieldError]:
-        template = (obj.get("spec") or {}).get("template") or {}
-        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
-        if policy in ("OnFailure", "Never"):
-            return []
-        if policy == "Always":
-            return [FieldError(_RESTART_POLICY, "FieldValueRequired", 'valid values: "OnFailure", "Never"')]
-        detail = 'supported values: "OnFailure", "Never"'
-        return [FieldError(_RESTART_POLICY, "FieldValueNotSupported", detail, policy)]
+        return _check_policy(mapping(obj.get("spec")), "spec")
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         found = [*unchanged(obj, old, "spec", "selector"), *unchanged(obj, old, "spec", "completions")]
@@ -62,8 +60,19 @@ class JobStrategy(TemplatedStrategy):
         return [*found, *unchanged(obj, old, "spec", "template")]
 
 
+def _check_policy(spec: RawObject, path: str) -> list[FieldError]:
+    """That the pods of a Job come to an end."""
+    policy = mapping(mapping(spec.get("template")).get("spec")).get("restartPolicy", "Always")
+    path = f"{path}.template.spec.restartPolicy"
+    if policy in ("OnFailure", "Never"):
+        return []
+    if policy == "Always":
+        return [FieldError(path, REQUIRED, 'valid values: "OnFailure", "Never"')]
+    return [FieldError(path, NOT_SUPPORTED, 'supported values: "OnFailure", "Never"', policy)]
+
+
 class CronJobStrategy(TemplatedStrategy):
-    """A schedule of Jobs; nothing here follows it."""
+    """A schedule of Jobs."""
 
     template = ("spec", "jobTemplate", "spec", "template")
 
@@ -78,6 +87,55 @@ class CronJobStrategy(TemplatedStrategy):
             inner = template["spec"].get("template")
             if isinstance(inner, dict) and isinstance(inner.get("spec"), dict):
                 default_pod_spec(inner["spec"])
+
+    def check(self, obj: RawObject) -> Iterator[FieldError]:
+        spec = mapping(obj.get("spec"))
+        schedule, policy = spec.get("schedule"), spec.get("concurrencyPolicy")
+        if not schedule:
+            yield FieldError("spec.schedule", REQUIRED)
+        else:
+            try:
+                parse(schedule)
+            except ScheduleError as error:
+                yield FieldError("spec.schedule", INVALID, str(error), schedule)
+        if policy not in _POLICIES:
+            detail = "supported values: " + ", ".join(f'"{name}"' for name in _POLICIES)
+            yield FieldError("spec.concurrencyPolicy", NOT_SUPPORTED, detail, policy)
+        for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+            if (spec.get(name) or 0) < 0:
+                detail = "must be greater than or equal to 0"
+                yield FieldError(f"spec.{name}", INVALID, detail, spec[name])
+        yield from _check_policy(
+            mapping(mapping(spec.get("jobTemplate")).get("spec")), "spec.jobTemplate.spec"
+        )
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        name = obj["metadata"].get("name") or ""
+        found = _check_zone(obj["spec"], {})
+        if len(name) > _LONGEST_NAME:
+            detail = f"must be no more than {_LONGEST_NAME} characters"
+            found.append(FieldError("metadata.name", INVALID, detail, name))
+        return found
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _check_zone(obj["spec"], old["spec"])
+
+
+def _check_zone(spec: RawObject, old: RawObject) -> list[FieldError]:
+    """That a schedule's time zone is one, and where it belongs; what was stored otherwise may stay."""
+    found = []
+    schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
+    if "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        if "TZ" in str(old.get("schedule") or ""):
+            detail = (
+                "cannot use both timeZone field and TZ or CRON_TZ in schedule" if zone is not None else ""
+            )
+        if detail:
+            found.append(FieldError("spec.schedule", INVALID, detail, schedule))
+    if zone is not None and zone != old.get("timeZone") and (problem := zone_error(zone)) is not None:
+        found.append(FieldError("spec.timeZone", INVALID, problem, zone))
+    return found
 
 
 STRATEGIES = (

@@ -32,7 +32,6 @@ STRATEGIES = (
         fields=paths("spec.unschedulable", default="false"),
         generation=False,
         status_on_create=True,
-        status_takes_labels=True,
     ),
 )
 

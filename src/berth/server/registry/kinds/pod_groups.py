@@ -172,6 +172,7 @@ STRATEGIES = (
     PodGroupStrategy(
         served(ALPHA, "podgroups", "PodGroup", subresources="status"),
         columns=tables.POD_GROUP,
+        status_metadata=(),
         generation=False,
         converts=True,
     ),
@@ -181,6 +182,7 @@ STRATEGIES = (
     BetaPodGroupStrategy(
         served(BETA, "podgroups", "PodGroup", subresources="status"),
         columns=tables.POD_GROUP,
+        status_metadata=(),
         generation=False,
         converts=True,
     ),

@@ -44,6 +44,7 @@ _UPDATABLE = (
 _IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
 _COMPUTE = ("cpu", "memory")
 _TOLERATION_SECONDS = 300
+_SUBRESOURCES = "attach binding eviction exec log portforward status"
 
 
 class PodStrategy(Strategy):
@@ -99,10 +100,10 @@ def _selectable(obj: RawObject) -> Mapping[str, str]:
 
 STRATEGIES = (
     PodStrategy(
-        served("v1", "pods", "Pod", short="po", categories="all", subresources="binding eviction log status"),
+        served("v1", "pods", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
         columns=tables.COLUMNS,
         fields=_selectable,
-        status_takes_labels=True,
+        status_metadata=("labels", "annotations", "finalizers"),
         returns_deleted=True,
     ),
 )
@@ -313,3 +314,23 @@ def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
     else:
         conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
     status["conditions"] = conditions
+
+
+def check_container(pod: RawObject, name: str) -> None:
+    """That a pod has the container that is asked for, or only one that can be meant.
+
+    Raises:
+        StatusError: it has not (400).
+    """
+    spec, own = pod["spec"], pod["metadata"]["name"]
+    regular, first = (
+        [container.get("name") for container in spec.get(field) or ()]
+        for field in ("containers", "initContainers")
+    )
+    if name and name not in (*regular, *first):
+        raise errors.bad_request(f"container {name} is not valid for pod {own}")
+    if not name and len(regular) != 1:
+        text = f"a container name must be specified for pod {own}, choose one of: [{' '.join(regular)}]"
+        if first:
+            text += f" or one of the init containers: [{' '.join(first)}]"
+        raise errors.bad_request(text)

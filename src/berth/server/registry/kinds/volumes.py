@@ -177,6 +177,7 @@ STRATEGIES = (
             subresources="status",
         ),
         columns=tables.VOLUME_ATTACHMENT,
+        status_metadata=(),
     ),
 )
 

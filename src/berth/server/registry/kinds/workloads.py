@@ -154,6 +154,7 @@ STRATEGIES = (
             subresources="scale status",
         ),
         columns=tables.DEPLOYMENT,
+        status_metadata=("annotations", "finalizers", "ownerReferences"),
     ),
     ReplicaSetStrategy(
         served(
