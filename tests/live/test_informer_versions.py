@@ -107,7 +107,14 @@ def test_an_upgraded_server(before: str, after: str) -> None:
             await until(lambda: api.watches == 2)
             await api.put("podgroups", {"metadata": {"namespace": "default", "name": "late"}, "spec": {}})
             await until(lambda: ("ADDED", "late") in heard(events))
-            assert heard(events) == [("ADDED", "train"), ("ADDED", "tick"), ("ADDED", "late")]
+            assert heard(events) == [
+                ("ADDED", "train"),
+                ("MODIFIED", "train"),  # the same, but of another version
+                ("ADDED", "tick"),
+                ("ADDED", "late"),
+            ]
+            versions = [event.object.api_version for event in events if event.key[1] == "train"]
+            assert versions == [f"scheduling.k8s.io/{each}" for each in (before, after)]
             await client.patch(POD_GROUPS, "late", {"status": {}}, namespace="default", subresource="status")
             assert api.asked(after)[-1] == "PATCH"
 

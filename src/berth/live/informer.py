@@ -14,7 +14,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -62,7 +62,7 @@ class Informer(Generic[_V]):
     `optional` says that the server may not have the resource at all; that is then like having no objects.
     `trouble` hears of every error that keeps what is known from being up to date, and with None that it is.
     A resource of several versions is taken from the best that the server has, which is looked for whenever
-    everything is listed, and when the version that was watched is gone.
+    everything is listed, and when the version that was watched is gone. Its objects say which one it is.
     """
 
     def __init__(  # noqa: PLR0913 - all but three are optional
@@ -98,6 +98,7 @@ class Informer(Generic[_V]):
         self._failures = 0
         self._version = ""
         self._optional = optional
+        self._moved = False  # objects are the same, but of another version
         self._trouble = trouble
 
     async def run(self) -> None:
@@ -132,6 +133,7 @@ class Informer(Generic[_V]):
         # Pages are of one moment; should they not be, the watch tells what happened since the first.
         self._version = pages[0].resource_version
         self._replace({key_of(item.metadata): item for page in pages for item in page.items})
+        self._moved = False
         self.synced.set()
 
     async def _all_pages(self) -> list[Page[_V]]:
@@ -148,6 +150,12 @@ class Informer(Generic[_V]):
                 continue
             if before is not None and before != candidate:
                 _log.info("%s: now in %s", self.resource.name, candidate.api_version)
+            self._moved = before != candidate
+            for page in pages:  # items of a list do not say it themselves
+                items: list[Any] = page.items
+                items[:] = [
+                    msgspec.structs.replace(item, api_version=candidate.api_version) for item in items
+                ]
             return pages
         raise NotFound(404, "NotFound", f"the server has no {self.resource.name}")
 
@@ -262,7 +270,8 @@ class Informer(Generic[_V]):
         self._version = version or self._version
 
     def _put(self, key: Key, item: _V, known: _V | None) -> None:
-        if known is not None and known.metadata.resource_version == item.metadata.resource_version:
+        same = known is not None and known.metadata.resource_version == item.metadata.resource_version
+        if same and not self._moved:
             return
         self.objects[key] = item
         self._consumer(Event(self.resource, ADDED if known is None else MODIFIED, item, known))

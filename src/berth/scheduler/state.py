@@ -19,8 +19,8 @@ from berth.machines.mirror import Mirror
 from berth.machines.story import Story
 from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding
-from berth.scheduler.group_conditions import GroupConditions
 from berth.scheduler.groups import Groups
+from berth.scheduler.groups.conditions import GroupConditions
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.nominations import Nominations
 from berth.scheduler.preparing.reservations import Reservations
@@ -82,7 +82,7 @@ class SchedulerState:
         self.queue = SchedulingQueue(settings.backoff)
         self.groups = Groups()
         version = next(iter(settings.profiles.values())).version
-        self.group_conditions = GroupConditions(self.groups, version.pod_group_condition)
+        self.group_conditions = GroupConditions(self.groups, version)
         self.nominations = Nominations(self.mirror)
         self.founding = Founding(self.mirror, self.queue, self.nominations, enabled=settings.announce_groups)
         self.volumes = VolumeWork(self.mirror)

@@ -15,6 +15,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,6 +127,14 @@ _BackendT = TypeVar("_BackendT", bound=Backend)
 class Embedded(Backend):
     name = "berth"
 
+    def upgrade(self, version: KubernetesVersion) -> None:
+        """Stop it in order, and start it as another version on the data that is there."""
+        if self._server is not None:
+            stop_process(self._server, _STOP_TIMEOUT)
+        self.version = version
+        self.settings = replace(self.settings, version=version)
+        self.restart()
+
     def _start_server(self) -> subprocess.Popen[bytes]:
         process = self._spawn(self.name, [sys.executable, "-m", "berth.cli.up.server"])
         assert process.stdin is not None
@@ -142,9 +151,7 @@ class KubeApiServer(Backend):
     def __init__(self, folder: Path, assets: Path, **flags: str) -> None:
         super().__init__(folder)
         self._assets = assets
-        binary = find_binary(assets, self.name)
-        said = subprocess.run([binary, "--version"], capture_output=True, check=True, text=True)  # noqa: S603
-        self.version = version_of_server(said.stdout.split()[-1]).followed
+        self.version = version_of_binary(find_binary(assets, self.name))
         self._flags = {flag.replace("_", "-"): value for flag, value in flags.items()}
         self._etcd = f"http://127.0.0.1:{free_port()}"
         tokens = self.folder / "tokens.csv"
@@ -211,6 +218,12 @@ def find_binary(assets: Path, name: str) -> str:
     if found is None:
         raise AssertionError(f"there is no {name} in {assets} nor on PATH")
     return found
+
+
+def version_of_binary(path: str) -> KubernetesVersion:
+    """As which version to follow what a binary of Kubernetes does."""
+    said = subprocess.run([path, "--version"], capture_output=True, check=True, text=True)  # noqa: S603
+    return version_of_server(said.stdout.split()[-1]).followed
 
 
 def assets_folder() -> Path | None:

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.support.api.servers import assets_folder, find_binary
+from berth.kube.versions import OLDEST
+from tests.support.api.servers import assets_folder, find_binary, version_of_binary
 from tests.support.processes.process import (
     BerthProcess,
     component_flags,
@@ -52,8 +53,11 @@ def _kube_scheduler(kubeconfig: Path, folder: Path, name: str) -> list[str]:
     config["clientConnection"] = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
     file = folder / f"kube-scheduler-{name}.json"
     file.write_text(json.dumps(config))
-    gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
-    return [find_binary(assets, "kube-scheduler"), f"--config={file}", gates]
+    binary = find_binary(assets, "kube-scheduler")
+    gates = ["GenericWorkload=true"]
+    if version_of_binary(binary) == OLDEST:
+        gates.append("GangScheduling=true")  # the other one has it all in one
+    return [binary, f"--config={file}", f"--feature-gates={','.join(gates)}"]
 
 
 def configuration(*profiles: dict[str, Any]) -> dict[str, Any]:

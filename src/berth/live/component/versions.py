@@ -14,7 +14,7 @@ from berth.live.logs import say
 _log = logging.getLogger(__name__)
 
 # How often a server is asked again, in seconds: upgrades are rare, and the question is cheap.
-AGAIN = 30.0
+AGAIN = 10.0
 
 
 class FollowedVersion:

@@ -13,13 +13,15 @@ from berth.kube.api_resources import POD_GROUPS
 from berth.kube.objects import Condition, PodGroup, RawObject
 from berth.kube.pod_groups import GroupKey
 from berth.kube.times import stamp
+from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
-from berth.scheduler.groups import Group, Groups
+from berth.scheduler.groups.membership import Group, Groups
 from berth.scheduler.queued_pod import SchedulerPurpose
 
 _PAUSES = Backoff(1.0, 30.0)
+_TYPES = {version.pod_group_api: version.pod_group_condition for version in VERSIONS.values()}
 
 
 @dataclass(slots=True)
@@ -38,18 +40,27 @@ class _Wanted:
         stated = (condition.status, condition.reason or "", condition.message or "")
         return stated == (self.status, self.reason, self.message)
 
+    def condition(self, kind: str, since: str) -> RawObject:
+        return {
+            "type": kind,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+        }
+
 
 class GroupConditions:
     """What is to be written into the status of PodGroups, until it is there.
 
     Args:
         groups: Their objects as they were seen last.
-        condition: The type of the condition, which versions of Kubernetes name differently.
+        version: Whose name the condition has where a PodGroup does not say which API it is of.
     """
 
-    def __init__(self, groups: Groups, condition: str) -> None:
+    def __init__(self, groups: Groups, version: KubernetesVersion) -> None:
         self._groups = groups
-        self._type = condition
+        self._type = version.pod_group_condition
         self._numbers = count(1)
         self._open: dict[GroupKey, _Wanted] = {}
 
@@ -73,23 +84,20 @@ class GroupConditions:
             if wanted.under_way or wanted.due > now:
                 continue
             seen = self._groups.object_of(key)
-            stated = None if seen is None else _stated(seen, self._type)
+            kind = self._type_of(seen)
+            stated = None if seen is None else _stated(seen, kind)
             if seen is None or (stated is not None and (stated.status == "True" or wanted.says(stated))):
                 del self._open[key]
                 continue
             wanted.under_way = True
             since = stated.last_transition_time if stated and stated.status == wanted.status else None
-            actions.append(_patch(key, seen, self._condition(wanted, since or stamp(now)), wanted.number))
+            actions.append(_patch(key, seen, wanted.condition(kind, since or stamp(now)), wanted.number))
         return actions
 
-    def _condition(self, wanted: _Wanted, since: str) -> RawObject:
-        return {
-            "type": self._type,
-            "status": wanted.status,
-            "reason": wanted.reason,
-            "message": wanted.message,
-            "lastTransitionTime": since,
-        }
+    def _type_of(self, group: PodGroup | None) -> str:
+        """An upgraded server may have the groups in its own version before it is followed as that."""
+        api = ((group.api_version if group else None) or "").rpartition("/")[2]
+        return _TYPES.get(api, self._type)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         key = (POD_GROUPS, *action.key)
