@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from berth.engine.offline.lint.findings import Check, Hit, Severity, check, hit
 from berth.engine.offline.lint.near import near_word
-from berth.kube.affinity.workload_annotations import annotated_affinity, effective_placement
+from berth.kube.affinity.workload_annotations import (
+    WORKLOAD_AFFINITY_ANNOTATION,
+    annotated_affinity,
+    effective_placement,
+)
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import (
     DIVIDED,
@@ -23,6 +27,7 @@ from berth.kube.propagation import fit, is_reserved
 from berth.kube.well_known import PREFERRED_DURING_SCHEDULING, REQUIRED_DURING_SCHEDULING
 
 _NO_TERMS = WorkloadAntiAffinity()
+_ANNOTATION = f"metadata.annotations[{WORKLOAD_AFFINITY_ANNOTATION}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,17 @@ class LintedPolicy:
     def placement(self) -> Placement:
         annotated = annotated_affinity(self.view.metadata.annotations)
         return effective_placement(self.view.spec.placement, annotated) or Placement()
+
+    @property
+    def terms(self) -> Iterator[tuple[str, WorkloadTerm, bool]]:
+        """The terms of the proposal where they are written, and whether each is of anti-affinity."""
+        annotated = annotated_affinity(self.view.metadata.annotations)
+        for where, rules in (("spec.placement", self.view.spec.placement), (_ANNOTATION, annotated)):
+            if rules is not None:
+                for path, term in _terms(rules.workload_affinity, f"{where}.workloadAffinity"):
+                    yield path, term, False
+                for path, term in _terms(rules.workload_anti_affinity, f"{where}.workloadAntiAffinity"):
+                    yield path, term, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +91,12 @@ def anti_affinity_takes_all(world: FleetWorld) -> Iterator[Hit]:
 @check("BERTH202")
 def keys_not_in_flags(world: FleetWorld) -> Iterator[Hit]:
     for policy in world.policies:
-        placement = policy.placement
-        for rules, kind, keys in (
-            (placement.workload_affinity, "workloadAffinity", world.affinity_keys),
-            (placement.workload_anti_affinity, "workloadAntiAffinity", world.anti_affinity_keys),
-        ):
-            flag = "--affinity-label-keys" if kind == "workloadAffinity" else "--anti-affinity-label-keys"
-            for path, term in _terms(rules, f"spec.placement.{kind}"):
-                found = _disallowed(term, keys, flag)
-                if found is not None:
-                    inner, why, fix, severity = found
-                    yield hit(policy.manifest, f"{path}.{inner}", why, fix, severity)
+        for path, term, anti in policy.terms:
+            flag = "--anti-affinity-label-keys" if anti else "--affinity-label-keys"
+            found = _disallowed(term, world.anti_affinity_keys if anti else world.affinity_keys, flag)
+            if found is not None:
+                inner, why, fix, severity = found
+                yield hit(policy.manifest, f"{path}.{inner}", why, fix, severity)
 
 
 def _terms(rules: WorkloadAntiAffinity | None, path: str) -> Iterator[tuple[str, WorkloadTerm]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
-from berth.engine.offline.lint.selectors import near_label
+from berth.engine.offline.lint.selectors import near_peer
 from berth.engine.offline.lint.subjects import Subject
 from berth.engine.offline.lint.world import World
 from berth.engine.state.pod_class import LabelSet
@@ -68,8 +68,8 @@ def budget_protects_nobody(world: World) -> Iterator[Hit]:
         if _protected(world, manifest, view):
             continue
         selector, where = _selector(view), manifest.namespace or "default"
-        others = [subject for subject in world.subjects if subject.pod_class.namespace == where]
-        near = next(filter(None, (near_label(selector, s.pod_class.labels) for s in others)), None)
+        others = world.once(_by_namespace).get(where, [])
+        near = near_peer(world, selector, others)
         if not (world.has_nodes or others or selector.nothing):
             continue  # they are elsewhere
         what = "has no selector" if selector.nothing else f"selects {selector}"
@@ -80,6 +80,14 @@ def budget_protects_nobody(world: World) -> Iterator[Hit]:
         yield hit(manifest, "spec.selector", why, fix, severity)
 
 
+def _by_namespace(world: World) -> dict[str, list[LabelSet]]:
+    """The labels of pods that workloads make."""
+    found: dict[str, list[LabelSet]] = {}
+    for label_set in world.makers:
+        found.setdefault(label_set.namespace, []).append(label_set)
+    return found
+
+
 @check("BERTH119")
 def budgets_overlap(world: World) -> Iterator[Hit]:
     protecting: dict[LabelSet, list[tuple[Manifest, PodDisruptionBudget]]] = {}
@@ -88,13 +96,15 @@ def budgets_overlap(world: World) -> Iterator[Hit]:
             protecting.setdefault(label_set, []).append((manifest, view))
     told: set[tuple[int, int]] = set()
     for label_set, budgets in protecting.items():
+        if len(budgets) == 1:
+            continue
         for manifest, _ in budgets:
-            others = [each for each, _ in budgets if each is not manifest]
-            if not others or not world.is_judged(manifest) or (id(manifest), id(others[0])) in told:
+            other = budgets[1][0] if budgets[0][0] is manifest else budgets[0][0]
+            if not world.is_judged(manifest) or (id(manifest), id(other)) in told:
                 continue
-            told |= {(id(manifest), id(others[0])), (id(others[0]), id(manifest))}
+            told |= {(id(manifest), id(other)), (id(other), id(manifest))}
             makers = world.makers.get(label_set, ())
             whose = makers[0].title if makers else f"a pod of namespace {label_set.namespace}"
-            also = f"{whose} is under {others[0].title} as well"
+            also = f"{whose} is under {other.title} as well"
             why = f"{also}, and pods of two budgets cannot be evicted at all"
             yield hit(manifest, "spec.selector", why, "let one budget do, or select different pods")

@@ -105,13 +105,15 @@ def _misspelt(world: World, subject: Subject) -> Iterator[tuple[str, str, str, b
     for path, key, values, required in _named_labels(subject):
         there = world.node_labels.get(key)
         if there is None:
-            meant = near_key(key, world.node_labels)
+            sought = world.may_compare(len(world.node_labels))
+            meant = near_key(key, world.node_labels) if sought else None
             if meant is not None:
                 yield path, f"the label {key}", meant, required
             continue
         others = [value for value in there if value not in values]
         for value in values:
-            near = near_word(value, others) if value not in there else None
+            sought = value not in there and world.may_compare(len(others))
+            near = near_word(value, others) if sought else None
             if near is not None:
                 yield path, f"{key}={value}", f"{key}={near}", required
 

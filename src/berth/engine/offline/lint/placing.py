@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import nsmallest
 
 from berth.engine.offline.lint.apart import keeps_own_apart, places
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
-from berth.engine.offline.lint.selectors import candidates, required_terms
+from berth.engine.offline.lint.selectors import Terms, candidates, required_terms
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World
 from berth.engine.offline.simulation import UnplacedPod, simulate
+from berth.engine.rules.inter_pod_affinity.terms import wanted_by
 from berth.engine.rules.relaxing import short
-from berth.engine.state.pod_class import LabelSet
+from berth.engine.state.pod_class import Term
 from berth.kube.affinity.annotations import IN_SPEC, stated_affinity
 from berth.kube.gates import (
     DEFAULT_GATES,
@@ -38,39 +40,51 @@ def _priority(subject: Subject) -> int | None:
 
 @check("BERTH120")
 def preempts_its_peers(world: World) -> Iterator[Hit]:
+    priorities = _Priorities(world)
     for subject in world.linted:
         priority = _priority(subject)
         if priority is None or subject.pod.spec.preemption_policy == _NEVER:
             continue
         terms = required_terms(world, subject)
-        peers = list(candidates(world, terms))
-        lower = [_lower(world, each, priority, subject) for each in peers]
-        if lower and all(lower) and subject.label_set not in peers:
-            who = lower[0][0] if lower[0] else None
-            if who is not None:
-                why = f"{_named(who, priority)}: making room for this pod would evict the peer that it needs"
-                fix = "give the peers at least the same priority"
-                yield subject.hit(terms[0][1].path, why, fix)
+        if terms and not wanted_by(terms, subject.label_set):
+            peer = priorities.strongest(terms)
+            if peer is not None and (_priority(peer) or 0) < priority:
+                why = f"{_named(peer, priority)}: making room for this pod would evict the peer it needs"
+                yield subject.hit(terms[0][1].path, why, "give the peers at least the same priority")
         for owned in subject.pod_class.required_anti_affinity:
-            weaker = [
-                other
-                for each in world.term(owned).selected
-                if each is not subject.label_set
-                for other in _lower(world, each, priority, subject)
-            ]
-            if weaker:
-                why = f"{_named(weaker[0], priority)}: it evicts them wherever the rule stands in its way"
+            others = [other for other in priorities.weakest(world.term(owned)) if other is not subject]
+            if others and (_priority(others[0]) or 0) < priority:
+                why = f"{_named(others[0], priority)}: it evicts them wherever the rule stands in its way"
                 fix = "give them the same priority, set preemptionPolicy: Never, or prefer it only"
                 yield subject.hit(owned.path, why, fix)
 
 
-def _lower(world: World, label_set: LabelSet, priority: int, subject: Subject) -> list[Subject]:
-    """Who makes such pods with less priority."""
-    return [
-        other
-        for other in world.makers.get(label_set, ())
-        if other is not subject and (theirs := _priority(other)) is not None and theirs < priority
-    ]
+class _Priorities:
+    """How important those are that terms select, asked once for a term: thousands may have the same."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._weakest: dict[Term, list[Subject]] = {}
+        self._strongest: dict[tuple[Term, ...], Subject | None] = {}
+
+    def weakest(self, term: Term) -> list[Subject]:
+        """The two weakest that a term selects: one of them may be who asks."""
+        if term not in self._weakest:
+            known = (s for each in term.selected for s in self._world.makers.get(each, ()))
+            ranked = ((priority, i, s) for i, s in enumerate(known) if (priority := _priority(s)) is not None)
+            self._weakest[term] = [subject for _, _, subject in nsmallest(2, ranked)]
+        return self._weakest[term]
+
+    def strongest(self, terms: Terms) -> Subject | None:
+        """The strongest that all terms select; None if there is none, or the priority of one is not known."""
+        key = tuple(term for term, _ in terms)
+        if key not in self._strongest:
+            makers = [self._world.makers.get(each) for each in candidates(self._world, terms)]
+            known = [subject for those in makers for subject in those or ()]
+            told = all(makers) and all(_priority(subject) is not None for subject in known)
+            best = max(known, key=lambda subject: _priority(subject) or 0, default=None) if told else None
+            self._strongest[key] = best
+        return self._strongest[key]
 
 
 def _named(other: Subject, priority: int) -> str:
@@ -154,7 +168,7 @@ def stock_server_drops_rule(world: World) -> Iterator[Hit]:
 @check("BERTH126")
 def finds_no_node(world: World) -> Iterator[Hit]:
     """Asked last: it places pods in the world's cluster."""
-    if not world.has_nodes:
+    if not world.has_nodes or all(id(subject.manifest) in world.blamed for subject in world.linted):
         return
     left: dict[int, list[UnplacedPod]] = {}
     for unplaced in simulate(world.snapshot).unplaced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from berth.engine.offline.lint.contradictions import satisfiable
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
@@ -41,6 +42,16 @@ def near_label(selector: Selector, labels: Mapping[str, str]) -> str | None:
         return f"{slip.key}={meant}" if near else None
     key = near_key(slip.key, labels)
     return f"{key}={labels[key]}" if key is not None and labels[key] in slip.values else None
+
+
+def near_peer(world: World, selector: Selector, label_sets: Iterable[LabelSet]) -> str | None:
+    """The label of one of these that a selector has nearly right."""
+    for each in label_sets:
+        if not world.may_compare(1):
+            return None
+        if (near := near_label(selector, each.labels)) is not None:
+            return near
+    return None
 
 
 @check("BERTH101")
@@ -189,8 +200,7 @@ def _near_peer(world: World, terms: Terms) -> str | None:
     if len(terms) > 1:
         return None
     ((term, _),) = terms
-    near = (near_label(term.selector, each.labels) for each in (*world.makers, *world.running))
-    return next(filter(None, near), None)
+    return near_peer(world, term.selector, chain(world.makers, world.running))
 
 
 def _in_namespaces(terms: Terms) -> str:

@@ -35,6 +35,8 @@ from berth.kube.validation import FieldError, validate
 
 _T = TypeVar("_T")
 
+_MOST_COMPARISONS = 50_000  # about as many as there is time for in a second
+
 # Taints that come and go with what a node reports: a pod need not tolerate them to run there tomorrow.
 _PASSING = (
     *(
@@ -97,6 +99,7 @@ class World:
         self.manifests = [*self._sound(given.files), *_around(given)]
         self._judged = {id(manifest) for manifest in given.files}
         self.blamed: set[int] = set()
+        self._comparisons = _MOST_COMPARISONS
         self.index = MatchIndex()
         for name, labels in _namespaces(self.manifests).items():
             self.index.set_namespace(name, labels)
@@ -128,6 +131,11 @@ class World:
 
     def is_judged(self, manifest: Manifest) -> bool:
         return id(manifest) in self._judged
+
+    def may_compare(self, words: int) -> bool:
+        """Whether so many words may still be compared for likeness: of thousands of faults few are typos."""
+        self._comparisons -= words
+        return self._comparisons >= 0
 
     def once(self, answer: Callable[[World], _T]) -> _T:
         """What a question about the world is answered with, asked once."""
