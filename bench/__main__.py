@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, eviction, fleet, live, load, page, plane, server, tools
+from bench import engine, eviction, fleet, live, load, page, plane, server, tools, what_if
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
     "growth": lambda: (*engine.no_tax(progress), *engine.growth(progress)),
     "load": load.measure,
     "tools": tools.measure,
+    "what-if": what_if.measure,
     "server": server.measure,
     "plane": plane.measure,
     "page": page.measure,

@@ -7,7 +7,7 @@ import pytest
 from tests.support.cli.command import berth
 from tests.support.paths import ROOT
 
-PAGES = ("README.md", "docs/cli.md")
+PAGES = ("README.md", "docs/cli.md", "docs/what-if.md")
 
 
 def transcripts(name: str) -> list[tuple[str, str]]:

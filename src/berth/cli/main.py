@@ -19,6 +19,10 @@ _COMMANDS = {
         "berth.cli.commands.audit",
         "Find the running pods that break a rule, and who would be evicted.",
     ),
+    "what-if": (
+        "berth.cli.commands.what_if",
+        "Say what would happen: drain, lose, scale, roll out, apply and more.",
+    ),
     "web": ("berth.cli.commands.web", "Show where pods are and why, on a page over a cluster or a dump."),
     "lint": ("berth.cli.commands.lint", "Find what will go wrong with manifests, by what they would do."),
     "scheduler": ("berth.cli.commands.scheduler", "Schedule a cluster: kube-scheduler's rules, and Berth's."),

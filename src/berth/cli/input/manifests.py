@@ -129,6 +129,13 @@ def showing_options(command: _F) -> _F:
     return command
 
 
+def changing_options(command: _F) -> _F:
+    """The same for a command to which a configuration is a change among others."""
+    for option in reversed((*INPUT_OPTIONS, _SEED, _SCHEDULER_NAMES, *_SCHEDULING)):
+        command = option(command)
+    return command
+
+
 def reading_options(command: _F) -> _F:
     """Options of every command that reads manifests and places nothing."""
     for option in reversed((*INPUT_OPTIONS, *_SCHEDULING)):
@@ -159,8 +166,13 @@ def setup_of(settings: PlacingSettings) -> SchedulerSetup:
     base, names = options_of(settings), settings["scheduler_names"]
     if settings["config"] is None:
         return SchedulerSetup(options=base, schedulers=names or SCHEDULERS)
+    return configured_setup(settings["config"], base, names)
+
+
+def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> SchedulerSetup:
+    """The same by a configuration; whatever is wrong with it ends the command."""
     try:
-        configuration = load_configuration(settings["config"])
+        configuration = load_configuration(file)
         found = configured(configuration, base, names)
     except ValueError as error:
         raise click.ClickException(str(error)) from None

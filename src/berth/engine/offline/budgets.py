@@ -50,17 +50,25 @@ class DisruptionBudget:
         return self.lenient or 0 < self.desired <= self.healthy
 
 
-def budgets_of(snapshot: Snapshot) -> list[DisruptionBudget]:
-    """The budgets among the manifests, in their order."""
+def budgets_of(snapshot: Snapshot, waiting: Iterable[Entry] = ()) -> list[DisruptionBudget]:
+    """The budgets among the manifests, in their order.
+
+    `waiting` pods count as pods there should be, though they serve nobody yet.
+    """
     views = [manifest.object for manifest in snapshot.manifests]
     found = [view for view in views if isinstance(view, PodDisruptionBudget)]
     if not found:
         return []
     replicas = _replicas(snapshot)
+    running, expected = _grouped(snapshot.running), _grouped(waiting)
+    return [_budget(view, running, expected, replicas) for view in found]
+
+
+def _grouped(entries: Iterable[Entry]) -> _Groups:
     groups: _Groups = {}
-    for entry in snapshot.running:
+    for entry in entries:
         groups.setdefault(entry.namespace, {}).setdefault(_labels(entry), []).append(entry)
-    return [_budget(view, groups, replicas) for view in found]
+    return groups
 
 
 def _labels(entry: Entry) -> _Labels:
@@ -68,18 +76,20 @@ def _labels(entry: Entry) -> _Labels:
 
 
 def _budget(
-    view: PodDisruptionBudget, running: _Groups, replicas: dict[tuple[str, str], int]
+    view: PodDisruptionBudget, running: _Groups, waiting: _Groups, replicas: dict[tuple[str, str], int]
 ) -> DisruptionBudget:
     namespace = view.metadata.namespace or "default"
     selector = parse_label_selector(view.spec.selector)
-    groups = running.get(namespace, {})
-    pods = [entry for labels, alike in groups.items() if selector.matches(dict(labels)) for entry in alike]
+    pods, more = (
+        [entry for labels, alike in groups.items() if selector.matches(dict(labels)) for entry in alike]
+        for groups in (running.get(namespace, {}), waiting.get(namespace, {}))
+    )
     status = view.status
     if status is not None and status.disruptions_allowed is not None:
         allowed = status.disruptions_allowed
         healthy, desired = status.current_healthy or 0, status.desired_healthy or 0
     else:
-        expected, desired = _wanted(view, pods, replicas)
+        expected, desired = _wanted(view, [*pods, *more], replicas)
         healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
         allowed = max(healthy - desired, 0) if expected > 0 else 0
     return DisruptionBudget(

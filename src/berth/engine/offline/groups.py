@@ -56,12 +56,17 @@ def group_key(entry: Entry) -> GroupKey | None:
 
 
 class GroupBooks:
-    """How many pods of each group have a node."""
+    """How many pods of each group have a node; by default, how many of a snapshot run."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, placed: Counter[GroupKey] | None = None) -> None:
+        self._snapshot = snapshot
         self._minimums = snapshot.group_minimums
-        keys = (group_key(entry) for entry in snapshot.running)
-        self._placed = Counter(key for key in keys if key is not None)
+        keys = (group_key(entry) for entry in (snapshot.running if placed is None else ()))
+        self._placed = Counter(key for key in keys if key is not None) + (placed or Counter())
+
+    def copy(self) -> GroupBooks:
+        """Books that can be written in without these changing."""
+        return GroupBooks(self._snapshot, self._placed)
 
     def count(self, entry: Entry, sign: int = 1) -> None:
         """A pod came to a node, or (-1) went from one."""

@@ -129,6 +129,16 @@ def _with_scores(
     return Evaluation(order, prefilter, verdicts, feasible, prescore, scores, totals)
 
 
+def scores_of(plan: Plan, feasible: IndexArray) -> dict[str, tuple[Int64Array, int]]:
+    """By rule, the normalized scores of the feasible nodes, and what they count."""
+    weights = plan.pod_class.options.weights
+    return {
+        rule.name: (_score(rule, feasible)[1], weights[rule.name])
+        for rule in plan.rules
+        if rule.name in weights and rule.scores and (rule.prescore is None or rule.prescore.code == SUCCESS)
+    }
+
+
 def _score(rule: Rule, feasible: IndexArray) -> tuple[Int64Array, Int64Array]:
     if isinstance(rule, NodeRule):
         raw = rule.raw(feasible).astype(np.int64)

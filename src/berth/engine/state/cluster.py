@@ -114,6 +114,24 @@ class Cluster:
             self._pods_on[slot] = set()
         self._node_changed(slot)
 
+    @contextmanager
+    def without_nodes(self, nodes: Mapping[str, Node]) -> Iterator[None]:
+        """The cluster as it would be without some nodes; they come back as they were, in their old order."""
+        arrivals = {name: self.nodes.arrival.item(self.nodes.slot_of[name]) for name in nodes}
+        slots = {name: self.nodes.slot_of[name] for name in nodes}
+        in_order = self.nodes.in_order
+        for name in nodes:
+            self.remove_node(name)
+        try:
+            yield
+        finally:
+            # Slots freed last are given out first: this way every node gets its own back.
+            for name in reversed(list(nodes)):
+                slot = self.add_node(nodes[name])
+                self.nodes.arrival[slot] = arrivals[name]
+                in_order &= slot == slots[name]
+            self.nodes.in_order = in_order
+
     def _update_node(self, slot: int, node: Node) -> None:
         if not self.nodes.moves(slot, node):
             # Mostly a heartbeat; at most the node's size, cordon or images are different.

@@ -20,12 +20,12 @@ from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
 
-_DAEMON_SET = "DaemonSet"
+DAEMON_SET = "DaemonSet"
 
 
 def is_daemon(entry: Entry) -> bool:
     """Whether a DaemonSet made it, for the node it is on."""
-    return entry.daemon_of is not None or (entry.owner or "").startswith(f"{_DAEMON_SET}/")
+    return entry.daemon_of is not None or (entry.owner or "").startswith(f"{DAEMON_SET}/")
 
 
 def comes_again(entry: Entry) -> bool:
@@ -61,10 +61,17 @@ class PreemptionRoom:
 
     Attributes:
         preempting: The schedulers that may preempt; None: all of them.
+        most_candidates: So many nodes are enough to choose from; None: as many as the scheduler looks at.
     """
 
-    def __init__(self, snapshot: Snapshot, preempting: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        preempting: frozenset[str] | None = None,
+        most_candidates: int | None = None,
+    ) -> None:
         self.preempting = preempting
+        self.most_candidates = most_candidates
         self._snapshot = snapshot
         self._used: Counter[int] = Counter()
 
@@ -75,6 +82,10 @@ class PreemptionRoom:
     @cached_property
     def _budgets(self) -> list[DisruptionBudget]:
         return budgets_of(self._snapshot)
+
+    def forget(self) -> None:
+        """Begin anew: nobody was preempted yet."""
+        self._used.clear()
 
     def running(self, key: str) -> Entry | None:
         """The pod of this name that ran at the beginning."""
@@ -97,6 +108,7 @@ class PreemptionRoom:
             ],
             started=self._started,
             nominated_node=status.nominated_node_name if status else None,
+            most_candidates=self.most_candidates,
         )
 
     def _may_help(self, pod_class: PodClass) -> bool:

@@ -442,6 +442,10 @@ class VolumeIndex:
             self._promised_volumes.setdefault(volume, {})[pod_key] = ClaimRef(key, uid)
         self._promises_changed(decisions)
 
+    def promised(self, pod_key: str) -> tuple[VolumeDecisions, str] | None:
+        """What a pod was promised, and for which node."""
+        return self._promises.get(pod_key)
+
     def forget(self, pod_key: str) -> None:
         """Take back what a pod was promised: it was bound, or will not be."""
         decisions, _ = self._promises.pop(pod_key, (NOTHING_TO_DO, ""))

@@ -1,0 +1,257 @@
+"""A what-if for people: the answer first, then everything it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from berth.cli.output.tables import Style, Terminal, first_of, indented, table
+from berth.engine.offline.what_if.outcome import (
+    SkewState,
+    StrandedPod,
+    Utilisation,
+    UtilisationChange,
+    WhatIfOutcome,
+)
+from berth.engine.rules.relaxing import short
+
+_ROWS_LISTED = 40
+_NAMES_LISTED = 6
+
+
+def report(found: WhatIfOutcome, term: Terminal, *, wide: bool) -> Iterator[str]:
+    yield indented(
+        term.styled(found.sentence[:1].upper() + found.sentence[1:], "green" if found.ok else "red"), "", term
+    )
+    for section in (
+        _unplaced,
+        _moves,
+        _preempted,
+        _gone,
+        _stays,
+        _rounds,
+        _rollouts,
+        _budgets,
+        _rules,
+        _skews,
+        _local,
+        _usage,
+    ):
+        lines = list(section(found, term, wide))
+        if lines:
+            yield ""
+            yield from lines
+
+
+def _listed(
+    title: str,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    term: Terminal,
+    wide: bool,
+    style: Style | None = None,
+) -> Iterator[str]:
+    if not rows:
+        return
+    yield term.title(title)
+    shown = rows if wide else rows[:_ROWS_LISTED]
+    yield table(headers, shown, term, style)
+    if len(shown) < len(rows):
+        yield f"({len(rows)} in all; -o wide lists every one)"
+
+
+# --- pods ----------------------------------------------------------------------------------------------
+
+
+def _moves(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rounds = any(move.round is not None for move in found.moves) and len(found.rounds) > 1
+    headers = ["POD", "FROM", "TO", *(["ROUND"] if rounds else []), "WHY THERE"]
+    rows = [
+        [
+            _name(move.namespace, move.pod),
+            _place(move.source, move.source_zone) if move.source else "(new)",
+            _place(move.target, move.target_zone),
+            *([move.round] if rounds else []),
+            move.why or "-",
+        ]
+        for move in found.moves
+    ]
+    yield from _listed("Moves:", headers, rows, term, wide)
+
+
+def _unplaced(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    if not found.unplaced:
+        return
+    yield term.title("Without a node:")
+    groups: dict[tuple[str, str | None, str], list[StrandedPod]] = {}
+    for pod in found.unplaced:
+        key = (pod.namespace, pod.owner or pod.pod, pod.message)
+        groups.setdefault(key, []).append(pod)
+    for (_, owner, message), pods in groups.items():
+        names = [_name(pod.namespace, pod.pod) for pod in pods]
+        if wide:
+            who = ", ".join(names)
+        else:
+            who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more of {owner}"
+        before = " (had none before)" if all(pod.waited for pod in pods) else ""
+        yield indented(f"{who}{before}: {message}", "  ", term)
+        helped = next((pod.help for pod in pods if pod.help), None)
+        if helped:
+            yield indented(f"what would help: {helped}", "    ", term)
+
+
+def _preempted(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [
+        (_name(pod.namespace, pod.pod), pod.node, pod.by, pod.lands_on or "nowhere")
+        for pod in found.preempted
+    ]
+    yield from _listed(
+        "Preempted:", ("POD", "NODE", "FOR", "LANDS ON"), rows, term, wide, {"nowhere": "red"}.get
+    )
+
+
+def _gone(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [
+        (_name(pod.namespace, pod.pod), pod.node, pod.lost, pod.why)
+        for pod in sorted(found.gone, key=lambda pod: not pod.lost)
+    ]
+    yield from _listed("Gone:", ("POD", "NODE", "LOST", "WHY"), rows, term, wide)
+
+
+def _stays(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [(_name(pod.namespace, pod.pod), pod.node, pod.why) for pod in found.stays]
+    yield from _listed("Stays behind:", ("POD", "NODE", "WHY"), rows, term, wide)
+
+
+def _rounds(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    if len(found.rounds) < 2:
+        return
+    yield term.title("Evicted in rounds, as budgets allow:")
+    several = len({each.change for each in found.rounds}) > 1
+    for each in found.rounds:
+        of = f"change {each.change}, " if several else ""
+        names = [_name(*pod.split("/", 1)) for pod in each.pods]
+        yield indented(first_of(names, len(names) if wide else _NAMES_LISTED), f"  {of}{each.round}.  ", term)
+
+
+def _rollouts(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    if not found.rollouts:
+        return
+    yield term.title("Rollout:")
+    most = None if wide else _NAMES_LISTED
+    for step in found.rollouts:
+        parts = [
+            f"{word} {first_of([_name(*pod.split('/', 1)) for pod in pods], most or len(pods))}"
+            for word, pods in (("remove", step.removed), ("create", step.created))
+            if pods
+        ]
+        if step.stuck:
+            parts.append(term.styled(f"stuck: {step.stuck}", "red"))
+        yield indented("; ".join(parts), f"  {step.workload} {step.step}.  ", term)
+
+
+def _local(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [(_name(pod.namespace, pod.pod), ", ".join(pod.volumes)) for pod in found.local_storage]
+    yield from _listed("Local storage that is lost (emptyDir):", ("POD", "VOLUMES"), rows, term, wide)
+
+
+# --- rules ---------------------------------------------------------------------------------------------
+
+
+def _budgets(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [
+        (
+            _name(each.namespace, each.name),
+            _change(each.allowed_before, each.allowed_after),
+            first_of(each.blocks, len(each.blocks) if wide else _NAMES_LISTED) if each.blocks else "-",
+        )
+        for each in found.budgets
+        if wide or each.blocks or each.allowed_before != each.allowed_after
+    ]
+    yield from _listed("Disruption budgets:", ("BUDGET", "ALLOWED", "BLOCKS"), rows, term, wide)
+
+
+def _rules(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [
+        (
+            state,
+            _name(each.namespace, each.pod),
+            each.node,
+            each.rule,
+            "hard" if each.hard else "soft",
+            f"{each.path}: {each.cause}" if wide and each.path else each.cause,
+        )
+        for state, rules in (("broken", found.broken), ("healed", found.healed))
+        for each in rules
+    ]
+    headers = ("", "POD", "NODE", "RULE", "KIND", "WHY")
+    yield from _listed("Rules:", headers, rows, term, wide, {"broken": "red", "healed": "green"}.get)
+
+
+def _skews(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    rows = [
+        (
+            _name(each.namespace, each.owner),
+            each.topology_key if wide else short(each.topology_key),
+            "hard" if each.hard else "soft",
+            _change(each.before and each.before.skew, each.after and each.after.skew),
+            each.max_skew,
+            each.after.ok if each.after else None,
+            _counts(each.before, each.after, wide),
+        )
+        for each in found.spread
+        if wide or each.changed
+    ]
+    headers = ("OWNER", "SPREAD OVER", "KIND", "SKEW", "MAX", "OK", "PODS PER DOMAIN")
+    yield from _listed("Spread:", headers, rows, term, wide, {"yes": "green", "no": "red"}.get)
+
+
+def _counts(before: SkewState | None, after: SkewState | None, wide: bool) -> str:
+    old, new = before.counts if before else {}, after.counts if after else {}
+    domains = sorted({*old, *new})
+    shown = domains if wide else [each for each in domains if old.get(each) != new.get(each)]
+    names = [f"{each} {_change(old.get(each), new.get(each))}" for each in shown]
+    return first_of(names, len(names) if wide else _NAMES_LISTED) if names else "-"
+
+
+# --- nodes ---------------------------------------------------------------------------------------------
+
+
+def _usage(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
+    for title, headers, changes in (
+        ("Utilisation by zone:", ("ZONE", "CPU", "MEMORY", "PODS"), found.zones),
+        ("Utilisation by node:", ("NODE", "CPU", "MEMORY", "PODS"), found.nodes),
+    ):
+        rows = [_used(each) for each in changes if wide or each.before != each.after]
+        if changes is found.nodes or len(found.zones) > 1 or any(each.name for each in found.zones):
+            yield from _listed(title, headers, rows, term, wide)
+
+
+def _used(change: UtilisationChange) -> tuple[str | None, str, str, str]:
+    old, new = change.before, change.after
+    return (
+        change.name,
+        _change(_share(old, "cpu"), _share(new, "cpu")),
+        _change(_share(old, "memory"), _share(new, "memory")),
+        _change(old and old.pods, new and new.pods),
+    )
+
+
+def _share(used: Utilisation | None, resource: str) -> str | None:
+    if used is None:
+        return None
+    allocatable = getattr(used, f"{resource}_allocatable")
+    return f"{100 * getattr(used, resource) // allocatable}%" if allocatable else "-"
+
+
+def _change(before: object, after: object) -> str:
+    if before == after:
+        return "-" if before is None else str(before)
+    return f"{'-' if before is None else before} → {'-' if after is None else after}"
+
+
+def _place(node: str, zone: str | None) -> str:
+    return f"{node} ({zone})" if zone else node
+
+
+def _name(namespace: str, name: str) -> str:
+    return name if namespace == "default" else f"{namespace}/{name}"

@@ -1,0 +1,118 @@
+"""Making changes, one after the other; between two of them the scheduler has its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from berth.engine.offline.placements import count_on
+from berth.engine.offline.scheduling.making_room import is_daemon
+from berth.engine.offline.scheduling.setup import SchedulerSetup
+from berth.engine.offline.snapshot import Progress, read
+from berth.engine.offline.what_if import nodes, objects, workloads
+from berth.engine.offline.what_if.changes import (
+    AddNodes,
+    ApplyObjects,
+    ClusterChange,
+    CordonNode,
+    DeleteObject,
+    DrainNodes,
+    EvictPod,
+    LabelNode,
+    LoseNodes,
+    ReplaceAll,
+    RolloutWorkload,
+    ScaleWorkload,
+    TaintNode,
+    UseConfiguration,
+)
+from berth.engine.offline.what_if.selecting import pod_of
+from berth.engine.offline.what_if.world import StayingPod, World, is_mirror
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import Pod
+from berth.kube.pods import is_terminating
+
+
+def make(world: World, changes: Iterable[ClusterChange], progress: Progress | None = None) -> None:
+    """Make changes in their order.
+
+    Raises:
+        WhatIfError: one of them cannot be made.
+    """
+    changes = list(changes)
+    for number, change in enumerate(changes):
+        if progress is not None:
+            progress(number, len(changes))
+        world.log.change += 1
+        _MAKERS[type(change)](world, change)
+        world.schedule()
+
+
+def _delete(world: World, change: DeleteObject) -> None:
+    objects.delete(world, change, world.namespace)
+
+
+def _evict(world: World, change: EvictPod) -> None:
+    entry = pod_of(world.on, world.snapshot, change.pod, world.namespace)
+    if is_mirror(entry):
+        why = "mirror pod: its kubelet runs it again at once"
+        world.log.stays.append(StayingPod(entry, entry.pod.spec.node_name or "", why))
+        return
+    nodes.evict_in_rounds(world, [entry])
+
+
+def _replace_all(world: World, change: ReplaceAll) -> None:
+    """Everybody waits who is not tied to a node; who came first is served first."""
+    del change
+    for entry in list(world.on.values()):
+        if is_mirror(entry) or is_daemon(entry) or is_terminating(entry.pod):
+            continue
+        if entry.pod.spec.node_name not in world.snapshot.nodes:
+            continue
+        world.lift(entry)
+
+
+def _configure(world: World, change: UseConfiguration) -> None:
+    reconfigure(world, change.setup)
+
+
+def reconfigure(world: World, setup: SchedulerSetup) -> None:
+    """Judge by other options from now on: the cluster is taken in again, as it is."""
+    world.setup = setup
+    snapshot = world.snapshot
+    everyone = world.on | world.waiting
+    manifests = [manifest for manifest in snapshot.manifests if not isinstance(manifest.object, Pod)]
+    pods = [
+        Manifest("Pod", "v1", entry.namespace, entry.name, entry.manifest.source, entry.pod, {})
+        for entry in everyone.values()
+    ]
+    known_storage = snapshot.cluster.volumes.known
+    origin = replace(snapshot.origin, controlled=True, whole_storage=known_storage)
+    taken = read([*manifests, *pods], setup.options, None, origin, profiles=setup.profiles)
+    taken.cluster.owners = snapshot.cluster.owners  # those made up for Deployments are in no manifest
+    snapshot.cluster = taken.cluster
+    for node in snapshot.nodes.values():
+        snapshot.cluster.add_node(node)  # with what was done to it meanwhile
+    for name in set(taken.nodes) - set(snapshot.nodes):
+        snapshot.cluster.remove_node(name)
+    for key, placement in world.log.placements.items():
+        if key in world.on and world.on[key].pod.spec.node_name == placement.node:
+            count_on(snapshot.cluster, world.on[key], placement.node)
+
+
+_MAKERS: dict[type[Any], Callable[[World, Any], None]] = {
+    DrainNodes: nodes.drain,
+    LoseNodes: nodes.lose,
+    CordonNode: nodes.cordon,
+    LabelNode: nodes.label,
+    TaintNode: nodes.taint,
+    AddNodes: nodes.add,
+    ScaleWorkload: workloads.scale,
+    RolloutWorkload: workloads.rollout,
+    ApplyObjects: objects.apply,
+    DeleteObject: _delete,
+    EvictPod: _evict,
+    ReplaceAll: _replace_all,
+    UseConfiguration: _configure,
+}

@@ -1,0 +1,304 @@
+"""The world before and after, and what is to be said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from msgspec import structs
+
+from berth.engine.offline.explanation import explain
+from berth.engine.offline.scheduling.simulated import Simulation
+from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.topology import Spread
+from berth.engine.offline.what_if import outcome as data
+from berth.engine.offline.what_if.answer import sentence_of
+from berth.engine.offline.what_if.changes import ClusterChange
+from berth.engine.offline.what_if.observing import Observation, total
+from berth.engine.offline.what_if.world import World
+from berth.engine.rules.verdicts import RuleViolation
+from berth.kube.well_known import UNSCHEDULABLE
+
+# For so many different pods it is searched what would help; each search tries many changes.
+_MOST_HELPED = 5
+
+
+def compare(
+    world: World, before: Observation, after: Observation, changes: Sequence[ClusterChange]
+) -> data.WhatIfOutcome:
+    """What became of a world by the changes that were made to it."""
+    log = world.log
+    moves = _moves(world, before, after)
+    unplaced = _unplaced(world, before)
+    gone = [*_gone(world, before, log.gone, lost=False), *_gone(world, before, log.lost, lost=True)]
+    broken = _rules(world, after, before)
+    spread = _spread(before, after)
+    stays = _stays(world, after)
+    concerned = {*log.displaced, *before.waiting} - log.gone.keys()
+    ok = not (
+        unplaced
+        or any(pod.lost for pod in gone)
+        or any(stay.budgets for stay in stays)
+        or any(rule.hard for rule in broken)
+        or any(worse(each) for each in spread)
+    )
+    made = data.WhatIfOutcome(
+        sentence="",
+        ok=ok,
+        changes=[change.words for change in changes],
+        concerned=len(concerned),
+        moves=moves,
+        unplaced=unplaced,
+        gone=gone,
+        preempted=_preempted(world, after),
+        broken=broken,
+        healed=_rules(world, before, after, still=after.nodes),
+        spread=spread,
+        budgets=_budgets(before, after, stays),
+        rounds=[data.EvictionRound(change=r.change, round=r.number, pods=list(r.pods)) for r in log.rounds],
+        rollouts=[
+            data.RolloutProgress(
+                change=step.change,
+                workload=step.workload,
+                step=step.number,
+                created=list(step.created),
+                removed=list(step.removed),
+                stuck=step.stuck,
+            )
+            for step in log.steps
+        ],
+        stays=stays,
+        local_storage=[
+            data.LocalLoss(**_named(world.entries[key]), volumes=list(volumes))
+            for key, volumes in log.local.items()
+            if after.nodes.get(key) != before.nodes.get(key) or key in log.placements
+        ],
+        nodes=_by_node(before, after),
+        zones=_by_zone(before, after),
+        measures_before=measures(before, moved=0, preempted=0),
+        measures=measures(after, moved=len(moves), preempted=len(log.preempted)),
+        notes=list(world.snapshot.notes),
+    )
+    return structs.replace(made, sentence=sentence_of(made, changes))
+
+
+def worse(spread: data.SpreadChange) -> bool:
+    """Whether a hard constraint that was kept is not any more."""
+    kept = spread.before is None or spread.before.ok
+    return spread.hard and kept and spread.after is not None and not spread.after.ok
+
+
+def _named(entry: Entry) -> dict[str, Any]:
+    return {"namespace": entry.namespace, "pod": entry.name, "owner": entry.owner}
+
+
+# --- pods ----------------------------------------------------------------------------------------------
+
+
+def _moves(world: World, before: Observation, after: Observation) -> list[data.PodMove]:
+    rounds = {key: drained.number for drained in world.log.rounds for key in drained.pods}
+    found = []
+    for key, node in after.nodes.items():
+        source = before.nodes.get(key)
+        placement = world.log.placements.get(key)
+        if source == node or placement is None:
+            continue
+        found.append(
+            data.PodMove(
+                **_named(world.entries[key]),
+                source=source,
+                source_zone=before.zones.get(source or ""),
+                target=node,
+                target_zone=after.zones.get(node),
+                why=placement.why or None,
+                round=rounds.get(key),
+            )
+        )
+    found.sort(key=lambda move: (move.round or 0, move.source or "~", move.namespace, move.pod))
+    return found
+
+
+def _unplaced(world: World, before: Observation) -> list[data.StrandedPod]:
+    helps = _helps(world)
+    return [
+        data.StrandedPod(
+            **_named(unplaced.entry),
+            source=before.nodes.get(key),
+            reason=unplaced.reason,
+            message=unplaced.message,
+            waited=key in before.waiting,
+            help=helps.get(key),
+        )
+        for key, unplaced in world.unplaced.items()
+    ]
+
+
+def _helps(world: World) -> dict[str, str]:
+    """By pod, the smallest change that would give it a node; asked once for pods that are alike."""
+    groups: dict[tuple[str, str | None, str], list[str]] = {}
+    for key, unplaced in world.unplaced.items():
+        if unplaced.reason == UNSCHEDULABLE:
+            entry = unplaced.entry
+            groups.setdefault((entry.namespace, entry.owner or key, unplaced.message), []).append(key)
+    found: dict[str, str] = {}
+    simulation = Simulation(
+        world.snapshot,
+        unplaced=list(world.unplaced.values()),
+        schedulers=world.setup.schedulers,
+        preempting=world.setup.preempting,
+    )
+    for keys in list(groups.values())[:_MOST_HELPED] if world.snapshot.nodes else ():
+        relaxations = explain(simulation, world.waiting[keys[0]]).relaxations
+        if relaxations:
+            found.update(dict.fromkeys(keys, relaxations[0].sentence))
+    return found
+
+
+def _gone(world: World, before: Observation, why: dict[str, str], *, lost: bool) -> list[data.GonePod]:
+    there = world.on.keys() | world.waiting.keys()
+    return [
+        data.GonePod(**_named(world.entries[key]), node=before.nodes.get(key), why=reason, lost=lost)
+        for key, reason in why.items()
+        if key not in there and (lost or key in before.nodes or key in before.waiting)
+    ]
+
+
+def _preempted(world: World, after: Observation) -> list[data.PreemptedPod]:
+    return [
+        data.PreemptedPod(
+            **_named(world.entries[key]), node=node, by=preemptor, lands_on=after.nodes.get(key)
+        )
+        for key, (node, preemptor) in world.log.preempted.items()
+    ]
+
+
+def _stays(world: World, after: Observation) -> list[data.LeftBehind]:
+    return [
+        data.LeftBehind(
+            **_named(stay.entry),
+            node=stay.node,
+            why=stay.why,
+            budgets=[budget.name for budget in stay.budgets],
+        )
+        for stay in world.log.stays
+        if after.nodes.get(stay.entry.key) == stay.node
+    ]
+
+
+# --- rules ---------------------------------------------------------------------------------------------
+
+
+def _rules(
+    world: World, there: Observation, elsewhere: Observation, still: dict[str, str] | None = None
+) -> list[data.BrokenRule]:
+    """What is broken in one observation and not in the other; `still`: only of pods that are in it."""
+    return [
+        _rule(world.entries[violation.pod], violation)
+        for key, violation in there.broken.items()
+        if key not in elsewhere.broken and (still is None or violation.pod in still)
+    ]
+
+
+def _rule(entry: Entry, violation: RuleViolation) -> data.BrokenRule:
+    return data.BrokenRule(
+        **_named(entry),
+        node=violation.node,
+        rule=violation.rule,
+        reason=violation.reason,
+        cause=violation.cause,
+        path=violation.path,
+        hard=violation.hard,
+    )
+
+
+def _spread(before: Observation, after: Observation) -> list[data.SpreadChange]:
+    found = []
+    for key in dict.fromkeys(chain(before.spreads, after.spreads)):
+        old, new = before.spreads.get(key), after.spreads.get(key)
+        stated = new or old
+        if stated is not None:
+            found.append(
+                data.SpreadChange(
+                    namespace=stated.namespace,
+                    owner=stated.owner,
+                    rule=stated.rule,
+                    topology_key=stated.topology_key,
+                    hard=stated.hard,
+                    max_skew=stated.max_skew,
+                    before=_skew(old),
+                    after=_skew(new),
+                )
+            )
+    return found
+
+
+def _skew(spread: Spread | None) -> data.SkewState | None:
+    return None if spread is None else data.SkewState(skew=spread.skew, ok=spread.ok, counts=spread.counts)
+
+
+def _budgets(
+    before: Observation, after: Observation, stays: Iterable[data.LeftBehind]
+) -> list[data.BudgetChange]:
+    found = []
+    for key in dict.fromkeys(chain(before.budgets, after.budgets)):
+        old, new = before.budgets.get(key), after.budgets.get(key)
+        stated = new or old
+        if stated is not None:
+            blocks = [
+                f"{s.namespace}/{s.pod}" for s in stays if s.namespace == key[0] and key[1] in s.budgets
+            ]
+            found.append(
+                data.BudgetChange(
+                    namespace=stated.namespace,
+                    name=stated.name,
+                    allowed_before=old.allowed if old else None,
+                    allowed_after=new.allowed if new else None,
+                    healthy_after=new.healthy if new else None,
+                    desired=stated.desired,
+                    blocks=blocks,
+                )
+            )
+    return found
+
+
+# --- nodes ---------------------------------------------------------------------------------------------
+
+
+def _by_node(before: Observation, after: Observation) -> list[data.UtilisationChange]:
+    zones = before.zones | after.zones
+    return [
+        data.UtilisationChange(
+            name=name, zone=zones.get(name), before=before.used.get(name), after=after.used.get(name)
+        )
+        for name in dict.fromkeys(chain(before.used, after.used))
+    ]
+
+
+def _by_zone(before: Observation, after: Observation) -> list[data.UtilisationChange]:
+    names = {*before.zones.values(), *after.zones.values()}
+    return [
+        data.UtilisationChange(
+            name=zone, zone=zone, before=_of_zone(before, zone), after=_of_zone(after, zone)
+        )
+        for zone in sorted(names, key=lambda zone: (zone is None, zone or ""))
+    ]
+
+
+def _of_zone(seen: Observation, zone: str | None) -> data.Utilisation | None:
+    return total(used for name, used in seen.used.items() if seen.zones.get(name) == zone)
+
+
+def measures(seen: Observation, *, moved: int, preempted: int) -> data.Measures:
+    skews = [spread.skew for spread in seen.spreads.values()]
+    return data.Measures(
+        placed=len(seen.nodes),
+        unplaced=len(seen.waiting),
+        moved=moved,
+        preempted=preempted,
+        mean_skew=round(sum(skews) / len(skews), 4) if skews else 0.0,
+        worst_skew=max(skews, default=0),
+        nodes_used=sum(used.pods > 0 for used in seen.used.values()),
+        largest_pod=seen.largest,
+        fragmentation=seen.fragmentation,
+    )

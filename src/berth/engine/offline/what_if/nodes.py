@@ -1,0 +1,189 @@
+"""Changes of nodes: they are drained, lost, cordoned, labelled, tainted, added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import structs
+
+from berth.engine.offline.budgets import AllowedDisruptions
+from berth.engine.offline.scheduling.making_room import comes_again, is_daemon
+from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.what_if.changes import (
+    AddNodes,
+    CordonNode,
+    DrainNodes,
+    LabelNode,
+    LoseNodes,
+    TaintNode,
+    WhatIfError,
+)
+from berth.engine.offline.what_if.daemons import follow_nodes
+from berth.engine.offline.what_if.selecting import node_of, nodes_with, selected_nodes
+from berth.engine.offline.what_if.world import DrainRound, StayingPod, World, is_mirror
+from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
+from berth.kube.node_conditions import PREFIX
+from berth.kube.objects import Node, NodeSpec, NodeStatus, Taint
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import HOSTNAME
+
+MOST_ADDED = 10_000
+NO_OWNER = "it has no owner, so drain refuses to touch it without --force"
+
+
+def drain(world: World, change: DrainNodes) -> None:
+    """Cordon the nodes, then evict in rounds: as many at once as the budgets allow."""
+    snapshot = world.snapshot
+    names = [change.node] if change.node else selected_nodes(snapshot, change.selector)
+    for name in names:
+        cordon(world, CordonNode(name))
+    leaving = []
+    for entry in world.pods_on(names):
+        node = entry.pod.spec.node_name or ""
+        if is_mirror(entry):
+            world.log.stays.append(StayingPod(entry, node, "mirror pod: its kubelet runs it"))
+        elif is_daemon(entry):
+            world.log.stays.append(StayingPod(entry, node, f"{entry.owner} has a pod on every node"))
+        elif is_terminating(entry.pod):
+            world.log.stays.append(StayingPod(entry, node, "it is being deleted already"))
+        elif not comes_again(entry):
+            world.log.stays.append(StayingPod(entry, node, NO_OWNER))
+        else:
+            leaving.append(entry)
+    _note_local_storage(world, leaving)
+    evict_in_rounds(world, leaving)
+
+
+def evict_in_rounds(world: World, leaving: Sequence[Entry]) -> None:
+    """Evict pods, each round as many as budgets allow, and place what is made for them in between."""
+    number, left = 0, list(leaving)
+    while left:
+        allowed = AllowedDisruptions(world.budgets())
+        stopped = {entry.key: allowed.evict(entry) for entry in left}
+        going = [entry for entry in left if not stopped[entry.key]]
+        if not going:
+            break
+        number += 1
+        world.log.rounds.append(DrainRound(world.log.change, number, tuple(entry.key for entry in going)))
+        for entry in going:
+            world.displace(entry, keeps_node=True, why="evicted")
+        world.schedule()
+        # Whoever was preempted meanwhile is not there any more.
+        left = [entry for entry in left if stopped[entry.key] and world.on.get(entry.key) is entry]
+    else:
+        return
+    for entry in left:
+        names = ", ".join(budget.name for budget in stopped[entry.key])
+        many = "two budgets at once, so it is never evicted" if len(stopped[entry.key]) > 1 else "no eviction"
+        why = f"budget {names} allows {many}" if len(stopped[entry.key]) == 1 else f"{names}: {many}"
+        world.log.stays.append(StayingPod(entry, entry.pod.spec.node_name or "", why, stopped[entry.key]))
+
+
+def lose(world: World, change: LoseNodes) -> None:
+    names = nodes_with(world.snapshot, change.key, change.value)
+    _note_local_storage(world, world.pods_on(names))
+    world.remove_nodes(names, "its node is lost")
+
+
+def cordon(world: World, change: CordonNode) -> None:
+    node = node_of(world.snapshot, change.node)
+    world.set_node(structs.replace(node, spec=structs.replace(node.spec or NodeSpec(), unschedulable=True)))
+
+
+def label(world: World, change: LabelNode) -> None:
+    node = node_of(world.snapshot, change.node)
+    labels = dict(node.metadata.labels or {})
+    if change.value is None:
+        if change.key not in labels:
+            raise WhatIfError(f"node {change.node} has no label {change.key} that could be removed")
+        del labels[change.key]
+    else:
+        labels[change.key] = change.value
+    world.set_node(structs.replace(node, metadata=structs.replace(node.metadata, labels=labels)))
+    follow_nodes(world, [change.node])
+
+
+def taint(world: World, change: TaintNode) -> None:
+    """Taint a node; NoExecute also drives out whoever does not tolerate it, whatever the budgets say."""
+    node = node_of(world.snapshot, change.node)
+    spec = node.spec or NodeSpec()
+    same = [
+        each for each in spec.taints or () if each.key == change.key and change.effect in ("", each.effect)
+    ]
+    if change.removed and not same:
+        raise WhatIfError(f"node {change.node} has no taint {change.key} that could be removed")
+    kept = [each for each in spec.taints or () if each not in same]
+    added = Taint(key=change.key, value=change.value or None, effect=change.effect)
+    taints = kept if change.removed else [*kept, added]
+    world.set_node(structs.replace(node, spec=structs.replace(spec, taints=taints or None)))
+    if not change.removed and change.effect == NO_EXECUTE:
+        driven_out(world, change.node)
+    follow_nodes(world, [change.node])
+
+
+def driven_out(world: World, name: str) -> None:
+    """Delete the pods of a node that do not tolerate its NoExecute taints for good."""
+    spec = world.snapshot.nodes[name].spec
+    taints = [each for each in (spec.taints if spec else None) or () if each.effect == NO_EXECUTE]
+    going = [
+        entry
+        for entry in world.pods_on([name])
+        if not is_mirror(entry) and not all(_stays_with(entry, each) for each in taints)
+    ]
+    _note_local_storage(world, going)
+    for entry in going:
+        world.displace(entry, keeps_node=False, why="driven out by a taint")
+
+
+def _stays_with(entry: Entry, taint: Taint) -> bool:
+    lasting = [t for t in entry.pod.spec.tolerations or () if t.toleration_seconds is None]
+    return tolerates(lasting, taint)
+
+
+def add(world: World, change: AddNodes) -> None:
+    """Nodes like another, as they are when they come: empty, ready, with no image and a name of their own."""
+    if not 0 < change.count <= MOST_ADDED:
+        raise WhatIfError(f"--add {change.count}={change.like}: add between 1 and {MOST_ADDED} nodes")
+    like = node_of(world.snapshot, change.like)
+    added: list[str] = []
+    number = 0
+    while len(added) < change.count:
+        number += 1
+        name = f"{change.like}-new-{number}"
+        if name not in world.snapshot.nodes:
+            world.set_node(_copy(like, name))
+            added.append(name)
+    follow_nodes(world, added)
+
+
+def _copy(node: Node, name: str) -> Node:
+    labels = dict(node.metadata.labels or {})
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = name
+    spec = node.spec or NodeSpec()
+    taints = [each for each in spec.taints or () if not (each.key or "").startswith(PREFIX)]
+    metadata = structs.replace(node.metadata, name=name, uid=None, labels=labels, creation_timestamp=None)
+    status = structs.replace(node.status or NodeStatus(), images=None, conditions=None)
+    spec = structs.replace(spec, unschedulable=None, taints=taints or None, pod_cidr=None)
+    return structs.replace(node, metadata=metadata, spec=spec, status=status)
+
+
+# --- local storage ---------------------------------------------------------------------------------
+
+
+def _note_local_storage(world: World, entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        volumes = local_volumes(entry)
+        if volumes:
+            world.log.local[entry.key] = volumes
+
+
+def local_volumes(entry: Entry) -> tuple[str, ...]:
+    """The emptyDir volumes of a pod: their data is gone when it leaves its node."""
+    spec: Any = entry.manifest.to_dict().get("spec") or {}
+    if entry.manifest.kind != "Pod":
+        spec = (spec.get("jobTemplate") or {}).get("spec") or spec
+        spec = (spec.get("template") or {}).get("spec") or {}
+    volumes = spec.get("volumes") or ()
+    return tuple(str(each.get("name")) for each in volumes if isinstance(each, dict) and "emptyDir" in each)

@@ -1,0 +1,238 @@
+"""What a what-if found, as plain data: the same for the table, for `-o json` and for a page."""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.kube.well_known import UNSCHEDULABLE
+
+
+class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    pass
+
+
+class PodMove(_Data, frozen=True, kw_only=True):
+    """A pod that has another node than before, or one where it had none (`source` is None).
+
+    Attributes:
+        why: What put the node before the next.
+        round: Of the drain, in which it goes.
+    """
+
+    namespace: str
+    pod: str
+    owner: str | None
+    source: str | None = msgspec.field(name="from")
+    source_zone: str | None = msgspec.field(name="fromZone")
+    target: str = msgspec.field(name="to")
+    target_zone: str | None = msgspec.field(name="toZone")
+    why: str | None
+    round: int | None = None
+
+
+class StrandedPod(_Data, frozen=True, kw_only=True):
+    """A pod that has no node.
+
+    Attributes:
+        source: The node it was on before, if any.
+        waited: It had none before either.
+        help: The smallest change that would give it one, if one is known.
+    """
+
+    namespace: str
+    pod: str
+    owner: str | None
+    source: str | None = msgspec.field(name="from")
+    reason: str = UNSCHEDULABLE
+    message: str
+    waited: bool = False
+    help: str | None = None
+
+
+class GonePod(_Data, frozen=True, kw_only=True):
+    """A pod that is no more; `lost` if nobody asked for it and nobody makes it again."""
+
+    namespace: str
+    pod: str
+    owner: str | None
+    node: str | None
+    why: str
+    lost: bool
+
+
+class PreemptedPod(_Data, frozen=True, kw_only=True):
+    namespace: str
+    pod: str
+    owner: str | None
+    node: str
+    by: str
+    lands_on: str | None
+
+
+class BrokenRule(_Data, frozen=True, kw_only=True):
+    """A rule that a pod breaks where it runs."""
+
+    namespace: str
+    pod: str
+    owner: str | None
+    node: str
+    rule: str
+    reason: str
+    cause: str
+    path: str | None
+    hard: bool
+
+
+class SkewState(_Data, frozen=True, kw_only=True):
+    skew: int
+    ok: bool
+    counts: dict[str, int]
+
+
+class SpreadChange(_Data, frozen=True, kw_only=True):
+    """A spread constraint of a workload; None where nobody states it."""
+
+    namespace: str
+    owner: str
+    rule: str
+    topology_key: str
+    hard: bool
+    max_skew: int
+    before: SkewState | None
+    after: SkewState | None
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+class BudgetChange(_Data, frozen=True, kw_only=True):
+    """A disruption budget; `blocks` are the pods that it does not let go."""
+
+    namespace: str
+    name: str
+    allowed_before: int | None
+    allowed_after: int | None
+    healthy_after: int | None
+    desired: int
+    blocks: list[str]
+
+
+class EvictionRound(_Data, frozen=True, kw_only=True):
+    """Pods that a drain evicts at once."""
+
+    change: int
+    round: int
+    pods: list[str]
+
+
+class RolloutProgress(_Data, frozen=True, kw_only=True):
+    change: int
+    workload: str
+    step: int
+    created: list[str]
+    removed: list[str]
+    stuck: str | None
+
+
+class LeftBehind(_Data, frozen=True, kw_only=True):
+    """A pod that stays on a node that is drained; `budgets` if it is because of them."""
+
+    namespace: str
+    pod: str
+    owner: str | None
+    node: str
+    why: str
+    budgets: list[str]
+
+
+class LocalLoss(_Data, frozen=True, kw_only=True):
+    """A pod that loses what is in its emptyDir volumes."""
+
+    namespace: str
+    pod: str
+    owner: str | None
+    volumes: list[str]
+
+
+class Utilisation(_Data, frozen=True, kw_only=True):
+    """What is requested of a node or zone: millicores, bytes, pods."""
+
+    cpu: int
+    cpu_allocatable: int
+    memory: int
+    memory_allocatable: int
+    pods: int
+    pods_allocatable: int
+
+
+class UtilisationChange(_Data, frozen=True, kw_only=True):
+    name: str | None
+    zone: str | None
+    before: Utilisation | None
+    after: Utilisation | None
+
+
+class LargestPod(_Data, frozen=True, kw_only=True):
+    """What the emptiest node that takes pods has left."""
+
+    node: str
+    cpu: int
+    memory: int
+
+
+class Measures(_Data, frozen=True, kw_only=True):
+    """A cluster in numbers, for comparing two.
+
+    Attributes:
+        placed: Pods on nodes.
+        moved: How many of them were elsewhere, or nowhere, before.
+        fragmentation: The share of the free CPU that no single pod could use.
+    """
+
+    placed: int
+    unplaced: int
+    moved: int
+    preempted: int
+    mean_skew: float
+    worst_skew: int
+    nodes_used: int
+    largest_pod: LargestPod | None
+    fragmentation: float
+
+
+class WhatIfOutcome(_Data, frozen=True, kw_only=True):
+    """Everything about one what-if.
+
+    Attributes:
+        sentence: The answer.
+        ok: Every pod has a node, every drain ends, and no hard rule is newly broken.
+        concerned: How many pods had to leave a node, were made, or waited.
+    """
+
+    sentence: str
+    ok: bool
+    changes: list[str]
+    concerned: int
+    moves: list[PodMove]
+    unplaced: list[StrandedPod]
+    gone: list[GonePod]
+    preempted: list[PreemptedPod]
+    broken: list[BrokenRule]
+    healed: list[BrokenRule]
+    spread: list[SpreadChange]
+    budgets: list[BudgetChange]
+    rounds: list[EvictionRound]
+    rollouts: list[RolloutProgress]
+    stays: list[LeftBehind]
+    local_storage: list[LocalLoss]
+    nodes: list[UtilisationChange]
+    zones: list[UtilisationChange]
+    measures_before: Measures
+    measures: Measures
+    notes: list[str]
+
+    @property
+    def blocked(self) -> list[LeftBehind]:
+        """Those that a budget keeps where they should leave."""
+        return [stay for stay in self.stays if stay.budgets]

@@ -1,0 +1,1 @@
+"""What can be asked of a world beside what changes do to it."""

@@ -1,0 +1,165 @@
+"""Losing each zone, or each node, in turn: the N+1 table.
+
+All on one engine cluster: nodes are taken out with their pods, what is made for these is placed, and
+everything is undone again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from berth.engine.offline.groups import GroupBooks
+from berth.engine.offline.scheduling.making_room import PreemptionRoom, is_daemon, replacement
+from berth.engine.offline.scheduling.placer import QueuePlacer
+from berth.engine.offline.scheduling.simulated import Simulation
+from berth.engine.offline.snapshot import Entry, Progress
+from berth.engine.offline.what_if.selecting import NODE_KEY, WELL_KNOWN, domains_of
+from berth.engine.offline.what_if.world import World, is_mirror
+from berth.kube.pods import is_terminating
+
+# Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
+_CANDIDATES = 20
+
+
+class DomainLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the loss of one domain would do.
+
+    Attributes:
+        pods: Those on its nodes that do not belong to a node.
+        moved: How many of them find another node.
+        unplaced: The pods that find none, victims of preemption among them.
+        lost: The pods that nobody makes again.
+        preempted: How many others have to make room.
+        message: Why most of the unplaced find no node.
+    """
+
+    domain: str
+    nodes: int
+    pods: int
+    moved: int
+    unplaced: list[str]
+    lost: list[str]
+    preempted: int
+    message: str | None
+
+    @property
+    def ok(self) -> bool:
+        return not self.unplaced and not self.lost
+
+
+class EveryLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One row a domain; `waiting` pods had no node to begin with and are left out."""
+
+    sentence: str
+    ok: bool
+    key: str
+    rows: list[DomainLoss]
+    waiting: int
+    notes: list[str]
+
+
+def lose_each(world: World, key: str, progress: Progress | None = None) -> EveryLoss:
+    """Lose every domain of a label by itself; `zone`, `region` and `node` are understood.
+
+    Raises:
+        WhatIfError: no node has the label.
+    """
+    name, key = key, WELL_KNOWN.get(key, key)
+    domains = domains_of(world.snapshot, key)
+    losses = _Losses(world)
+    rows = []
+    for done, (value, names) in enumerate(domains.items()):
+        if progress is not None:
+            progress(done, len(domains))
+        rows.append(losses.of(value, names))
+    return EveryLoss(
+        sentence=_sentence(name, rows),
+        ok=all(row.ok for row in rows),
+        key=key,
+        rows=rows,
+        waiting=len(world.waiting),
+        notes=list(world.snapshot.notes),
+    )
+
+
+def _sentence(key: str, rows: list[DomainLoss]) -> str:
+    noun = key if key in WELL_KNOWN or key == NODE_KEY else f"{key} domain"
+    bad = [row for row in rows if not row.ok]
+    if not rows:
+        return f"there is no {noun} to lose."
+    if not bad:
+        which = f"each of the {len(rows)} {noun}s" if len(rows) > 1 else f"the only {noun}"
+        return f"{which} can be lost: all its pods land elsewhere."
+    worst = max(bad, key=lambda row: len(row.unplaced) + len(row.lost))
+    number = len(worst.unplaced) + len(worst.lost)
+    pods = f"{number} pod{'s' if number > 1 else ''} without a node"
+    return f"{len(bad)} of {len(rows)} {noun}s cannot be lost, the worst is {worst.domain}: {pods}."
+
+
+class _Losses:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._on: dict[str, list[tuple[int, Entry]]] = {}
+        for number, entry in enumerate(world.on.values()):
+            self._on.setdefault(entry.pod.spec.node_name or "", []).append((number, entry))
+        self._books = GroupBooks(world.snapshot)
+        self._room = PreemptionRoom(world.snapshot, world.setup.preempting, _CANDIDATES)
+
+    def of(self, domain: str, names: list[str]) -> DomainLoss:
+        numbered = [each for name in names for each in self._on.get(name, ())]
+        there = [entry for _, entry in sorted(numbered, key=lambda each: each[0])]
+        books = self._books.copy()
+        waiting, lost = [], []
+        for entry in there:
+            books.count(entry, -1)
+            anew = replacement(entry)
+            if anew is not None:
+                waiting.append(anew)
+            elif not (is_daemon(entry) or is_mirror(entry) or is_terminating(entry.pod)):
+                lost.append(entry.key)
+        self._room.forget()
+        with self._without(there, names):
+            simulation = self._placed(waiting, books)
+            hit = {entry.key for entry in waiting}
+            victims = [
+                victim.entry.key for victim, _ in simulation.preemptions() if victim.replacement is None
+            ]
+            messages = Counter(unplaced.message for unplaced in simulation.unplaced)
+            found = DomainLoss(
+                domain=domain,
+                nodes=len(names),
+                pods=len(waiting) + len(lost),
+                moved=sum(placement.entry.key in hit for placement in simulation.placements),
+                unplaced=[unplaced.entry.key for unplaced in simulation.unplaced],
+                lost=lost + victims,
+                preempted=sum(1 for _ in simulation.preemptions()),
+                message=messages.most_common(1)[0][0] if messages else None,
+            )
+            simulation.rewind(0)
+        return found
+
+    def _placed(self, waiting: list[Entry], books: GroupBooks) -> Simulation:
+        setup = self._world.setup
+        simulation = Simulation(
+            self._world.snapshot, schedulers=setup.schedulers, preempting=setup.preempting
+        )
+        waiting.sort(key=lambda entry: entry.turn)
+        return QueuePlacer(simulation, books=books, room=self._room).run(waiting)
+
+    @contextmanager
+    def _without(self, there: list[Entry], names: list[str]) -> Iterator[None]:
+        snapshot, cluster = self._world.snapshot, self._world.cluster
+        promises = {entry.key: cluster.volumes.promised(entry.key) for entry in there}
+        nodes = {name: snapshot.nodes[name] for name in names}
+        with cluster.without(*(entry.key for entry in there)), cluster.without_nodes(nodes):
+            for key, promise in promises.items():
+                if promise is not None:
+                    cluster.volumes.forget(key)
+            yield
+        for key, promise in promises.items():
+            if promise is not None:
+                cluster.volumes.assume(key, *promise)

@@ -1,0 +1,177 @@
+"""Finding the nodes, pods and workloads that a user means; who is not there is told near names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from berth.engine.offline.lookup import kind_of
+from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.offline.what_if.changes import WhatIfError
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import Node
+from berth.kube.well_known import HOSTNAME, REGION, ZONE
+
+NODE_KEY = "node"
+# Short names for keys that everybody has.
+WELL_KNOWN = {"zone": ZONE, "region": REGION, "hostname": HOSTNAME}
+_NEAR = 5
+_requirement = re.compile(
+    r"\s*(?:(?P<absent>!\s*[^\s,=!()]+)|(?P<key>[^\s,=!()]+)\s*"
+    r"(?:(?P<sign>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
+).match
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """What else it might have been, to be put at the end of a sentence."""
+    known = sorted(set(names))
+    tails = {full: full.rpartition("/")[2] for full in known}  # namespaces and domains are not misspelled
+    alike = get_close_matches(name, [*known, *tails.values()], n=2 * _NEAR)
+    rank = {each: place for place, each in reversed([*enumerate(alike)])}
+    close = [each for each in known if each in rank or tails[each] in rank or name in each]
+    found = sorted(close, key=lambda each: min(rank.get(each, _NEAR * 2), rank.get(tails[each], _NEAR * 2)))
+    if found:
+        return f"did you mean {', '.join(found[:_NEAR])}?"
+    if not known:
+        return "there is none"
+    more = f" and {len(known) - _NEAR} more" if len(known) > _NEAR else ""
+    return f"there is nothing with a name like that, only {', '.join(known[:_NEAR])}{more}"
+
+
+# --- nodes -----------------------------------------------------------------------------------------
+
+
+def node_of(snapshot: Snapshot, name: str) -> Node:
+    found = snapshot.nodes.get(name)
+    if found is None:
+        raise WhatIfError(f"node {name} is not {snapshot.origin.words}; {near(name, snapshot.nodes)}")
+    return found
+
+
+def nodes_with(snapshot: Snapshot, key: str, value: str) -> list[str]:
+    """The nodes of a domain; the key `node` is their names."""
+    if key == NODE_KEY:
+        return [node_of(snapshot, value).metadata.name or ""]
+    values = {name: (node.metadata.labels or {}).get(key) for name, node in snapshot.nodes.items()}
+    found = [name for name, given in values.items() if given == value]
+    if found:
+        return found
+    given = {each for each in values.values() if each is not None}
+    if not given:
+        keys = {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
+        raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}; {near(key, keys)}")
+    raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}={value}; {near(value, given)}")
+
+
+def domains_of(snapshot: Snapshot, key: str) -> dict[str, list[str]]:
+    """Value -> nodes, for every value of a label; for the key `node`, every node by itself."""
+    if key == NODE_KEY:
+        return {name: [name] for name in snapshot.nodes}
+    found: dict[str, list[str]] = {}
+    for name, node in snapshot.nodes.items():
+        value = (node.metadata.labels or {}).get(key)
+        if value is not None:
+            found.setdefault(value, []).append(name)
+    if not found:
+        keys = {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
+        raise WhatIfError(f"no node {snapshot.origin.words} has the label {key}; {near(key, keys)}")
+    return dict(sorted(found.items()))
+
+
+def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
+    """The nodes whose labels a selector matches: ``tier=web,!old,zone in (a, b)``."""
+    wanted = _requirements(selector)
+    found = [
+        name
+        for name, node in snapshot.nodes.items()
+        if all(_meets(node.metadata.labels or {}, *each) for each in wanted)
+    ]
+    if not found:
+        raise WhatIfError(f"no node {snapshot.origin.words} has the labels {selector}")
+    return found
+
+
+def _requirements(selector: str) -> list[tuple[str, frozenset[str] | None, bool]]:
+    """Key, the values (None: any), and whether they are wanted or not."""
+    found: list[tuple[str, frozenset[str] | None, bool]] = []
+    at = 0
+    while at < len(selector):
+        match = _requirement(selector, at)
+        if match is None:
+            break
+        at = match.end()
+        if match["absent"]:
+            found.append((match["absent"][1:].strip(), None, False))
+        elif match["sign"]:
+            found.append((match["key"], frozenset((match["value"],)), match["sign"] != "!="))
+        elif match["word"]:
+            values = frozenset(value.strip() for value in match["values"].split(","))
+            found.append((match["key"], values, match["word"] == "in"))
+        else:
+            found.append((match["key"], None, True))
+    if at < len(selector) or not found:
+        raise WhatIfError(
+            f"'{selector}' is no selector; write KEY=VALUE, KEY!=VALUE, KEY, !KEY, KEY in (A, B), with commas"
+        )
+    return found
+
+
+def _meets(labels: dict[str, str], key: str, values: frozenset[str] | None, wanted: bool) -> bool:
+    if values is None:
+        return (key in labels) == wanted
+    return (labels.get(key) in values) == wanted
+
+
+# --- pods and workloads ------------------------------------------------------------------------------
+
+
+def _parts(text: str, namespace: str | None) -> tuple[str | None, str, str]:
+    """Namespace, kind and name in ``web-0``, ``pod/web-0``, ``shop/web-0`` or ``shop/deploy/web``."""
+    first, *rest = text.split("/")
+    if len(rest) > 1:
+        return first, kind_of(f"{rest[0]}/") or rest[0], "/".join(rest[1:])
+    if not rest:
+        return namespace, "Pod", first
+    kind = kind_of(text)
+    return (first, "Pod", rest[0]) if kind is None else (namespace, kind, rest[0])
+
+
+def pod_of(entries: dict[str, Entry], snapshot: Snapshot, text: str, namespace: str | None) -> Entry:
+    """The pod of that name; without a namespace, that of `default` or the only one."""
+    space, kind, name = _parts(text, namespace)
+    if kind != "Pod":
+        raise WhatIfError(f"{text} is no pod; --rollout replaces all pods of a workload")
+    found = entries.get(f"{space or 'default'}/{name}")
+    if found is not None:
+        return found
+    elsewhere = [entry for entry in entries.values() if entry.name == name]
+    if space is None and len(elsewhere) == 1:
+        return elsewhere[0]
+    here = space or "default"
+    names = {entry.name if entry.namespace == here else entry.key for entry in entries.values()}
+    raise WhatIfError(f"pod {space or 'default'}/{name} is not {snapshot.origin.words}; {near(name, names)}")
+
+
+def object_of(snapshot: Snapshot, kind: str, name: str, space: str | None) -> Manifest:
+    """The object of a kind; without a namespace, that of `default` or the only one."""
+    alike = [manifest for manifest in snapshot.manifests if manifest.kind == kind]
+    named = [manifest for manifest in alike if manifest.name == name]
+    for manifest in named:
+        if manifest.namespace in (None, space or "default"):
+            return manifest
+    if space is None and len(named) == 1:
+        return named[0]
+    here = space or "default"
+    where = f"{here}/" if not alike or alike[0].namespace is not None else ""
+    names = {each.name if each.namespace == here else each.title.partition(" ")[2] for each in alike}
+    raise WhatIfError(f"{kind} {where}{name} is not {snapshot.origin.words}; {near(name, names)}")
+
+
+def workload_of(snapshot: Snapshot, text: str, namespace: str | None, kinds: tuple[str, ...]) -> Manifest:
+    """The workload ``deploy/web`` or ``shop/deploy/web``, of one of the kinds."""
+    space, kind, name = _parts(text, namespace)
+    if kind not in kinds:
+        known = ", ".join(each.lower() for each in kinds)
+        raise WhatIfError(f"{text} is not KIND/NAME of a workload this can be done to ({known})")
+    return object_of(snapshot, kind, name, space)

@@ -1,0 +1,280 @@
+"""Changes of workloads: more or fewer replicas, and all of them replaced as the strategy says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from berth.engine.offline.budgets import may_be_ready
+from berth.engine.offline.rollouts import ROLLOUT_DEFAULT
+from berth.engine.offline.scheduling.making_room import DAEMON_SET
+from berth.engine.offline.snapshot import Entry, SnapshotReader
+from berth.engine.offline.what_if.changes import RolloutWorkload, ScaleWorkload, WhatIfError
+from berth.engine.offline.what_if.daemons import node_of_daemon
+from berth.engine.offline.what_if.selecting import workload_of
+from berth.engine.offline.what_if.world import RolloutStep, World
+from berth.kube.amounts.shares import resolved
+from berth.kube.manifests.manifest import Manifest
+from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import POD_DELETION_COST
+from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
+
+SCALABLE = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+ROLLED_OUT = ("Deployment", "StatefulSet", DAEMON_SET)
+_RESTARTED = "kubectl.kubernetes.io/restartedAt"
+
+
+# --- replicas ------------------------------------------------------------------------------------------
+
+
+def scale(world: World, change: ScaleWorkload) -> None:
+    if change.replicas < 0:
+        raise WhatIfError(f"{change.workload} cannot be scaled to {change.replicas}; give 0 or more")
+    manifest = workload_of(world.snapshot, change.workload, world.namespace, SCALABLE)
+    scaled = with_replicas(manifest, change.replicas)
+    swap(world, manifest, scaled)
+    fit_replicas(world, scaled)
+
+
+def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
+    view = manifest.object
+    raw = manifest.to_dict()
+    raw = {**raw, "spec": {**(raw.get("spec") or {}), "replicas": replicas}}
+    if isinstance(view, Workload):
+        scaled: Workload | ReplicationController = structs.replace(
+            view, spec=structs.replace(view.spec, replicas=replicas)
+        )
+    elif isinstance(view, ReplicationController):
+        scaled = structs.replace(view, spec=structs.replace(view.spec, replicas=replicas))
+    else:
+        raise WhatIfError(f"{manifest.title} has no replicas")
+    return replace(manifest, raw=raw, object=scaled)
+
+
+def swap(world: World, old: Manifest, new: Manifest) -> None:
+    """A manifest takes the place of another, and with it what was made for that."""
+    world.snapshot.manifests = [new if each is old else each for each in world.snapshot.manifests]
+
+
+def replicas_of(manifest: Manifest) -> int:
+    view = manifest.object
+    given = view.spec.replicas if isinstance(view, Workload | ReplicationController) else None
+    return 1 if given is None else given
+
+
+def fit_replicas(world: World, manifest: Manifest) -> None:
+    """Make the pods that a workload lacks, or take those that are too many."""
+    wanted, mine = replicas_of(manifest), living(world, manifest)
+    if len(mine) < wanted:
+        world.add(missing(world, manifest))
+    for entry in least_useful(mine, manifest)[: max(len(mine) - wanted, 0)]:
+        world.remove(entry, f"{manifest.kind}/{manifest.name} has fewer replicas")
+
+
+def living(world: World, manifest: Manifest) -> list[Entry]:
+    found = world.pods_of(f"{manifest.kind}/{manifest.name}", manifest.namespace or "default")
+    return [entry for entry in found if not is_terminating(entry.pod)]
+
+
+def least_useful(entries: Sequence[Entry], manifest: Manifest) -> list[Entry]:
+    """In the order in which a workload lets them go: a StatefulSet the last, others the least useful."""
+    if manifest.kind == "StatefulSet":
+        return sorted(entries, key=lambda entry: -_ordinal(entry))
+    beside = Counter(entry.pod.spec.node_name for entry in entries)
+    ages = sorted({entry.pod.metadata.creation_timestamp or "~" for entry in entries}, reverse=True)
+    return sorted(
+        entries,
+        key=lambda entry: (
+            bool(entry.pod.spec.node_name),
+            may_be_ready(entry.pod),
+            _deletion_cost(entry),
+            -beside[entry.pod.spec.node_name],
+            ages.index(entry.pod.metadata.creation_timestamp or "~"),
+            entry.key,
+        ),
+    )
+
+
+def _ordinal(entry: Entry) -> int:
+    text = entry.name.rpartition("-")[2]
+    return int(text) if text.isdigit() else -1
+
+
+def _deletion_cost(entry: Entry) -> int:
+    text = (entry.pod.metadata.annotations or {}).get(POD_DELETION_COST, "0")
+    return int(text) if text.lstrip("-").isdigit() else 0
+
+
+# --- making pods ---------------------------------------------------------------------------------------
+
+
+def missing(world: World, manifest: Manifest) -> list[Entry]:
+    """The pods that a workload lacks, beside those it has."""
+    space = manifest.namespace or "default"
+    pods = [
+        Manifest("Pod", "v1", space, entry.name, entry.manifest.source, entry.pod, {})
+        for entry in (*world.on.values(), *world.waiting.values())
+        if entry.namespace == space
+    ]
+    beside = [
+        each
+        for each in world.snapshot.manifests
+        if each.kind in ("ReplicaSet", "Job") and each.namespace == space and each is not manifest
+    ]
+    return made(world, manifest, expanded([manifest, *beside, *pods]))
+
+
+def expanded(manifests: Sequence[Manifest], nodes: Sequence[str] = ()) -> Expansion:
+    try:
+        return expand(manifests, nodes)
+    except ExpansionError as error:
+        raise WhatIfError(str(error)) from None
+
+
+def made(world: World, manifest: Manifest, expansion: Expansion) -> list[Entry]:
+    """The pods that were expanded for a workload, as pods of the snapshot."""
+    for replica_set in expansion.replica_sets:
+        world.cluster.set_owner(replica_set, "ReplicaSet")
+    reader = SnapshotReader(world.snapshot.manifests, world.cluster, origin=world.snapshot.origin)
+    pods = [each.pod for each in expansion.created if each.origin is manifest]
+    return list(reader.made_for(manifest, pods)) if pods else []
+
+
+# --- rollouts ------------------------------------------------------------------------------------------
+
+
+def rollout(world: World, change: RolloutWorkload) -> None:
+    manifest = workload_of(world.snapshot, change.workload, world.namespace, ROLLED_OUT)
+    anew = restarted(manifest, f"what-if-{world.log.change}")
+    swap(world, manifest, anew)
+    roll_out(world, anew)
+
+
+def restarted(manifest: Manifest, when: str) -> Manifest:
+    """The workload with a template that is new in name only, as `kubectl rollout restart` makes it."""
+    view = manifest.object
+    if not isinstance(view, Workload):
+        raise WhatIfError(f"{manifest.title} cannot be rolled out")
+    template = view.spec.template or PodTemplateSpec()
+    given = template.metadata or ObjectMeta()
+    metadata = structs.replace(given, annotations={**(given.annotations or {}), _RESTARTED: when})
+    spec = structs.replace(view.spec, template=structs.replace(template, metadata=metadata))
+    return replace(manifest, object=structs.replace(view, spec=spec))
+
+
+def roll_out(world: World, manifest: Manifest) -> None:
+    """Replace the pods of a workload by new ones of its template."""
+    if manifest.kind == "Deployment":
+        _Rollout(world, manifest).run()
+    else:
+        _in_place(world, manifest)
+
+
+class _Rollout:
+    """A Deployment from its old pods to new ones."""
+
+    def __init__(self, world: World, manifest: Manifest) -> None:
+        self._world = world
+        self._title = f"{manifest.kind}/{manifest.name}"
+        self._wanted = replicas_of(manifest)
+        self._old = least_useful(living(world, manifest), manifest)
+        self._to_come = made(world, manifest, expanded([manifest]))
+        self._new: list[Entry] = []
+        self._number = 0
+        strategy = _strategy(manifest, "strategy")
+        self._recreates = strategy.get("type") == "Recreate"
+        rolling, share = strategy.get("rollingUpdate") or {}, ROLLOUT_DEFAULT
+        self._surge = resolved(rolling.get("maxSurge"), self._wanted, default=share, up=True)
+        self._unavailable = resolved(rolling.get("maxUnavailable"), self._wanted, default=share, up=False)
+        if not self._surge and not self._unavailable:
+            self._unavailable = 1
+
+    def run(self) -> None:
+        if self._recreates:
+            self._step(remove=len(self._old), create=0)
+            self._step(remove=0, create=len(self._to_come))
+            return
+        while self._old or self._to_come:
+            room = self._wanted + self._surge - len(self._old) - len(self._new)
+            if not self._step(create=max(min(room, len(self._to_come)), 0), remove=self._spare()):
+                self._tell(stuck=self._obstacle())
+                return
+
+    def _spare(self) -> int:
+        """How many old pods may go: those without a node anyway, the others while enough are available."""
+        on = self._world.on
+        available = sum(entry.key in on for entry in (*self._old, *self._new))
+        idle = sum(entry.key not in on for entry in self._old)
+        return min(idle + max(available - (self._wanted - self._unavailable), 0), len(self._old))
+
+    def _step(self, *, create: int, remove: int) -> bool:
+        if not create and not remove:
+            return False
+        coming, self._to_come = self._to_come[:create], self._to_come[create:]
+        # Those without a node are the first that go.
+        self._old.sort(key=lambda entry: entry.key in self._world.on)
+        going, self._old = self._old[:remove], self._old[remove:]
+        for entry in going:
+            now = self._world.on.get(entry.key, entry)
+            self._world.remove(now, f"replaced by the rollout of {self._title}")
+        self._world.add(coming)
+        self._new += coming
+        self._tell(created=coming, removed=going)
+        self._world.schedule()
+        return True
+
+    def _obstacle(self) -> str:
+        waiting = [entry.key for entry in self._new if entry.key not in self._world.on]
+        return f"{waiting[0] if waiting else 'a new pod'} finds no node, and no old pod may go before it runs"
+
+    def _tell(
+        self, created: Sequence[Entry] = (), removed: Sequence[Entry] = (), stuck: str | None = None
+    ) -> None:
+        self._number += 1
+        keys = tuple(entry.key for entry in created), tuple(entry.key for entry in removed)
+        log = self._world.log
+        log.steps.append(RolloutStep(log.change, self._title, self._number, *keys, stuck))
+
+
+def _in_place(world: World, manifest: Manifest) -> None:
+    """A StatefulSet from its last pod to the first, or a DaemonSet node by node: old ones go first."""
+    title = f"{manifest.kind}/{manifest.name}"
+    strategy = _strategy(manifest, "updateStrategy")
+    if strategy.get("type") == "OnDelete":
+        return
+    rolling = strategy.get("rollingUpdate") or {}
+    old = living(world, manifest)
+    new = {
+        node_of_daemon(entry) if manifest.kind == DAEMON_SET else entry.name: entry
+        for entry in made(world, manifest, expanded([manifest], list(world.snapshot.nodes)))
+    }
+    if manifest.kind == "StatefulSet":
+        first = rolling.get("partition") or 0
+        old = [entry for entry in least_useful(old, manifest) if _ordinal(entry) >= first]
+    at_once = max(resolved(rolling.get("maxUnavailable"), len(old), default=1, up=True), 1)
+    for number, begin in enumerate(range(0, len(old), at_once), start=1):
+        going = old[begin : begin + at_once]
+        coming = []
+        for entry in going:
+            world.remove(world.on.get(entry.key, entry), f"replaced by the rollout of {title}")
+            anew = new.get(node_of_daemon(entry) if manifest.kind == DAEMON_SET else entry.name)
+            coming += [] if anew is None else [anew]
+        world.add(coming)
+        world.schedule()
+        waiting = [entry.key for entry in coming if entry.key not in world.on]
+        stuck = f"{waiting[0]} finds no node, and the others wait for it" if waiting else None
+        keys = tuple(entry.key for entry in coming), tuple(entry.key for entry in going)
+        world.log.steps.append(RolloutStep(world.log.change, title, number, *keys, stuck))
+        if stuck:
+            return
+
+
+def _strategy(manifest: Manifest, field: str) -> dict[str, Any]:
+    spec = manifest.to_dict().get("spec") or {}
+    found: dict[str, Any] = spec.get(field) or {}
+    return found

@@ -1,0 +1,265 @@
+"""A snapshot in motion: pods leave their nodes and come to others, and it is noted why.
+
+Between two changes the scheduler has its turn, so everything that waits is placed before the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from msgspec import structs
+
+from berth.engine.offline.budgets import DisruptionBudget, budgets_of
+from berth.engine.offline.placements import PodPlacement, take_off
+from berth.engine.offline.scheduling.making_room import is_daemon, replacement, unbound
+from berth.engine.offline.scheduling.setup import SchedulerSetup
+from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
+from berth.engine.offline.simulation import simulate
+from berth.engine.offline.snapshot import Entry, Progress, Snapshot
+from berth.engine.offline.what_if.reasons import why_there
+from berth.engine.placement.plan import Plan
+from berth.engine.state.cluster import Cluster
+from berth.kube.objects import Node
+from berth.kube.pods import is_terminating
+from berth.kube.well_known import MIRROR_POD
+
+NOT_MADE_AGAIN = "nobody makes it again: it has no owner"
+# Placements that say why: each takes a look at all nodes that fit.
+_MOST_REASONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StayingPod:
+    """A pod that stays on a node that is drained.
+
+    Attributes:
+        budgets: Those that do not let it go.
+    """
+
+    entry: Entry
+    node: str
+    why: str
+    budgets: tuple[DisruptionBudget, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRound:
+    """Pods that are evicted at once, because their budgets allow it."""
+
+    change: int
+    number: int
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStep:
+    """What a rollout does at once; `stuck` says why it goes no further."""
+
+    change: int
+    workload: str
+    number: int
+    created: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    stuck: str | None = None
+
+
+@dataclass(slots=True)
+class WorldLog:
+    """What happened on the way.
+
+    Attributes:
+        change: How many changes were made, the current one included.
+        placements: By pod, how it came to the node it is on; only those that were placed meanwhile.
+        displaced: The pods that had to leave a node, or were made.
+        gone: Pods that are no more because that was asked for, and why.
+        lost: Pods that are no more though nobody asked for it, and why.
+        preempted: By victim: the node it was on, and for whom it had to go.
+        local: By pod, the volumes whose data it lost with its node.
+    """
+
+    change: int = 0
+    placements: dict[str, PodPlacement] = field(default_factory=dict)
+    displaced: set[str] = field(default_factory=set)
+    gone: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    preempted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    stays: list[StayingPod] = field(default_factory=list)
+    rounds: list[DrainRound] = field(default_factory=list)
+    steps: list[RolloutStep] = field(default_factory=list)
+    local: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class World:
+    """A snapshot to which changes are made.
+
+    Attributes:
+        on: The pods on nodes, by key.
+        waiting: The pods without one, by key.
+        unplaced: Why each of these has none.
+        entries: Every pod there is or was.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        setup: SchedulerSetup,
+        *,
+        namespace: str | None = None,
+        seed: int | None = None,
+        reasons: bool = True,
+    ) -> None:
+        self.snapshot = snapshot
+        self.setup = setup
+        self.namespace = namespace
+        self.on = {entry.key: entry for entry in snapshot.running}
+        self.waiting = {entry.key: entry for entry in snapshot.pending}
+        self.entries = self.on | self.waiting
+        self.unplaced: dict[str, UnplacedPod] = {}
+        self.log = WorldLog()
+        self._rng = None if seed is None else np.random.default_rng(seed)
+        self._reasons = _MOST_REASONS if reasons else 0
+        self._first_budgets = {(b.namespace, b.name): b for b in budgets_of(snapshot)}
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.snapshot.cluster
+
+    # --- the scheduler's turn ---------------------------------------------------------------------------
+
+    def schedule(self, progress: Progress | None = None) -> Simulation:
+        """Place everything that waits, as the scheduler would."""
+        self._write_down()
+        simulation = simulate(
+            self.snapshot,
+            schedulers=self.setup.schedulers,
+            preempting=self.setup.preempting,
+            rng=self._rng,
+            progress=progress,
+            reason=self._why if self._reasons else None,
+        )
+        for victim, preemptor in simulation.preemptions():
+            key = victim.entry.key
+            self.on.pop(key, None)
+            self.log.preempted[key] = (victim.node, preemptor.key)
+            self.log.displaced.add(key)
+            if victim.replacement is None and not is_terminating(victim.entry.pod):
+                self.log.lost[key] = f"preempted by {preemptor.key}; {NOT_MADE_AGAIN}"
+        self.waiting = {unplaced.entry.key: unplaced.entry for unplaced in simulation.unplaced}
+        self.unplaced = {unplaced.entry.key: unplaced for unplaced in simulation.unplaced}
+        for placement in simulation.placements:
+            self.log.placements[placement.entry.key] = placement
+            self.on[placement.entry.key] = bound(placement.entry, placement.node)
+        self._write_down()
+        return simulation
+
+    def _write_down(self) -> None:
+        self.snapshot.running = list(self.on.values())
+        self.snapshot.pending = sorted(self.waiting.values(), key=lambda entry: entry.turn)
+
+    def _why(self, plan: Plan, slot: int) -> str:
+        if self._reasons <= 0:
+            return ""
+        self._reasons -= 1
+        return why_there(plan, slot)
+
+    # --- pods come and go -------------------------------------------------------------------------------
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Pods are made, and wait for a node."""
+        for entry in entries:
+            self.waiting[entry.key] = self.entries[entry.key] = entry
+            self.log.displaced.add(entry.key)
+            self.log.gone.pop(entry.key, None)
+
+    def displace(self, entry: Entry, *, keeps_node: bool, why: str) -> None:
+        """A pod has to leave its node; it comes again if somebody makes it again.
+
+        `keeps_node` says that the node is still there, so that a DaemonSet makes the pod for it again.
+        """
+        key, node = entry.key, entry.pod.spec.node_name
+        self._leave(entry)
+        if is_terminating(entry.pod):
+            self.log.gone[key] = "was being deleted"
+            return
+        anew = replacement(entry, node if keeps_node else None)
+        if anew is not None:
+            self.waiting[key] = anew
+            self.log.displaced.add(key)
+        elif is_daemon(entry) or is_mirror(entry):
+            self.log.gone[key] = f"{why}; it belongs to its node"
+        else:
+            self.log.lost[key] = f"{why}; {NOT_MADE_AGAIN}"
+            self.log.displaced.add(key)
+
+    def lift(self, entry: Entry) -> None:
+        """A pod is placed anew, in the order in which pods were made."""
+        self._leave(entry)
+        pod = unbound(entry.pod)
+        created = entry.pod.metadata.creation_timestamp
+        pod = structs.replace(pod, metadata=structs.replace(pod.metadata, creation_timestamp=created))
+        self.waiting[entry.key] = replace(entry, pod=pod)
+        self.log.displaced.add(entry.key)
+
+    def remove(self, entry: Entry, why: str) -> None:
+        """A pod goes, as it should."""
+        if entry.key in self.on:
+            self._leave(entry)
+        self.waiting.pop(entry.key, None)
+        self.unplaced.pop(entry.key, None)
+        self.log.gone[entry.key] = why
+
+    def _leave(self, entry: Entry) -> None:
+        take_off(self.cluster, entry)
+        del self.on[entry.key]
+
+    def pods_of(self, owner: str, namespace: str) -> list[Entry]:
+        """The pods of a workload, those without a node last."""
+        everyone = (*self.on.values(), *self.waiting.values())
+        return [entry for entry in everyone if entry.owner == owner and entry.namespace == namespace]
+
+    def pods_on(self, names: Iterable[str]) -> list[Entry]:
+        wanted = set(names)
+        return [entry for entry in self.on.values() if entry.pod.spec.node_name in wanted]
+
+    def budgets(self) -> list[DisruptionBudget]:
+        """The budgets as they are now: one that came with its status lets so many more go as pods came."""
+        self._write_down()
+        return [self._adjusted(budget) for budget in budgets_of(self.snapshot, self.waiting.values())]
+
+    def _adjusted(self, budget: DisruptionBudget) -> DisruptionBudget:
+        first = self._first_budgets.get((budget.namespace, budget.name))
+        if first is None or budget.computed:
+            return budget
+        came = budget.pods - first.pods
+        return replace(budget, allowed=max(first.allowed + came, 0), healthy=first.healthy + came)
+
+    # --- nodes ------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        self.snapshot.nodes[node.metadata.name or ""] = node
+        self.cluster.add_node(node)
+
+    def remove_nodes(self, names: Iterable[str], why: str) -> list[Entry]:
+        """Nodes are gone, and all that ran there; whom it concerned."""
+        names = list(names)
+        gone = self.pods_on(names)
+        for entry in gone:
+            self.displace(entry, keeps_node=False, why=why)
+        for name in names:
+            self.cluster.remove_node(name)
+            del self.snapshot.nodes[name]
+        for entry in list(self.waiting.values()):
+            if entry.daemon_of in names:
+                self.remove(entry, why)
+        return gone
+
+
+def is_mirror(entry: Entry) -> bool:
+    return MIRROR_POD in (entry.pod.metadata.annotations or {})
+
+
+def bound(entry: Entry, node: str) -> Entry:
+    pod = structs.replace(entry.pod, spec=structs.replace(entry.pod.spec, node_name=node))
+    return replace(entry, pod=pod)

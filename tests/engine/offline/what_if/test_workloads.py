@@ -1,0 +1,210 @@
+"""What becomes of pods when workloads are scaled, rolled out, applied or deleted."""
+
+from pathlib import Path
+
+import pytest
+
+from berth.engine.offline.what_if.changes import WhatIfError
+from tests.engine.offline.what_if.worlds import (
+    ZONE,
+    after,
+    apart,
+    budget,
+    changed,
+    moves,
+    node,
+    places,
+    pod,
+    workload,
+    world,
+    written,
+)
+
+NODES = [node("a1", "a"), node("b1", "b")]
+
+
+def test_scaling_up_and_down(tmp_path: Path) -> None:
+    """More replicas are placed, fewer go: from the fullest node first, and nothing else moves."""
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 3))
+    up = changed(made, tmp_path, "scale deploy/web=5")
+    assert (len(up.moves), up.measures.placed, up.ok) == (2, 5, True)
+    down = changed(made, tmp_path, "scale deploy/web=1")
+    assert (len(down.gone), any(pod.lost for pod in down.gone), down.ok) == (4, False, True)
+    assert len(places(made)) == 1
+
+
+def test_a_stateful_set_loses_its_last_pods(tmp_path: Path) -> None:
+    """Scaled down, the highest ordinals go; scaled up, they come again."""
+    made = world(tmp_path, *NODES, workload("StatefulSet", "db", 3))
+    changed(made, tmp_path, "scale sts/db=1")
+    assert list(places(made)) == ["db-0"]
+    changed(made, tmp_path, "scale sts/db=2")
+    assert sorted(places(made)) == ["db-0", "db-1"]
+
+
+def test_scaling_beyond_the_room(tmp_path: Path) -> None:
+    """Who does not fit is told."""
+    found = after(tmp_path, "scale deploy/web=20", *NODES, workload("Deployment", "web", 3))
+    assert (len(found.unplaced), len(found.moves)) == (12, 5)
+    assert found.sentence.startswith("12 of 17 pods would find no node: 0/2 nodes are available")
+
+
+def test_a_rollout_goes_by_surge_and_unavailable(tmp_path: Path) -> None:
+    """With one of each, never more than four nor fewer than two of three pods are there."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 3, strategy=strategy))
+    old = set(places(made))
+    found = changed(made, tmp_path, "rollout deploy/web")
+    there = 3
+    for step in found.rollouts:
+        assert there - len(step.removed) >= 2
+        there += len(step.created) - len(step.removed)
+        assert there <= 4
+    assert found.ok
+    assert old.isdisjoint(places(made))
+    assert len(places(made)) == 3
+
+
+def test_a_rollout_that_cannot_surge_is_stuck(tmp_path: Path) -> None:
+    """One pod a node, as many nodes as pods and none may be missing: the new pod waits for ever."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    deployment = workload("Deployment", "web", 2, strategy=strategy, affinity=apart("web"))
+    found = after(tmp_path, "rollout deploy/web", *NODES, deployment)
+    assert not found.ok
+    assert found.rollouts[-1].stuck is not None
+    assert "no old pod may go before it runs" in found.rollouts[-1].stuck
+    assert len(found.unplaced) == 1
+
+
+def test_recreate_takes_all_off_first(tmp_path: Path) -> None:
+    """The same Deployment with Recreate goes through, with nobody there in between."""
+    deployment = workload("Deployment", "web", 2, strategy={"type": "Recreate"}, affinity=apart("web"))
+    found = after(tmp_path, "rollout deploy/web", *NODES, deployment)
+    assert [(len(step.created), len(step.removed)) for step in found.rollouts] == [(0, 2), (2, 0)]
+    assert found.ok
+
+
+def test_a_stateful_set_is_rolled_out_from_its_end(tmp_path: Path) -> None:
+    """One by one, the last first, down to the partition."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    found = after(tmp_path, "rollout sts/db", *NODES, workload("StatefulSet", "db", 3, strategy=strategy))
+    assert [step.removed for step in found.rollouts] == [["default/db-2"], ["default/db-1"]]
+    assert found.ok
+
+
+def test_applying_lays_files_over_the_cluster(tmp_path: Path) -> None:
+    """Objects of a file take the place of those in the cluster: a template is rolled out, a node changed."""
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 2))
+    new = workload("Deployment", "web", 3, nodeSelector={ZONE: "b"})
+    written(tmp_path, "new.yaml", new, node("b1", "b", cpu="8"), budget("web", minAvailable=1))
+    found = changed(made, tmp_path, "apply new.yaml")
+    assert found.ok
+    assert set(places(made).values()) == {"b1"}
+    assert len(places(made)) == 3
+    assert found.rollouts
+    assert [each.name for each in found.budgets] == ["web"]
+
+
+def test_applying_new_objects(tmp_path: Path) -> None:
+    """What was not there comes, with its pods; --add takes nodes only, and only new ones."""
+    made = world(tmp_path, *NODES)
+    written(
+        tmp_path, "new.yaml", workload("Deployment", "web", 2), workload("DaemonSet", "agent"), pod("one")
+    )
+    assert changed(made, tmp_path, "apply new.yaml").ok
+    assert len(places(made)) == 5
+    written(tmp_path, "node.yaml", node("c1", "c"))
+    changed(made, tmp_path, "add node.yaml")
+    assert "agent-c1" in places(made)
+    for file, words in (("node.yaml", "is there already"), ("new.yaml", "is no node")):
+        with pytest.raises(WhatIfError, match=words):
+            changed(made, tmp_path, f"add {file}")
+
+
+def test_what_cannot_be_applied(tmp_path: Path) -> None:
+    """An object that the API server would refuse is refused."""
+    broken = workload("Deployment", "web", 2, topologySpreadConstraints=[{"maxSkew": 0}])
+    written(tmp_path, "new.yaml", broken)
+    with pytest.raises(WhatIfError, match=r"new.yaml: Deployment default/web: "):
+        after(tmp_path, "apply new.yaml", *NODES)
+
+
+def test_deleting(tmp_path: Path) -> None:
+    """A workload goes with its pods, a pod is made again, a budget no longer blocks, a node is gone."""
+    things = [*NODES, workload("Deployment", "web", 2), budget("web", minAvailable=2)]
+    made = world(tmp_path, *things)
+    assert not after(tmp_path, "drain a1", *things).ok
+    assert after(tmp_path, "delete pdb/web; drain a1", *things).ok
+    name = next(iter(places(made)))
+    assert changed(made, tmp_path, f"delete pod/{name}").ok
+    assert len(places(made)) == 2
+    gone = changed(made, tmp_path, "delete deploy/web")
+    assert (len(gone.gone), gone.ok, places(made)) == (2, True, {})
+    assert after(tmp_path, "delete node/a1", *things).ok
+    assert after(tmp_path, "delete ns/default", *things).gone
+
+
+def test_evicting_a_pod(tmp_path: Path) -> None:
+    """It is made again and placed, if its budget lets it go."""
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 2), budget("web", maxUnavailable=1))
+    name = next(iter(places(made)))
+    assert changed(made, tmp_path, f"evict {name}").ok
+    assert len(places(made)) == 2
+    written(tmp_path, "budget.yaml", budget("web", maxUnavailable=0))
+    blocked = changed(made, tmp_path, f"apply budget.yaml; evict pod/{name}")
+    assert [stay.pod for stay in blocked.blocked] == [name]
+
+
+def test_placing_everything_anew(tmp_path: Path) -> None:
+    """Everybody but who is tied to a node is placed as if it came now."""
+    lopsided = [pod(f"web-{i}", "a1", owner="ReplicaSet/web", app="web") for i in range(4)]
+    found = after(tmp_path, "replace-all", *NODES, *lopsided, workload("DaemonSet", "agent", cpu="0"))
+    assert {target for _, target in moves(found).values()} == {"b1"}
+    assert len(found.moves) == 2
+    assert found.measures.nodes_used == 2
+
+
+def test_another_configuration(tmp_path: Path) -> None:
+    """From then on pods are placed as it says; those on nodes stay."""
+    (tmp_path / "pack.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: "
+        "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}]}]\n"
+    )
+    things = [*NODES, pod("web-0", "a1", owner="ReplicaSet/web")]
+    written(tmp_path, "new.yaml", pod("one"), pod("two"))
+    assert set(moves(after(tmp_path, "apply new.yaml", *things)).values()) == {(None, "b1"), (None, "a1")}
+    packed = after(tmp_path, "config pack.yaml; apply new.yaml", *things)
+    assert set(moves(packed).values()) == {(None, "a1")}
+
+
+def test_names_of_workloads(tmp_path: Path) -> None:
+    """Kinds have short names, a namespace may lead, and near names are told."""
+    things = [*NODES, workload("Deployment", "web", 1)]
+    for name in ("deploy/web", "deployment/web", "Deployment/web", "default/deploy/web"):
+        assert after(tmp_path, f"scale {name}=2", *things).ok
+    for change, words in (
+        ("scale deploy/wep=2", "Deployment default/wep is not among the files; did you mean web?"),
+        ("scale shop/deploy/web=2", "Deployment shop/web is not among the files; did you mean default/web?"),
+        ("scale web=2", "is not KIND/NAME of a workload"),
+        ("scale deploy/web=many", "write KIND/NAME=REPLICAS"),
+        ("rollout job/x", "is not KIND/NAME of a workload"),
+        ("delete web", "is not KIND/NAME"),
+        ("delete deployy/web", "did you mean deployment"),
+    ):
+        with pytest.raises(WhatIfError) as refused:
+            after(tmp_path, change, *things)
+        assert words in str(refused.value)
+
+
+def test_nothing_is_left_behind_in_the_engine(tmp_path: Path) -> None:
+    """After many changes the engine's cluster holds what the world says, and nothing else."""
+    made = world(
+        tmp_path, *NODES, node("c1", "c"), workload("Deployment", "web", 4), workload("DaemonSet", "agent")
+    )
+    changed(
+        made, tmp_path, "drain a1; scale deploy/web=6; lose zone=b; add 1=c1; rollout deploy/web; replace-all"
+    )
+    counted = {key: name for name in made.cluster.nodes.slot_of for key, _ in made.cluster.pods_on(name)}
+    assert counted == {key: entry.pod.spec.node_name for key, entry in made.on.items()}
+    assert set(made.cluster.nodes.slot_of) == set(made.snapshot.nodes)
