@@ -39,7 +39,7 @@ from berth.engine.offline.what_if.questions.fitting import fit
 from berth.engine.offline.what_if.questions.scenario import Scenario, run_scenario
 from berth.engine.offline.what_if.questions.versus import versus
 from berth.engine.offline.what_if.running import settle, what_if
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 
 # What a live cluster is asked for beside what placing pods needs.
 _ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget")
@@ -138,7 +138,7 @@ class _Question:
     def _show(self, kind: str, found: Struct, snapshot: Snapshot, lines: Lines) -> None:
         present(self._form, lambda: what_if_document(kind, found, snapshot), lines)
 
-    def _every(self, world: World, changes: Sequence[ClusterChange], key: str) -> bool:
+    def _every(self, world: ChangingWorld, changes: Sequence[ClusterChange], key: str) -> bool:
         make(world, changes)
         with progress_bar("losing each in turn") as progress:
             found = lose_each(world, key, progress)
@@ -147,7 +147,7 @@ class _Question:
         )
         return found.ok
 
-    def _fit(self, world: World, changes: Sequence[ClusterChange], workload: str) -> bool:
+    def _fit(self, world: ChangingWorld, changes: Sequence[ClusterChange], workload: str) -> bool:
         make(world, changes)
         with progress_bar("adding replicas") as progress:
             found = fit(world, workload, progress)
@@ -190,7 +190,7 @@ class _Start:
         self._seed = seed
         self._used = False
 
-    def world(self, setup: SchedulerSetup, *, reasons: bool = True) -> World:
+    def world(self, setup: SchedulerSetup, *, reasons: bool = True) -> ChangingWorld:
         snapshot = self.snapshot
         if self._used or setup.profiles != snapshot.cluster.profiles:
             options = replace(setup.options, version=snapshot.cluster.options.version)
@@ -198,7 +198,7 @@ class _Start:
             snapshot.notes = self.snapshot.notes
         else:
             self._used = True
-        world = World(snapshot, setup, namespace=self._namespace, seed=self._seed, reasons=reasons)
+        world = ChangingWorld(snapshot, setup, namespace=self._namespace, seed=self._seed, reasons=reasons)
         with progress_bar("placing pods") as progress:
             settle(world, progress)
         return world

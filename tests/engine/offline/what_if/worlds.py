@@ -13,7 +13,7 @@ from berth.engine.offline.snapshot import read
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.parsing import parse
 from berth.engine.offline.what_if.running import settle, what_if
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.scheduler_configuration import load as load_configuration
@@ -122,9 +122,9 @@ def written(folder: Path, name: str, *things: Thing) -> str:
     return name
 
 
-def world(folder: Path, *things: Thing) -> World:
+def world(folder: Path, *things: Thing) -> ChangingWorld:
     """A settled world of these objects."""
-    made = World(read(load([folder / written(folder, "cluster.yaml", *things)])), SchedulerSetup())
+    made = ChangingWorld(read(load([folder / written(folder, "cluster.yaml", *things)])), SchedulerSetup())
     settle(made)
     return made
 
@@ -134,7 +134,7 @@ def after(folder: Path, changes: str, *things: Thing) -> WhatIfOutcome:
     return changed(world(folder, *things), folder, changes)
 
 
-def changed(made: World, folder: Path, changes: str) -> WhatIfOutcome:
+def changed(made: ChangingWorld, folder: Path, changes: str) -> WhatIfOutcome:
     texts = [change.strip().partition(" ") for change in changes.split(";")]
     return what_if(made, [parse(option, text, Files(folder)) for option, _, text in texts])
 
@@ -143,5 +143,5 @@ def moves(found: WhatIfOutcome) -> dict[str, tuple[str | None, str]]:
     return {move.pod: (move.source, move.target) for move in found.moves}
 
 
-def places(made: World) -> dict[str, str | None]:
+def places(made: ChangingWorld) -> dict[str, str | None]:
     return {entry.name: entry.pod.spec.node_name for entry in made.on.values()}

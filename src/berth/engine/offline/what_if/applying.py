@@ -28,13 +28,13 @@ from berth.engine.offline.what_if.changes import (
     UseConfiguration,
 )
 from berth.engine.offline.what_if.selecting import pod_of
-from berth.engine.offline.what_if.world import StayingPod, World, is_mirror
+from berth.engine.offline.what_if.world import ChangingWorld, StayingPod, is_mirror
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Pod
 from berth.kube.pods import is_terminating
 
 
-def make(world: World, changes: Iterable[ClusterChange], progress: Progress | None = None) -> None:
+def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progress | None = None) -> None:
     """Make changes in their order.
 
     Raises:
@@ -49,11 +49,11 @@ def make(world: World, changes: Iterable[ClusterChange], progress: Progress | No
         world.schedule()
 
 
-def _delete(world: World, change: DeleteObject) -> None:
+def _delete(world: ChangingWorld, change: DeleteObject) -> None:
     objects.delete(world, change, world.namespace)
 
 
-def _evict(world: World, change: EvictPod) -> None:
+def _evict(world: ChangingWorld, change: EvictPod) -> None:
     entry = pod_of(world.on, world.snapshot, change.pod, world.namespace)
     if is_mirror(entry):
         why = "mirror pod: its kubelet runs it again at once"
@@ -62,7 +62,7 @@ def _evict(world: World, change: EvictPod) -> None:
     nodes.evict_in_rounds(world, [entry])
 
 
-def _replace_all(world: World, change: ReplaceAll) -> None:
+def _replace_all(world: ChangingWorld, change: ReplaceAll) -> None:
     """Everybody waits who is not tied to a node; who came first is served first."""
     del change
     for entry in list(world.on.values()):
@@ -73,11 +73,11 @@ def _replace_all(world: World, change: ReplaceAll) -> None:
         world.lift(entry)
 
 
-def _configure(world: World, change: UseConfiguration) -> None:
+def _configure(world: ChangingWorld, change: UseConfiguration) -> None:
     reconfigure(world, change.setup)
 
 
-def reconfigure(world: World, setup: SchedulerSetup) -> None:
+def reconfigure(world: ChangingWorld, setup: SchedulerSetup) -> None:
     """Judge by other options from now on: the cluster is taken in again, as it is."""
     world.setup = setup
     snapshot = world.snapshot
@@ -101,7 +101,7 @@ def reconfigure(world: World, setup: SchedulerSetup) -> None:
             count_on(snapshot.cluster, world.on[key], placement.node)
 
 
-_MAKERS: dict[type[Any], Callable[[World, Any], None]] = {
+_MAKERS: dict[type[Any], Callable[[ChangingWorld, Any], None]] = {
     DrainNodes: nodes.drain,
     LoseNodes: nodes.lose,
     CordonNode: nodes.cordon,

@@ -16,7 +16,7 @@ from berth.engine.offline.what_if import outcome as data
 from berth.engine.offline.what_if.answer import sentence_of
 from berth.engine.offline.what_if.changes import ClusterChange
 from berth.engine.offline.what_if.observing import Observation, total
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.rules.verdicts import RuleViolation
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -25,7 +25,7 @@ _MOST_HELPED = 5
 
 
 def compare(
-    world: World, before: Observation, after: Observation, changes: Sequence[ClusterChange]
+    world: ChangingWorld, before: Observation, after: Observation, changes: Sequence[ClusterChange]
 ) -> data.WhatIfOutcome:
     """What became of a world by the changes that were made to it."""
     log = world.log
@@ -96,7 +96,7 @@ def _named(entry: Entry) -> dict[str, Any]:
 # --- pods ----------------------------------------------------------------------------------------------
 
 
-def _moves(world: World, before: Observation, after: Observation) -> list[data.PodMove]:
+def _moves(world: ChangingWorld, before: Observation, after: Observation) -> list[data.PodMove]:
     rounds = {key: drained.number for drained in world.log.rounds for key in drained.pods}
     found = []
     for key, node in after.nodes.items():
@@ -119,7 +119,7 @@ def _moves(world: World, before: Observation, after: Observation) -> list[data.P
     return found
 
 
-def _unplaced(world: World, before: Observation) -> list[data.StrandedPod]:
+def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPod]:
     helps = _helps(world)
     return [
         data.StrandedPod(
@@ -134,7 +134,7 @@ def _unplaced(world: World, before: Observation) -> list[data.StrandedPod]:
     ]
 
 
-def _helps(world: World) -> dict[str, str]:
+def _helps(world: ChangingWorld) -> dict[str, str]:
     """By pod, the smallest change that would give it a node; asked once for pods that are alike."""
     groups: dict[tuple[str, str | None, str], list[str]] = {}
     for key, unplaced in world.unplaced.items():
@@ -155,7 +155,9 @@ def _helps(world: World) -> dict[str, str]:
     return found
 
 
-def _gone(world: World, before: Observation, why: dict[str, str], *, lost: bool) -> list[data.GonePod]:
+def _gone(
+    world: ChangingWorld, before: Observation, why: dict[str, str], *, lost: bool
+) -> list[data.GonePod]:
     there = world.on.keys() | world.waiting.keys()
     return [
         data.GonePod(**_named(world.entries[key]), node=before.nodes.get(key), why=reason, lost=lost)
@@ -164,7 +166,7 @@ def _gone(world: World, before: Observation, why: dict[str, str], *, lost: bool)
     ]
 
 
-def _preempted(world: World, after: Observation) -> list[data.PreemptedPod]:
+def _preempted(world: ChangingWorld, after: Observation) -> list[data.PreemptedPod]:
     return [
         data.PreemptedPod(
             **_named(world.entries[key]), node=node, by=preemptor, lands_on=after.nodes.get(key)
@@ -173,7 +175,7 @@ def _preempted(world: World, after: Observation) -> list[data.PreemptedPod]:
     ]
 
 
-def _stays(world: World, after: Observation) -> list[data.LeftBehind]:
+def _stays(world: ChangingWorld, after: Observation) -> list[data.LeftBehind]:
     return [
         data.LeftBehind(
             **_named(stay.entry),
@@ -190,7 +192,7 @@ def _stays(world: World, after: Observation) -> list[data.LeftBehind]:
 
 
 def _rules(
-    world: World, there: Observation, elsewhere: Observation, still: dict[str, str] | None = None
+    world: ChangingWorld, there: Observation, elsewhere: Observation, still: dict[str, str] | None = None
 ) -> list[data.BrokenRule]:
     """What is broken in one observation and not in the other; `still`: only of pods that are in it."""
     return [

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 from berth.engine.offline.scheduling.making_room import DAEMON_SET
 from berth.engine.offline.snapshot import Entry, SnapshotReader, eligible_nodes
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.workloads.expansion import expand
 
 
-def follow_nodes(world: World, names: Iterable[str]) -> None:
+def follow_nodes(world: ChangingWorld, names: Iterable[str]) -> None:
     """Give these nodes the pods of DaemonSets that they lack, and take those that they should not have."""
     for manifest in [each for each in world.snapshot.manifests if each.kind == DAEMON_SET and each.object]:
         follow(world, manifest, names)
 
 
-def follow(world: World, manifest: Manifest, names: Iterable[str]) -> None:
+def follow(world: ChangingWorld, manifest: Manifest, names: Iterable[str]) -> None:
     names = list(names)
     owner, space = f"{DAEMON_SET}/{manifest.name}", manifest.namespace or "default"
     mine = {node_of_daemon(entry): entry for entry in world.pods_of(owner, space)}

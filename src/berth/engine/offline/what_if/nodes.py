@@ -21,7 +21,7 @@ from berth.engine.offline.what_if.changes import (
 )
 from berth.engine.offline.what_if.daemons import follow_nodes
 from berth.engine.offline.what_if.selecting import node_of, nodes_with, selected_nodes
-from berth.engine.offline.what_if.world import DrainRound, StayingPod, World, is_mirror
+from berth.engine.offline.what_if.world import ChangingWorld, DrainRound, StayingPod, is_mirror
 from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.node_conditions import PREFIX
 from berth.kube.objects import Node, NodeSpec, NodeStatus, Taint
@@ -32,7 +32,7 @@ MOST_ADDED = 10_000
 NO_OWNER = "it has no owner, so drain refuses to touch it without --force"
 
 
-def drain(world: World, change: DrainNodes) -> None:
+def drain(world: ChangingWorld, change: DrainNodes) -> None:
     """Cordon the nodes, then evict in rounds: as many at once as the budgets allow."""
     snapshot = world.snapshot
     names = [change.node] if change.node else selected_nodes(snapshot, change.selector)
@@ -55,7 +55,7 @@ def drain(world: World, change: DrainNodes) -> None:
     evict_in_rounds(world, leaving)
 
 
-def evict_in_rounds(world: World, leaving: Sequence[Entry]) -> None:
+def evict_in_rounds(world: ChangingWorld, leaving: Sequence[Entry]) -> None:
     """Evict pods, each round as many as budgets allow, and place what is made for them in between."""
     number, left = 0, list(leaving)
     while left:
@@ -80,18 +80,18 @@ def evict_in_rounds(world: World, leaving: Sequence[Entry]) -> None:
         world.log.stays.append(StayingPod(entry, entry.pod.spec.node_name or "", why, stopped[entry.key]))
 
 
-def lose(world: World, change: LoseNodes) -> None:
+def lose(world: ChangingWorld, change: LoseNodes) -> None:
     names = nodes_with(world.snapshot, change.key, change.value)
     _note_local_storage(world, world.pods_on(names))
     world.remove_nodes(names, "its node is lost")
 
 
-def cordon(world: World, change: CordonNode) -> None:
+def cordon(world: ChangingWorld, change: CordonNode) -> None:
     node = node_of(world.snapshot, change.node)
     world.set_node(structs.replace(node, spec=structs.replace(node.spec or NodeSpec(), unschedulable=True)))
 
 
-def label(world: World, change: LabelNode) -> None:
+def label(world: ChangingWorld, change: LabelNode) -> None:
     node = node_of(world.snapshot, change.node)
     labels = dict(node.metadata.labels or {})
     if change.value is None:
@@ -104,7 +104,7 @@ def label(world: World, change: LabelNode) -> None:
     follow_nodes(world, [change.node])
 
 
-def taint(world: World, change: TaintNode) -> None:
+def taint(world: ChangingWorld, change: TaintNode) -> None:
     """Taint a node; NoExecute also drives out whoever does not tolerate it, whatever the budgets say."""
     node = node_of(world.snapshot, change.node)
     spec = node.spec or NodeSpec()
@@ -122,7 +122,7 @@ def taint(world: World, change: TaintNode) -> None:
     follow_nodes(world, [change.node])
 
 
-def driven_out(world: World, name: str) -> None:
+def driven_out(world: ChangingWorld, name: str) -> None:
     """Delete the pods of a node that do not tolerate its NoExecute taints for good."""
     spec = world.snapshot.nodes[name].spec
     taints = [each for each in (spec.taints if spec else None) or () if each.effect == NO_EXECUTE]
@@ -141,7 +141,7 @@ def _stays_with(entry: Entry, taint: Taint) -> bool:
     return tolerates(lasting, taint)
 
 
-def add(world: World, change: AddNodes) -> None:
+def add(world: ChangingWorld, change: AddNodes) -> None:
     """Nodes like another, as they are when they come: empty, ready, with no image and a name of their own."""
     if not 0 < change.count <= MOST_ADDED:
         raise WhatIfError(f"--add {change.count}={change.like}: add between 1 and {MOST_ADDED} nodes")
@@ -172,7 +172,7 @@ def _copy(node: Node, name: str) -> Node:
 # --- local storage ---------------------------------------------------------------------------------
 
 
-def _note_local_storage(world: World, entries: Sequence[Entry]) -> None:
+def _note_local_storage(world: ChangingWorld, entries: Sequence[Entry]) -> None:
     for entry in entries:
         volumes = local_volumes(entry)
         if volumes:

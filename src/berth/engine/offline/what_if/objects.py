@@ -21,7 +21,7 @@ from berth.engine.offline.what_if.workloads import (
     missing,
     roll_out,
 )
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.manifests.kinds import group_of
 from berth.kube.manifests.manifest import Manifest
@@ -68,7 +68,7 @@ _Key = tuple[str, str, str | None, str]
 # --- applying ------------------------------------------------------------------------------------------
 
 
-def apply(world: World, change: ApplyObjects) -> None:
+def apply(world: ChangingWorld, change: ApplyObjects) -> None:
     """Take objects over: those that are there already change, the others come."""
     snapshot = world.snapshot
     known = {_key(manifest): manifest for manifest in snapshot.manifests}
@@ -96,7 +96,7 @@ def _key(manifest: Manifest) -> _Key:
 
 
 class _Apply:
-    def __init__(self, world: World, reader: SnapshotReader, known: dict[_Key, Manifest]) -> None:
+    def __init__(self, world: ChangingWorld, reader: SnapshotReader, known: dict[_Key, Manifest]) -> None:
         self._world = world
         self._reader = reader
         self._known = known
@@ -171,7 +171,7 @@ def _like(manifest: Manifest, was: KubeObject | None) -> Manifest:
 # --- deleting ------------------------------------------------------------------------------------------
 
 
-def delete(world: World, change: DeleteObject, namespace: str | None) -> None:
+def delete(world: ChangingWorld, change: DeleteObject, namespace: str | None) -> None:
     """An object goes, and its controllers draw the consequences."""
     kind, name, space = _target(change.target, namespace)
     if kind == "Pod":
@@ -206,7 +206,7 @@ def _refuse(text: str, parts: list[str]) -> NoReturn:
     raise WhatIfError(f"'{text}' is not KIND/NAME of something that can be deleted here; {hint}")
 
 
-def _delete_pod(world: World, entry: Entry) -> None:
+def _delete_pod(world: ChangingWorld, entry: Entry) -> None:
     if entry.key in world.on:
         node_stays = entry.pod.spec.node_name in world.snapshot.nodes
         world.displace(entry, keeps_node=node_stays, why="deleted")
@@ -216,7 +216,7 @@ def _delete_pod(world: World, entry: Entry) -> None:
         world.remove(entry, "deleted")
 
 
-def _delete_namespace(world: World, name: str) -> None:
+def _delete_namespace(world: ChangingWorld, name: str) -> None:
     for entry in [*world.on.values(), *world.waiting.values()]:
         if entry.namespace == name:
             world.remove(entry, f"namespace {name} is deleted")
@@ -228,7 +228,7 @@ def _delete_namespace(world: World, name: str) -> None:
     world.cluster.remove_namespace(name)
 
 
-def _forget(world: World, manifest: Manifest) -> None:
+def _forget(world: ChangingWorld, manifest: Manifest) -> None:
     """Tell the cluster of an object that nobody but rules looks at."""
     cluster, view, space = world.cluster, manifest.object, manifest.namespace or "default"
     if isinstance(view, PersistentVolumeClaim):

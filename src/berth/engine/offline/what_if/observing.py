@@ -12,7 +12,7 @@ from berth.engine.offline.budgets import DisruptionBudget
 from berth.engine.offline.snapshot import Progress
 from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.offline.what_if.outcome import LargestPod, Utilisation
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.pods import is_terminating
@@ -44,7 +44,7 @@ class Observation:
     fragmentation: float
 
 
-def observe(world: World, progress: Progress | None = None) -> Observation:
+def observe(world: ChangingWorld, progress: Progress | None = None) -> Observation:
     snapshot, cluster = world.snapshot, world.cluster
     living = [entry for entry in world.on.values() if not is_terminating(entry.pod)]
     found = placement_violations(cluster, [entry.key for entry in living], progress)
@@ -69,7 +69,7 @@ def observe(world: World, progress: Progress | None = None) -> Observation:
     )
 
 
-def _used(world: World) -> Iterable[Utilisation]:
+def _used(world: ChangingWorld) -> Iterable[Utilisation]:
     table = world.cluster.nodes
     slots = np.array([table.slot_of[name] for name in world.snapshot.nodes], dtype=np.intp)
     columns = [
@@ -88,7 +88,7 @@ def total(parts: Iterable[Utilisation]) -> Utilisation | None:
     return Utilisation(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
-def _room(world: World) -> tuple[LargestPod | None, float]:
+def _room(world: ChangingWorld) -> tuple[LargestPod | None, float]:
     """The largest pod that still fits somewhere, and the share of free CPU that it could not use."""
     table = world.cluster.nodes
     open_ = np.flatnonzero(table.alive[: table.count] & ~table.unschedulable[: table.count])

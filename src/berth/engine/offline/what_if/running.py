@@ -10,17 +10,17 @@ from berth.engine.offline.what_if.changes import ClusterChange
 from berth.engine.offline.what_if.comparing import compare
 from berth.engine.offline.what_if.observing import observe
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
-from berth.engine.offline.what_if.world import World, WorldLog
+from berth.engine.offline.what_if.world import ChangingWorld, WorldLog
 
 
-def settle(world: World, progress: Progress | None = None) -> None:
+def settle(world: ChangingWorld, progress: Progress | None = None) -> None:
     """Let the scheduler place what waits already: that is where every what-if begins."""
     world.schedule(progress)
     world.log = WorldLog()
 
 
 def what_if(
-    world: World, changes: Iterable[ClusterChange], progress: Progress | None = None
+    world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progress | None = None
 ) -> WhatIfOutcome:
     """Make changes to a world that is settled, and say what became of it.
 

@@ -16,7 +16,7 @@ from berth.engine.offline.snapshot import Entry, SnapshotReader
 from berth.engine.offline.what_if.changes import RolloutWorkload, ScaleWorkload, WhatIfError
 from berth.engine.offline.what_if.daemons import node_of_daemon
 from berth.engine.offline.what_if.selecting import workload_of
-from berth.engine.offline.what_if.world import RolloutStep, World
+from berth.engine.offline.what_if.world import ChangingWorld, RolloutStep
 from berth.kube.amounts.shares import resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import ObjectMeta, PodTemplateSpec, ReplicationController, Workload
@@ -32,7 +32,7 @@ _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 # --- replicas ------------------------------------------------------------------------------------------
 
 
-def scale(world: World, change: ScaleWorkload) -> None:
+def scale(world: ChangingWorld, change: ScaleWorkload) -> None:
     if change.replicas < 0:
         raise WhatIfError(f"{change.workload} cannot be scaled to {change.replicas}; give 0 or more")
     manifest = workload_of(world.snapshot, change.workload, world.namespace, SCALABLE)
@@ -56,7 +56,7 @@ def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
     return replace(manifest, raw=raw, object=scaled)
 
 
-def swap(world: World, old: Manifest, new: Manifest) -> None:
+def swap(world: ChangingWorld, old: Manifest, new: Manifest) -> None:
     """A manifest takes the place of another, and with it what was made for that."""
     world.snapshot.manifests = [new if each is old else each for each in world.snapshot.manifests]
 
@@ -67,7 +67,7 @@ def replicas_of(manifest: Manifest) -> int:
     return 1 if given is None else given
 
 
-def fit_replicas(world: World, manifest: Manifest) -> None:
+def fit_replicas(world: ChangingWorld, manifest: Manifest) -> None:
     """Make the pods that a workload lacks, or take those that are too many."""
     wanted, mine = replicas_of(manifest), living(world, manifest)
     if len(mine) < wanted:
@@ -76,7 +76,7 @@ def fit_replicas(world: World, manifest: Manifest) -> None:
         world.remove(entry, f"{manifest.kind}/{manifest.name} has fewer replicas")
 
 
-def living(world: World, manifest: Manifest) -> list[Entry]:
+def living(world: ChangingWorld, manifest: Manifest) -> list[Entry]:
     found = world.pods_of(f"{manifest.kind}/{manifest.name}", manifest.namespace or "default")
     return [entry for entry in found if not is_terminating(entry.pod)]
 
@@ -113,7 +113,7 @@ def _deletion_cost(entry: Entry) -> int:
 # --- making pods ---------------------------------------------------------------------------------------
 
 
-def missing(world: World, manifest: Manifest) -> list[Entry]:
+def missing(world: ChangingWorld, manifest: Manifest) -> list[Entry]:
     """The pods that a workload lacks, beside those it has."""
     space = manifest.namespace or "default"
     pods = [
@@ -136,7 +136,7 @@ def expanded(manifests: Sequence[Manifest], nodes: Sequence[str] = ()) -> Expans
         raise WhatIfError(str(error)) from None
 
 
-def made(world: World, manifest: Manifest, expansion: Expansion) -> list[Entry]:
+def made(world: ChangingWorld, manifest: Manifest, expansion: Expansion) -> list[Entry]:
     """The pods that were expanded for a workload, as pods of the snapshot."""
     for replica_set in expansion.replica_sets:
         world.cluster.set_owner(replica_set, "ReplicaSet")
@@ -148,7 +148,7 @@ def made(world: World, manifest: Manifest, expansion: Expansion) -> list[Entry]:
 # --- rollouts ------------------------------------------------------------------------------------------
 
 
-def rollout(world: World, change: RolloutWorkload) -> None:
+def rollout(world: ChangingWorld, change: RolloutWorkload) -> None:
     manifest = workload_of(world.snapshot, change.workload, world.namespace, ROLLED_OUT)
     anew = restarted(manifest, f"what-if-{world.log.change}")
     swap(world, manifest, anew)
@@ -167,7 +167,7 @@ def restarted(manifest: Manifest, when: str) -> Manifest:
     return replace(manifest, object=structs.replace(view, spec=spec))
 
 
-def roll_out(world: World, manifest: Manifest) -> None:
+def roll_out(world: ChangingWorld, manifest: Manifest) -> None:
     """Replace the pods of a workload by new ones of its template."""
     if manifest.kind == "Deployment":
         _Rollout(world, manifest).run()
@@ -178,7 +178,7 @@ def roll_out(world: World, manifest: Manifest) -> None:
 class _Rollout:
     """A Deployment from its old pods to new ones."""
 
-    def __init__(self, world: World, manifest: Manifest) -> None:
+    def __init__(self, world: ChangingWorld, manifest: Manifest) -> None:
         self._world = world
         self._title = f"{manifest.kind}/{manifest.name}"
         self._wanted = replicas_of(manifest)
@@ -241,7 +241,7 @@ class _Rollout:
         log.steps.append(RolloutStep(log.change, self._title, self._number, *keys, stuck))
 
 
-def _in_place(world: World, manifest: Manifest) -> None:
+def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
     """A StatefulSet from its last pod to the first, or a DaemonSet node by node: old ones go first."""
     title = f"{manifest.kind}/{manifest.name}"
     strategy = _strategy(manifest, "updateStrategy")

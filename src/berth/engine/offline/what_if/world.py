@@ -91,7 +91,7 @@ class WorldLog:
     local: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class World:
+class ChangingWorld:
     """A snapshot to which changes are made.
 
     Attributes:

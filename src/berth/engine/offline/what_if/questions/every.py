@@ -18,7 +18,7 @@ from berth.engine.offline.scheduling.placer import QueuePlacer
 from berth.engine.offline.scheduling.simulated import Simulation
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if.selecting import NODE_KEY, WELL_KNOWN, domains_of
-from berth.engine.offline.what_if.world import World, is_mirror
+from berth.engine.offline.what_if.world import ChangingWorld, is_mirror
 from berth.kube.pods import is_terminating
 
 # Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
@@ -62,7 +62,7 @@ class EveryLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: list[str]
 
 
-def lose_each(world: World, key: str, progress: Progress | None = None) -> EveryLoss:
+def lose_each(world: ChangingWorld, key: str, progress: Progress | None = None) -> EveryLoss:
     """Lose every domain of a label by itself; `zone`, `region` and `node` are understood.
 
     Raises:
@@ -101,7 +101,7 @@ def _sentence(key: str, rows: list[DomainLoss]) -> str:
 
 
 class _Losses:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ChangingWorld) -> None:
         self._world = world
         self._on: dict[str, list[tuple[int, Entry]]] = {}
         for number, entry in enumerate(world.on.values()):

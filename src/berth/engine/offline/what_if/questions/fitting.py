@@ -13,7 +13,7 @@ from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.selecting import workload_of
 from berth.engine.offline.what_if.workloads import SCALABLE, missing, replicas_of, with_replicas
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.kube.well_known import ZONE
@@ -47,7 +47,7 @@ class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     notes: list[str]
 
 
-def fit(world: World, workload: str, progress: Progress | None = None) -> FittingReplicas:
+def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -> FittingReplicas:
     """Add replicas one by one until none fits; the world is left as it was.
 
     Raises:
@@ -89,7 +89,9 @@ def fit(world: World, workload: str, progress: Progress | None = None) -> Fittin
     )
 
 
-def _fill(world: World, first: Entry, progress: Progress | None) -> tuple[list[PodPlacement], str | None]:
+def _fill(
+    world: ChangingWorld, first: Entry, progress: Progress | None
+) -> tuple[list[PodPlacement], str | None]:
     cluster = world.cluster
     placed: list[PodPlacement] = []
     while len(placed) < MOST:
@@ -115,7 +117,7 @@ def _copy(entry: Entry, number: int) -> Entry:
     return replace(entry, pod=msgspec.structs.replace(entry.pod, metadata=metadata))
 
 
-def _help(world: World, first: Entry, placed: list[PodPlacement]) -> str | None:
+def _help(world: ChangingWorld, first: Entry, placed: list[PodPlacement]) -> str | None:
     """What would help the first that does not fit, beside those that do."""
     simulation = Simulation(world.snapshot, list(placed), schedulers=world.setup.schedulers)
     relaxations = explain(simulation, replace(first, daemon_of=None)).relaxations

@@ -13,7 +13,7 @@ from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from berth.engine.offline.what_if.parsing import FORMS, REPLACE_ALL, Files, parse
 from berth.engine.offline.what_if.running import what_if
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 from berth.kube.well_known import BERTH_API_VERSION
 
 KIND = "Scenario"
@@ -201,13 +201,13 @@ def _shown(value: object) -> str:
 # --- running -------------------------------------------------------------------------------------------
 
 
-def run_scenario(scenario: Scenario, start: Callable[[], World]) -> ScenarioOutcome:
+def run_scenario(scenario: Scenario, start: Callable[[], ChangingWorld]) -> ScenarioOutcome:
     """Go through the steps, each where the one before it ended; `start` makes a settled world.
 
     Raises:
         WhatIfError: a change cannot be made; the message names the step.
     """
-    world: World | None = None
+    world: ChangingWorld | None = None
     steps: list[StepOutcome] = []
     for step in scenario.steps:
         if world is None or step.fresh:

@@ -9,7 +9,7 @@ import msgspec
 from berth.engine.offline.what_if.changes import ClusterChange
 from berth.engine.offline.what_if.outcome import Measures, WhatIfOutcome
 from berth.engine.offline.what_if.running import what_if
-from berth.engine.offline.what_if.world import World
+from berth.engine.offline.what_if.world import ChangingWorld
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,8 @@ class Versus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def versus(
-    a: tuple[str, World, Iterable[ClusterChange]], b: tuple[str, World, Iterable[ClusterChange]]
+    a: tuple[str, ChangingWorld, Iterable[ClusterChange]],
+    b: tuple[str, ChangingWorld, Iterable[ClusterChange]],
 ) -> Versus:
     """Run two what-ifs on worlds that are settled and equal in all but what is compared.
 
