@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import ConstraintCounts
-from berth.engine.state.arrays import Int64Array
+from berth.engine.state.arrays import FloatArray, Int64Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.kube.amounts.resource_names import CPU, MEMORY
@@ -80,10 +80,10 @@ class _Constraint:
     floor: bool = False
     weight: float = 1.0
 
-    def broken_after(self) -> Int64Array:
+    def broken_after(self) -> FloatArray:
         """By pod: by how much the limit is exceeded once it has gone."""
         if not len(self.counts):
-            return np.zeros(len(self.domain), dtype=np.int64)
+            return np.zeros(len(self.domain), dtype=np.float64)
         most, least = int(self.counts.max()), 0 if self.floor else int(self.counts.min())
         alone = int((self.counts == most).sum()) == 1
         second = int(np.sort(self.counts)[-2]) if alone and len(self.counts) > 1 else most
@@ -94,9 +94,9 @@ class _Constraint:
         unchanged = max(most - least - self.limit, 0)
         return np.where(self.domain == _NONE, unchanged, by_domain[self.domain]) * self.weight
 
-    def fullness(self) -> Int64Array:
+    def fullness(self) -> FloatArray:
         if not len(self.counts):
-            return np.zeros(len(self.domain), dtype=np.int64)
+            return np.zeros(len(self.domain), dtype=np.float64)
         return np.where(self.domain == _NONE, 0, self.counts[self.domain]) * self.weight
 
     def remove(self, pod: int) -> None:
