@@ -1,4 +1,4 @@
-"""Thirty-one reasons to ask about a pod `p`: what a cluster of any size holds in each."""
+"""Thirty-two reasons to ask about a pod `p`: what a cluster of any size holds in each."""
 
 from __future__ import annotations
 
@@ -79,6 +79,20 @@ def pod_group(count: int) -> list[Json]:
     labels = {"scheduling.x-k8s.io/pod-group": "train"}
     names = ["p", *(f"m{i}" for i in range(wanted - 1))]
     return [*nodes(count), group, *(pod(name, labels=labels) for name in names)]
+
+
+def long_names(count: int) -> list[Json]:
+    """Names as clouds give them, with a rule that only some nodes break, and scores that differ."""
+    made = nodes(count)
+    for i, each in enumerate(made):
+        name = f"ip-10-0-{i // 256}-{i % 256}.eu-central-1.compute.internal"
+        each["metadata"]["name"] = each["metadata"]["labels"][HOSTNAME] = name
+        if i % 2:
+            each["spec"]["taints"] = [
+                {"key": "example.com/dedicated", "value": "gpu", "effect": "NoSchedule"}
+            ]
+    web = pod("web-0", labels={"app": "web"}, nodeName=made[0]["metadata"]["name"])
+    return [*made, web, pod(labels={"app": "web"}, **spread(ZONE, whenUnsatisfiable="ScheduleAnyway"))]
 
 
 def other_scheduler(count: int) -> list[Json]:
@@ -368,6 +382,7 @@ SITUATIONS: dict[str, Situation] = {
     made.__name__: made
     for made in (
         pod_group,
+        long_names,
         other_scheduler,
         lower_priority,
         preemption,

@@ -29,8 +29,9 @@ def report(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
         explanation.state == RUNS and not explanation.broken
     )
     owner = f" ({explanation.entry.owner})" if explanation.entry.owner else ""
-    yield indented(term.title(f"Pod {explanation.entry.key}{owner}"), "", term)
-    yield indented(term.styled(explanation.message, "green" if good else "red"), "", term)
+    # Wrapped before it is coloured: colours have no width.
+    yield term.title(indented(f"Pod {explanation.entry.key}{owner}", "", term))
+    yield term.styled(indented(explanation.message, "", term), "green" if good else "red")
     if explanation.entry.gates:
         yield indented(f"Scheduling gates: {', '.join(explanation.entry.gates)}", "", term)
     yield from _turn(explanation, term)
@@ -170,16 +171,40 @@ def _rows(node: NodeVerdict, owners: WorkloadOf, *, wide: bool) -> Iterator[tupl
 def _scores(nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool) -> str:
     listed = nodes if wide or len(nodes) <= _NODES_LISTED else nodes[:_SCORED_LISTED]
     sheet = _sheet(listed, chosen, term, wide=wide, left_out=set())
-    if term.width is not None and max(map(len, click.unstyle(sheet).splitlines())) > term.width:
+    if _is_too_wide(sheet, term):
         # Rules that say the same about every node decide nothing; they go under the table.
         same = _undecided(listed)
         sheet = _sheet(listed, chosen, term, wide=wide, left_out=set(same))
+        if _is_too_wide(sheet, term):
+            sheet = _list(listed, chosen, term, wide=wide, left_out=set(same))
         if same:
             equal = ", ".join(f"{rule} {points}" for rule, points in same.items())
             sheet += "\n" + indented(f"The same everywhere: {equal}", "", term)
     if len(listed) < len(nodes):
         sheet += f"\n(the best {len(listed)} of {len(nodes)} nodes that fit; -o wide lists every one)"
     return sheet
+
+
+def _is_too_wide(sheet: str, term: Terminal) -> bool:
+    return term.width is not None and max(map(len, click.unstyle(sheet).splitlines())) > term.width
+
+
+def _list(
+    nodes: list[NodeVerdict], chosen: str | None, term: Terminal, *, wide: bool, left_out: set[str]
+) -> str:
+    """The scores of a node below its name, where a column for each rule is too much."""
+    lines = []
+    for node in nodes:
+        zone = f" ({node.zone})" if node.zone else ""
+        title = indented(f"{node.name}{' *' if node.name == chosen else ''}{zone}: {node.total}", "", term)
+        lines.append(term.styled(title, "green" if node.name == chosen else None))
+        scores = (
+            f"{score.rule} {score.normalized}{f' ({score.raw})' if wide else ''} x{score.weight}"
+            for score in node.scores
+            if score.rule not in left_out
+        )
+        lines.append(indented(", ".join(scores), "  ", term))
+    return "\n".join(lines)
 
 
 def _sheet(
