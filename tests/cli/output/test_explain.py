@@ -224,6 +224,13 @@ def test_many_refused_nodes_share_lines(tmp_path: Path) -> None:
     assert "(60 nodes; -o wide lists every one)" in out
 
 
+def test_a_node_that_has_not_been_heard_of(tmp_path: Path) -> None:
+    """Ready=Unknown is called that: nobody knows whether the node is ready."""
+    unknown = NODES.replace('pods: "10"}}', 'pods: "10"}, conditions: [{type: Ready, status: Unknown}]}', 1)
+    outcome = berth("explain", "p", "-f", files(tmp_path, unknown, pod("p")))
+    assert outcome.err == "note: node n1 reports Ready=Unknown: it is judged with the taint for it\n"
+
+
 def test_the_demonstration() -> None:
     """The demo places all but one pod, explains that one, and ends with what to try."""
     outcome = berth("demo")

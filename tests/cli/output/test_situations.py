@@ -44,6 +44,14 @@ def test_the_words(tmp_path: Path, name: str, count: int) -> None:
     assert [line for line in lines if len(line) > WIDTH] == []
 
 
+def test_pods_without_a_revision_are_no_old_ones(tmp_path: Path) -> None:
+    """Where no label tells old pods from new, nobody is told to let the old ones go."""
+    things = rollout(6)
+    for thing in things:
+        thing["metadata"].get("labels", {}).pop("pod-template-hash", None)
+    assert not any("an old pod" in clue for clue in explained(tmp_path, things).clues)
+
+
 @pytest.mark.parametrize(
     ("strategy", "blocked"),
     [

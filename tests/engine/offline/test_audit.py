@@ -5,6 +5,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from msgspec.structs import replace
 
 from berth.engine.offline.audit import Audit, audit
+from berth.engine.offline.explanation import explain
+from berth.engine.offline.lookup import find
+from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.plan import plan_for
 from berth.engine.rules.verdicts import RuleVerdict, RuleViolation
@@ -456,6 +459,10 @@ def test_an_annotation_that_was_stored_and_is_not_valid() -> None:
     assert {violation.pod.partition("/")[2] for violation in result.violations} == {"bad", "good"}
     assert result.snapshot.pending == []
     assert [entry.name for entry in result.snapshot.unreadable] == ["waiting"]
+    simulation = simulate(snapshot(*nodes(), waiting))
+    assert [(each.entry.name, each.reason) for each in simulation.unplaced] == [("waiting", "SchedulerError")]
+    explanation = explain(simulation, find(simulation, "waiting", None))
+    assert (explanation.state, "neither JSON nor YAML" in explanation.message) == ("SchedulerError", True)
     assert any("pod default/waiting is not placed by anybody" in note for note in result.snapshot.notes)
     assert result.only(rules=["NodePorts"]).faulty == []
     assert result.only("other").faulty == []

@@ -175,9 +175,12 @@ def explanation_document(
         "schedulingGates": explanation.entry.gates,
         "broken": [verdict_document(verdict, workloads) for verdict in explanation.broken],
         "decision": explanation.decision,
-        "nodes": [_node(node, workloads) for node in explanation.nodes],
+        "nodes": [
+            {**_node(node, workloads), "groupPods": explanation.beside[node.name]}
+            for node in explanation.nodes
+        ],
         "groups": [group_document(group, workloads) for group in explanation.groups],
-        "groupPods": explanation.beside,
+        "groupPods": explanation.beside.total(),
         "queue": _queue(explanation.queue),
         "waitsFor": [_wait(wait) for wait in explanation.waits],
         "furtherReplicas": _further(explanation.further),

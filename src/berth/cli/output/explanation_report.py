@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -10,7 +10,7 @@ from berth.cli.output.tables import Terminal, count, first_of, indented, table
 from berth.engine.offline.explaining.node_groups import NodeGroup
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict
 from berth.engine.offline.explanation import FITS, RUNS, STUCK, TERMINATING, Explanation
-from berth.engine.rules.reasons import WorkloadOf, words_of
+from berth.engine.rules.reasons import WorkloadOf, merged, words_of
 from berth.kube.well_known import SUCCEEDED
 
 # Up to here every node has a line; beyond, nodes refused for the same reasons share one.
@@ -72,14 +72,9 @@ def _nodes(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[
     refused = [node for node in explanation.nodes if not node.feasible]
     scored = [node for node in explanation.nodes if node.feasible]
     if explanation.beside:
-        others = count(explanation.beside, "other pod")
+        others = count(explanation.beside.total(), "other pod")
         yield ""
-        yield indented(
-            f"The nodes are judged with {others} of its group where they would go: "
-            "what is free is what they leave.",
-            "",
-            term,
-        )
+        yield indented(f"The nodes are judged with {others} of its group where they would go:", "", term)
     if refused:
         yield ""
         yield from _refusals(explanation, refused, term, wide=wide)
@@ -130,36 +125,45 @@ def _refusals(
     owners = explanation.workloads
     if not wide and len(nodes) > _NODES_LISTED:
         for group in explanation.groups[:_GROUPS_LISTED]:
-            yield from _group(group, owners, term)
+            yield from _group(group, owners, term, explanation.beside)
         left = sum(len(group.names) for group in explanation.groups[_GROUPS_LISTED:])
         others = f", {left} of them for other reasons" if left else ""
         yield f"({count(len(nodes), 'node')}{others}; -o wide lists every one)"
         return
-    rows = [row for node in nodes for row in _rows(node, owners, wide=wide)]
+    beside = explanation.beside
+    rows = [row for node in nodes for row in _rows(node, owners, beside[node.name], wide=wide)]
     widest = [max(len(str(cell or "")) for cell in column) for column in zip(*rows, strict=True)]
     if not wide and term.width is not None and term.width - sum(widest[:-1]) - 9 < _LEAST_WHY:
         for node in nodes:
             yield indented(f"{node.name} ({node.zone})" if node.zone else node.name, "", term)
-            for _, _, rule, why in _rows(node, owners, wide=False):
+            for _, _, rule, why in _rows(node, owners, beside[node.name], wide=False):
                 yield indented(f"{rule}: {why}", "  ", term, _HANGING)
         return
     yield table(("NODE", "ZONE", "RULE", "WHY"), rows, term)
 
 
-def _group(group: NodeGroup, owners: WorkloadOf, term: Terminal) -> Iterator[str]:
+def _group(group: NodeGroup, owners: WorkloadOf, term: Terminal, beside: Mapping[str, int]) -> Iterator[str]:
     names = first_of(group.names, _NAMES_LISTED)
     number = f"{count(len(group.names), 'node')}: " if len(group.names) > 1 else ""
     labels = ", ".join(f"{key}={value}" for key, value in group.labels[:_LABELS_LISTED])
     yield indented(f"{number}{names}{f' ({labels})' if labels else ''}", "", term, _HANGING)
+    theirs = merged(str(beside.get(name, 0)) for name in group.names)
     for shared in group.causes:
-        yield indented(f"{shared.rule}: {words_of(shared.causes, owners)}", "  ", term, _HANGING)
+        words = f"{words_of(shared.causes, owners)}{_with_its_group(theirs)}"
+        yield indented(f"{shared.rule}: {words}", "  ", term, _HANGING)
 
 
-def _rows(node: NodeVerdict, owners: WorkloadOf, *, wide: bool) -> Iterator[tuple[str | None, ...]]:
+def _with_its_group(pods: str) -> str:
+    return "" if pods == "0" else f", with {pods} of its group there"
+
+
+def _rows(
+    node: NodeVerdict, owners: WorkloadOf, beside: int, *, wide: bool
+) -> Iterator[tuple[str | None, ...]]:
     name, zone = node.name, node.zone
     for verdict in node.verdicts:
         for cause in verdict.because:
-            words = cause.words(owners)
+            words = f"{cause.words(owners)}{_with_its_group(str(beside))}"
             why = f"{', '.join(verdict.reasons)}: {words}" if wide and cause.form else words
             yield name, zone, verdict.rule, why
             name, zone = "-", "-"

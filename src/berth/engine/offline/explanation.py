@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from berth.engine.offline.explaining.node_groups import NodeGroup, group_nodes
@@ -45,7 +46,7 @@ class Explanation:
         clues: What to look at first if the pod fits nowhere.
         preemption: Whom the scheduler would evict to make room for it.
         no_preemption: Why making room does not help, in kube-scheduler's words; empty if nobody asked.
-        beside: How many pods of its group are counted where they would go.
+        beside: By node, how many pods of its group are counted there, where they would go.
         groups: The nodes that are refused, those with the same reasons as one, the decisive ones first.
         waits: What would let it fit, if it fits nowhere.
         queue: Its place among the pods that wait.
@@ -64,7 +65,7 @@ class Explanation:
     clues: list[str] = field(default_factory=list)
     preemption: Preemption | None = None
     no_preemption: str = ""
-    beside: int = 0
+    beside: Counter[str] = field(default_factory=Counter)
     groups: list[NodeGroup] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     queue: QueuePlace | None = None
@@ -268,8 +269,8 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
         room = f" There is room for {most} of them." if failure.most is not None else ""
         nodes = nodes_of(simulation.snapshot, evaluation)
         waits = [_for_its_group(failure, tuple(node.name for node in nodes))]
-        message = f"{failure.message}{room}"
-        explanation = Explanation(entry, STUCK, None, message, nodes, beside=len(placed), waits=waits)
+        message, beside = f"{failure.message}{room}", Counter(each.node for each in placed)
+        explanation = Explanation(entry, STUCK, None, message, nodes, beside=beside, waits=waits)
         if failure.most is not None:
             explanation = _advised(simulation, explanation, evaluation)
     finally:
