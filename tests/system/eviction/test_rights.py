@@ -20,6 +20,7 @@ from tests.support.processes.scheduler import IS_KUBE_SCHEDULER, scheduler
 from tests.support.worlds.cluster import CORE, ClusterWorld
 from tests.system.eviction.scenario import annotated, is_gone, native, nine_steps
 from tests.system.scheduler.conftest import REAL
+from tests.system.scheduler.test_devices import allocate, claim, consumers, with_claim
 
 pytestmark = pytest.mark.skipif(
     not REAL or IS_KUBE_SCHEDULER,
@@ -162,17 +163,29 @@ def preempt(world: ClusterWorld) -> None:
     world.bound("second")
 
 
+def reserve(world: ClusterWorld) -> None:
+    """A pod is named in its claim to devices, and bound to where they are."""
+    world.nodes(node("large"))
+    claim(world)
+    allocate(world, "large")
+    with_claim(world, "trainer")
+    assert world.bound("trainer") == "large"
+    assert consumers(world) == [("pods", "trainer")]
+
+
 def test_nothing_is_forbidden_that_the_scheduler_and_the_controllers_do(
     guarded: Guarded, world: ClusterWorld, tmp_path: Path
 ) -> None:
-    """A pod is placed, evicted and placed elsewhere, another one preempted; whoever may sees the metrics."""
+    """Pods are placed, evicted, preempted and given devices; whoever may sees the metrics."""
     port = free_port()
     with at_work(world, tmp_path, port):
         nine_steps(world, annotated, node)
         preempt(world)
+        reserve(world)
         assert "evictions_node_affinity_total 1.0" in metrics(port, guarded.prepared.token)
     for account, wanted in (
         (SCHEDULER, {"create pods/binding", "patch pods/status", "delete pods", "create events"}),
+        (SCHEDULER, {"patch resourceclaims/status"}),
         (CONTROLLERS, {"create pods/eviction", "patch pods/status", "get nodes", "create events"}),
         (CONTROLLERS, {"create tokenreviews", "create subjectaccessreviews", "update leases"}),
     ):
