@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
+from typing import TextIO
 
 import click
 
 from berth import __version__
 from berth.cli.lazy_group import LazyGroup
+from berth.cli.output.visible import guard_output, visible
 
 # Name -> module of the command, and the line `--help` shows, so that showing it needs no import.
 _COMMANDS = {
@@ -38,6 +42,10 @@ _COMMANDS = {
 }
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
+# What a full or broken disk, or too small a limit, has to do with, and no mistake of ours.
+_OF_THE_MACHINE = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EBADF)
+)
 _VERBOSE = frozenset(("-v", "--verbose"))
 
 
@@ -46,8 +54,7 @@ class _Berth(LazyGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # What is still buffered has no reader; without this Python complains about it on exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _silence(sys.stdout)
             ctx.exit(BROKEN_PIPE)
 
 
@@ -66,7 +73,31 @@ def cli(*, verbose: bool) -> None:
 
 def main() -> None:
     """Run the command line; every way out has its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    _open_streams()
+    guard_output()
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        code = BROKEN_PIPE
+    except OSError as error:
+        _silence(sys.stdout)
+        code = _refuse(click.ClickException(f"cannot write the output: {error.strerror}"))
+    sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Streams that were closed before we came: what is written to them goes nowhere, and nowhere else."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            setattr(sys, name, open(number, "w" if number else "r"))  # noqa: PTH123, SIM115 - lasts as long as we do
+
+
+def _silence(stream: TextIO) -> None:
+    """Have what is still buffered go nowhere; otherwise Python complains about it on exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def run(arguments: list[str]) -> int:
@@ -84,11 +115,18 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if _VERBOSE.intersection(arguments):
             raise
-        cause = _first_cause(error)
-        what = f"{type(cause).__name__}: {cause}".rstrip(": ")
-        click.echo(f"error: unexpected {what}; please report it with the output of berth -v", err=True)
-        return UNEXPECTED
+        return _fail(_first_cause(error))
     return code if isinstance(code, int) else 0
+
+
+def _fail(cause: BaseException) -> int:
+    """Say what went wrong that no command expected: the machine's fault, or ours."""
+    if isinstance(cause, OSError) and cause.errno in _OF_THE_MACHINE:
+        where = f"{cause.filename}: " if cause.filename else "cannot write the output: "
+        return _refuse(click.ClickException(f"{where}{cause.strerror}"))
+    what = visible(f"{type(cause).__name__}: {cause}".rstrip(": "))
+    click.echo(f"error: unexpected {what}; please report it with the output of berth -v", err=True)
+    return UNEXPECTED
 
 
 def _first_cause(error: BaseException) -> BaseException:
@@ -102,7 +140,8 @@ def _program() -> str:
 
 
 def _refuse(error: click.ClickException) -> int:
-    click.echo(f"error: {error.format_message()}", err=True)
+    with contextlib.suppress(OSError):  # standard error may be as full as everything else
+        click.echo(f"error: {visible(error.format_message())}", err=True)
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"see '{error.ctx.command_path} --help'", err=True)
     return BAD_INPUT

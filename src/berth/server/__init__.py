@@ -1,8 +1,17 @@
 """The embedded API server: http over registry over storage; patches, tables and OpenAPI beside."""
 
+from berth.server.errors import DataDirError
 from berth.server.serving import PortInUseError, serve
 from berth.server.settings import Prepared, ServerSettings
 from berth.server.storage.journal import DataDirInUseError
 from berth.server.tls import prepare
 
-__all__ = ["DataDirInUseError", "PortInUseError", "Prepared", "ServerSettings", "prepare", "serve"]
+__all__ = [
+    "DataDirError",
+    "DataDirInUseError",
+    "PortInUseError",
+    "Prepared",
+    "ServerSettings",
+    "prepare",
+    "serve",
+]

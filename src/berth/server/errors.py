@@ -16,6 +16,10 @@ _MOST_CAUSES = 1000
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
+class DataDirError(RuntimeError):
+    """What is on disk cannot be used; the message says which file it is and what to do."""
+
+
 class StatusError(Exception):
     """A request that is refused; `status()` is the body of the answer."""
 

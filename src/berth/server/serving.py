@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import uvicorn
 
+from berth.server.connections import LimitedProtocol
 from berth.server.http.app import build
-from berth.server.http.connections import LimitedProtocol
 from berth.server.http.state import ServerState, make_state, open_store
 from berth.server.registry.strategy import Credentials
 from berth.server.settings import Prepared, ServerSettings
@@ -108,6 +108,7 @@ def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
         lifespan="on",
         ssl_certfile=str(prepared.cert_file),
         ssl_keyfile=str(prepared.key_file),
+        log_config=None,  # as everything else that is said in this process
         log_level=settings.log_level,
         access_log=settings.access_log,
         server_header=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import re
 import secrets
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from berth import certificates
 from berth.certificates import LOOPBACK, WILDCARDS, Authority, write_private
+from berth.server.errors import DataDirError
 from berth.server.settings import SERVICE_NAMES, Prepared, ServerSettings
 
 CLUSTER = "berth"
+_TOKEN = re.compile(r"[!-~]{8,}").fullmatch
 _CA_DAYS, _SERVER_DAYS, _RENEW_DAYS = 3650, 730, 30
 
 
@@ -54,7 +57,11 @@ def _token(settings: ServerSettings) -> str:
         return settings.token
     path = settings.data_dir / "token"
     if path.exists():
-        return path.read_text().strip()
+        found = path.read_text(encoding="latin-1").strip()
+        if not _TOKEN(found):
+            what = "holds no token" if not found else "holds something else than a token"
+            raise DataDirError(f"{path} {what}: remove it to have a new one made")
+        return found
     token = secrets.token_urlsafe(32)
     write_private(path, token.encode())
     return token
@@ -81,6 +88,11 @@ def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
 def _account_key(path: Path) -> None:
     if not path.exists():
         write_private(path, certificates.pem(certificates.new_key()))
+        return
+    try:
+        account_key(path)
+    except (ValueError, TypeError):
+        raise _broken(path.parent, "sa.key cannot be read") from None
 
 
 def account_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -100,9 +112,14 @@ def account_key(path: Path) -> ec.EllipticCurvePrivateKey:
 def _authority(pki: Path, now: dt.datetime) -> Authority:
     key_file, cert_file = pki / "ca.key", pki / "ca.crt"
     if key_file.exists() and cert_file.exists():
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-        certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
-        if isinstance(key, ec.EllipticCurvePrivateKey) and certificate.not_valid_after_utc > now:
+        try:
+            key = account_key(key_file)
+            certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
+        except (ValueError, TypeError):
+            raise _broken(pki, "a key or certificate in it cannot be read") from None
+        if key.public_key() != certificate.public_key():
+            raise _broken(pki, "ca.key is not the key of ca.crt")
+        if _is_valid(certificate, now):
             return key, certificate
     key, certificate = certificates.new_authority("berth-ca", now, _CA_DAYS)
     write_private(key_file, certificates.pem(key))
@@ -114,13 +131,35 @@ def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, a
     key_file, cert_file = pki / "server.key", pki / "server.crt"
     names = _alternative_names(settings)
     if key_file.exists() and cert_file.exists():
-        current = x509.load_pem_x509_certificate(cert_file.read_bytes())
-        lasts = current.not_valid_after_utc > now + dt.timedelta(days=_RENEW_DAYS)
-        if lasts and _names_of(current) >= set(names) and _issued_by(current, authority[1]):
+        current = _own_certificate(cert_file, key_file)
+        if (
+            current is not None
+            and _is_valid(current, now, dt.timedelta(days=_RENEW_DAYS))
+            and _names_of(current) >= set(names)
+            and _issued_by(current, authority[1])
+        ):
             return
     certificate, key = certificates.issue(authority, "berth-apiserver", names, now, _SERVER_DAYS)
     write_private(key_file, key)
     write_private(cert_file, certificate)
+
+
+def _own_certificate(cert_file: Path, key_file: Path) -> x509.Certificate | None:
+    """The certificate, unless it or its key is no good: both are easily made anew."""
+    try:
+        key, certificate = account_key(key_file), x509.load_pem_x509_certificate(cert_file.read_bytes())
+    except (ValueError, TypeError):
+        return None
+    return certificate if key.public_key() == certificate.public_key() else None
+
+
+def _is_valid(certificate: x509.Certificate, now: dt.datetime, longer: dt.timedelta = dt.timedelta()) -> bool:
+    """Whether it is valid now, and for a while; the clock may have been set back since it was made."""
+    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - longer
+
+
+def _broken(pki: Path, why: str) -> DataDirError:
+    return DataDirError(f"{pki} is damaged ({why}): remove it to have everything in it made anew")
 
 
 def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

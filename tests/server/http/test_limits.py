@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from berth.server.http import bodies, connections
+from berth.server import connections
+from berth.server.http import bodies
 from berth.server.settings import HEAD_LIMIT
 from tests.support.api.client import PODS, Client
 from tests.support.api.objects import pod

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,33 @@ def save(simulation: Simulation, file: str) -> None:
         encoded = _encoded({"apiVersion": "v1", "kind": "List", "items": items(simulation)}, target)
     except RecursionError:
         raise click.ClickException(f"{file}: cannot be written: an object is {TOO_DEEP}") from None
-    partial = target.with_name(f".{target.name}.partial")
     try:
-        partial.write_bytes(encoded)
-        partial.replace(target)  # whole or not at all
+        _write(target, encoded)
     except OSError as error:
         raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Replace a file, whole or not at all; what is no file is written to, and a link stays one."""
+    if target.exists() and not target.is_file():
+        with target.open("wb", buffering=0) as device:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[device.write(rest) :]
+        return
+    target = target.resolve()
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, partial)
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _encoded(content: Raw, target: Path) -> bytes:

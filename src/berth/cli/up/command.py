@@ -38,7 +38,7 @@ from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.serving import ServingError, ServingSettings
 from berth.live.errors import ApiError
-from berth.server import Prepared, ServerSettings, prepare
+from berth.server import DataDirError, Prepared, ServerSettings, prepare
 
 DEFAULT_NODES = 6
 _KUBECONFIG_MODE = 0o600
@@ -59,6 +59,8 @@ class UpSettings:
     scheduler: bool = True
     fleet: bool = True
     metrics_port: int | None = None
+    logging_format: logs.Form = "text"
+    verbosity: int = 0
     eviction: EvictionSettings = field(default_factory=EvictionSettings)
     web_port: int | None = None
 
@@ -195,6 +197,8 @@ def command(  # noqa: PLR0913 - one parameter an option
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
                 eviction=eviction,
+                logging_format=logging_format,
+                verbosity=verbosity,
                 web_port=check_port(host, web_port) if web else None,
             )
             code = _run(_up(asked))
@@ -247,15 +251,27 @@ async def _up(asked: UpSettings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    server = await ServerProcess.start(asked.settings)
+    # First: the server makes what is missing, too, and both must come to the same.
+    prepared = _prepared(asked.settings)
+    server = await ServerProcess.start(asked.settings, asked.logging_format, asked.verbosity)
     try:
-        return await _until_stopped(asked, server, stop)
+        return await _until_stopped(asked, server, stop, prepared)
     finally:
         await server.stop()
 
 
-async def _until_stopped(asked: UpSettings, server: ServerProcess, stop: asyncio.Event) -> int:
-    prepared = prepare(asked.settings)
+def _prepared(settings: ServerSettings) -> Prepared:
+    try:
+        return prepare(settings)
+    except DataDirError as error:
+        raise ServerStartError(str(error)) from None
+    except OSError as error:
+        raise ServerStartError(f"{error.filename or settings.data_dir}: {error.strerror or error}") from None
+
+
+async def _until_stopped(
+    asked: UpSettings, server: ServerProcess, stop: asyncio.Event, prepared: Prepared
+) -> int:
     context = ssl.create_default_context(cafile=str(prepared.ca_file))
     async with Client.with_token(prepared.url, prepared.token, context) as client:
         stopping = asyncio.create_task(stop.wait())
@@ -272,8 +288,7 @@ async def _until_stopped(asked: UpSettings, server: ServerProcess, stop: asyncio
                 click.echo("stopping")
                 return 0
             if server.ended.done():
-                why = server.last_words()
-                raise ServerStartError(f"the API server ended unexpectedly{f': {why}' if why else ''}")
+                raise ServerStartError(f"the API server ended unexpectedly: {server.why()}")
             if running is not None:
                 await running
             return 0

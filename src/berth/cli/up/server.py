@@ -16,21 +16,26 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import msgspec
 
 from berth.kube.gates import FeatureGates
 from berth.kube.versions import VERSIONS
-from berth.server import DataDirInUseError, PortInUseError, ServerSettings, serve
+from berth.live import logs
+from berth.server import DataDirError, DataDirInUseError, PortInUseError, ServerSettings, serve
 
 REFUSED = 2
+BECAUSE = "berth-api-server: "  # begins the line that says why it does not run
 GRACE = 5.0  # seconds for stopping in order once the parent is gone
 
 
-def encode_settings(settings: ServerSettings) -> bytes:
-    """The line that the process is told its settings with."""
+def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0) -> bytes:
+    """The line that the process is told its settings with, and how to log."""
     told = {
+        "log": form,
+        "v": verbosity,
         "dataDir": str(settings.data_dir),
         "host": settings.host,
         "port": settings.port,
@@ -42,8 +47,7 @@ def encode_settings(settings: ServerSettings) -> bytes:
     return msgspec.json.encode(told) + b"\n"
 
 
-def _decode_settings(line: bytes) -> ServerSettings:
-    given: dict[str, Any] = msgspec.json.decode(line)
+def _decode_settings(given: dict[str, Any]) -> ServerSettings:
     return ServerSettings(
         data_dir=Path(given["dataDir"]),
         host=given["host"],
@@ -56,18 +60,33 @@ def _decode_settings(line: bytes) -> ServerSettings:
 
 
 def main() -> int:
-    settings = _decode_settings(sys.stdin.buffer.readline())
+    told = msgspec.json.decode(sys.stdin.buffer.readline())
+    settings = _decode_settings(told)
+    logs.set_up(told["log"], told["v"])
     guard(sys.stdin.fileno())
+    # uvicorn raises the signal again once it has stopped: the store is to be closed all the same.
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, _end)
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     _allow_many_connections()
     # Objects come by the hundred thousand and are no garbage; to look through them often stops everybody.
     gc.set_threshold(100_000, 20, 100)
     try:
         serve(settings)
-    except (DataDirInUseError, PortInUseError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the starter reads it
-        return REFUSED
+    except (DataDirError, DataDirInUseError, PortInUseError) as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"{error.filename or settings.data_dir}: {error.strerror or error}")
     return 0
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _refuse(sentence: str) -> int:
+    print(f"{BECAUSE}{sentence}", file=sys.stderr)  # noqa: T201 - the starter reads it
+    return REFUSED
 
 
 def _allow_many_connections() -> None:
@@ -113,6 +132,9 @@ def guard(parent: int, grace: float = GRACE) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
+    try:
+        code = main()
+    except SystemExit:
+        code = 0
     sys.stderr.flush()
     os._exit(code)  # a thread that is still at work on a request that nobody waits for is not waited for

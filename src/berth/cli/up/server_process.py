@@ -10,7 +10,8 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 
-from berth.cli.up.server import encode_settings
+from berth.cli.up.server import BECAUSE, encode_settings
+from berth.live import logs
 from berth.live.client import Client
 from berth.live.errors import ApiError
 from berth.server import ServerSettings
@@ -33,11 +34,14 @@ class ServerProcess:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._last: deque[str] = deque(maxlen=20)
+        self._because = ""
         self._reader = asyncio.create_task(self._read_errors())
         self.ended = asyncio.create_task(self._wait())
 
     @classmethod
-    async def start(cls, settings: ServerSettings) -> ServerProcess:
+    async def start(
+        cls, settings: ServerSettings, form: logs.Form = "text", verbosity: int = 0
+    ) -> ServerProcess:
         # A session of its own: Ctrl-C in the terminal is for us alone, and we stop it in order.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -49,7 +53,7 @@ class ServerProcess:
             start_new_session=True,
         )
         if process.stdin is not None:
-            process.stdin.write(encode_settings(settings))
+            process.stdin.write(encode_settings(settings, form, verbosity))
         return cls(process)
 
     @property
@@ -61,7 +65,7 @@ class ServerProcess:
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT
         while True:
             if self.ended.done():
-                raise ServerStartError(self.last_words() or f"it ended with code {self._process.returncode}")
+                raise ServerStartError(self.why())
             with contextlib.suppress(ApiError):
                 await client.request("GET", "/readyz")
                 return
@@ -69,9 +73,14 @@ class ServerProcess:
                 raise ServerStartError(f"it did not become ready within {START_TIMEOUT:.0f} seconds")
             await asyncio.wait((self.ended,), timeout=0.05)
 
-    def last_words(self) -> str:
-        """The last thing it said on standard error."""
-        return self._last[-1] if self._last else ""
+    def why(self) -> str:
+        """Why it has ended."""
+        code = self._process.returncode
+        if self._because:
+            return self._because
+        if code is not None and code < 0:
+            return f"it was ended by {signal.Signals(-code).name}"
+        return self._last[-1] if self._last else f"it ended with code {code}"
 
     async def stop(self) -> None:
         if not self.ended.done():
@@ -94,8 +103,11 @@ class ServerProcess:
         stream = self._process.stderr
         while stream is not None and (line := await stream.readline()):
             text = line.decode(errors="replace").rstrip()
-            if text:
+            if text.startswith(BECAUSE):
+                self._because = text.removeprefix(BECAUSE)
+            elif text:
                 self._last.append(text)
+                print(text, file=sys.stderr, flush=True)  # noqa: T201 - its log is ours
 
 
 def check_port(host: str, port: int) -> int:

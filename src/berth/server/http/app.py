@@ -12,10 +12,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from berth.server import errors
+from berth.server.connections import tidy
 from berth.server.errors import StatusError
 from berth.server.http import handlers
 from berth.server.http.auth import NOBODY, Gate
-from berth.server.http.connections import tidy
 from berth.server.http.documents import Documents
 from berth.server.http.impersonation import acting_user
 from berth.server.http.replies import Reply, of_error, send_reply

@@ -7,25 +7,37 @@ that returned survives the process and the machine.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import logging
 import os
 import queue
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from berth.server.errors import DataDirError
+from berth.server.storage.marks import VersionMarks
+
+_log = logging.getLogger(__name__)
+
 # One row a change, appended. The newest row of a key is its state; the others are its history and go
-# when they fall out of it. `expired` says up to where a bucket's history has gone (or is about to).
+# when they fall out of it. `expired` says up to where a bucket's history has gone (or is about to). `sum` is
+# what the row was when it was written; rows of earlier releases have none.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS changes (
   rv INTEGER PRIMARY KEY, bucket TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-  type TEXT NOT NULL, data BLOB NOT NULL, prev BLOB);
+  type TEXT NOT NULL, data BLOB NOT NULL, prev BLOB, sum INTEGER);
 CREATE TABLE IF NOT EXISTS expired (bucket TEXT PRIMARY KEY, rv INTEGER NOT NULL) WITHOUT ROWID;
 """
 _GROUP_LIMIT = 64  # batches in one commit
+_NAMED = 5  # objects in a message
+_LOG_LIMIT = 64 * 1024 * 1024  # bytes of the write-ahead log that stay when it is empty
+_ADVICE = "put back a copy of {0}, or remove it to begin anew"
 
 
 class DataDirInUseError(RuntimeError):
@@ -46,6 +58,12 @@ class Row(NamedTuple):
     type: str
     data: bytes
     prev: bytes | None
+
+    @property
+    def sum(self) -> int:
+        """Tells this row from what a bad disk makes of it."""
+        head = f"{self.rv} {self.bucket} {self.namespace} {self.name} {self.type} "
+        return zlib.crc32(self.prev or b"", zlib.crc32(self.data, zlib.crc32(head.encode())))
 
 
 @dataclass(slots=True)
@@ -68,13 +86,14 @@ class Journal:
     def __init__(self, data_dir: Path) -> None:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _lock(data_dir / "lock")
-        path = data_dir / "state.db"
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        path.chmod(0o600)
-        self._connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=FULL")
-        self._connection.executescript(_SCHEMA)
+        self._path = data_dir / "state.db"
+        with contextlib.ExitStack() as opening:
+            opening.callback(self._lock.close)
+            self.marks = VersionMarks(data_dir / "versions")
+            opening.callback(self.marks.release)
+            _check_there(self._path, self.marks.acknowledged)
+            self._connection = _open(self._path)
+            opening.pop_all()  # all of it is kept
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._refused = -1  # batches of this epoch and earlier ones stand on a failed commit
@@ -83,11 +102,24 @@ class Journal:
 
     def rows(self) -> Iterator[Row]:
         """Every change that is kept, oldest first."""
-        found = self._connection.execute(
-            "SELECT rv, bucket, namespace, name, type, data, prev FROM changes ORDER BY rv"
+        try:
+            for *values, check in self._connection.execute(
+                "SELECT rv, bucket, namespace, name, type, data, prev, sum FROM changes ORDER BY rv"
+            ):
+                row = Row(*values)
+                if check is not None and check != row.sum:
+                    raise self.damaged(row)
+                yield row
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self._path, error) from None
+
+    def damaged(self, row: Row) -> DataDirError:
+        """What to say of a row that is not what was written."""
+        where = f"{row.bucket} {row.namespace}/{row.name}".replace(" /", " ")
+        return DataDirError(
+            f"{self._path} is damaged: version {row.rv} ({where}) is not what was written; "
+            f"{_ADVICE.format(self._path.parent)}"
         )
-        for row in found:
-            yield Row(*row)
 
     def expired(self) -> dict[str, int]:
         return dict(self._connection.execute("SELECT bucket, rv FROM expired"))
@@ -102,12 +134,20 @@ class Journal:
     def submit(self, batch: Batch) -> None:
         self._queue.put(batch)
 
-    def close(self) -> None:
-        """Write what is queued, then let go of the directory."""
+    def close(self, newest: int) -> None:
+        """Write what is queued, then let go of the directory; `newest` is the last version handed out."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
-        self._connection.close()
+        with contextlib.suppress(OSError):
+            self.marks.end(newest)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of everything as it is."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+        self.marks.release()
         self._lock.close()
 
     def _run(self, outcome: Outcome) -> None:
@@ -118,6 +158,7 @@ class Journal:
             if accepted:
                 error = self._commit(accepted)
                 if error is not None:
+                    _log.error("%s", _told(accepted, error))
                     self._refused = max(batch.epoch for batch in accepted)
                 outcome(accepted, error)
             if refused:
@@ -139,11 +180,14 @@ class Journal:
         return group, True
 
     def _commit(self, group: list[Batch]) -> Exception | None:
-        connection = self._connection
+        """Put a group on disk; whatever prevents it is the group's error, and not the end of this thread."""
+        connection, newest = self._connection, max(row.rv for batch in group for row in batch.rows)
         try:
+            self.marks.reserve(newest)
             connection.execute("BEGIN IMMEDIATE")
             for batch in group:
-                connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", batch.rows)
+                rows = [(*row, row.sum) for row in batch.rows]
+                connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 if batch.dropped:
                     connection.executemany(
                         "DELETE FROM changes WHERE rv = ?", [(rv,) for rv in batch.dropped]
@@ -153,11 +197,67 @@ class Journal:
                         "INSERT OR REPLACE INTO expired VALUES (?, ?)", batch.expired.items()
                     )
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            return error
+        except Exception as error:  # noqa: BLE001 - see above
+            with contextlib.suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            return JournalError(f"{self._path}: {error}")
+        try:
+            self.marks.acknowledge(newest)
+        except OSError as error:  # the write itself is safe
+            _log.warning("%s cannot be written: %s", self.marks.path, error.strerror)
         return None
+
+
+def _told(group: list[Batch], error: Exception) -> str:
+    """A sentence about writes that failed."""
+    rows = [row for batch in group for row in batch.rows]
+    names = [f"{row.bucket} {row.namespace}/{row.name}".replace(" /", " ") for row in rows[:_NAMED]]
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return f"{len(rows)} write{'s' * (len(rows) > 1)} failed ({', '.join(names)}{more}): {error}"
+
+
+def _check_there(path: Path, acknowledged: int) -> None:
+    """
+    Raises:
+        DataDirError: nothing is left of a database that held something.
+    """
+    there = path.exists()
+    if acknowledged and not (there and path.stat().st_size):
+        what = f"{path} is {'empty' if there else 'missing'}, though version {acknowledged} was in it"
+        raise DataDirError(f"{what}: {_ADVICE.format(path.parent)}")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """The database, if it is whole.
+
+    Raises:
+        DataDirError: it is damaged, or cannot be opened.
+    """
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        path.chmod(0o600)
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA journal_size_limit={_LOG_LIMIT}")
+        connection.executescript(_SCHEMA)
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(changes)")}
+        if "sum" not in columns:
+            connection.execute("ALTER TABLE changes ADD COLUMN sum INTEGER")
+        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        raise DataDirError(f"{path} cannot be used: {error}") from None
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, error) from None
+    if said != "ok":
+        raise _damaged(path, sqlite3.DatabaseError(said))
+    return connection
+
+
+def _damaged(path: Path, error: sqlite3.DatabaseError) -> DataDirError:
+    what = " ".join(str(error).split())
+    return DataDirError(f"{path} is damaged ({what}): {_ADVICE.format(path.parent)}")
 
 
 def _lock(path: Path) -> IO[str]:

@@ -12,6 +12,7 @@ import asyncio
 import bisect
 import concurrent.futures
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _T = TypeVar("_T")
 _TRIMMED = 16  # changes forgotten at once when the bytes are too many
 _CLEANING = 256  # useless rows that are worth a visit
 _A_MOMENT = 0.5  # seconds between two looks at whether the store was closed
+
+_log = logging.getLogger(__name__)
 
 decode: Callable[[bytes], RawObject] = msgspec.json.Decoder(RawObject).decode
 encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -204,7 +207,11 @@ class Store:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # of the loop
         self._closed = False
-        self._load()
+        try:
+            self._load()
+        except BaseException:
+            self._journal.release()
+            raise
 
     def bucket(self, name: str) -> Bucket:
         found = self.buckets.get(name)
@@ -219,15 +226,41 @@ class Store:
         for name, rv in self._expired.items():
             self.bucket(name).history.trimmed = rv
         useless: list[int] = []
-        for row in map(self._read, self._journal.rows()):
-            self._newest = self.rv = row.rv
-            bucket = self.bucket(row.bucket)
-            useless += (
-                self._applied(bucket, _event_of(row, bucket))
-                if row.rv > bucket.history.trimmed
-                else bucket.restore(row)
-            )
+        for row in self._journal.rows():
+            try:
+                useless += self._restored(self._read(row))
+            except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, AttributeError, RecursionError):
+                raise self._journal.damaged(row) from None
         self._dropped = [rv for rv in useless if rv != self.rv]  # the newest row keeps the count
+        self._check_marks()
+
+    def _restored(self, row: Row) -> list[int]:
+        self._newest = self.rv = row.rv
+        bucket = self.bucket(row.bucket)
+        if row.rv <= bucket.history.trimmed:
+            return bucket.restore(row)
+        return self._applied(bucket, _event_of(row, bucket))
+
+    def _check_marks(self) -> None:
+        """Notice what is missing, and use no version again that somebody may have seen."""
+        marks, newest = self._journal.marks, self.rv
+        if not marks.known:
+            marks.settle(newest)
+        elif marks.acknowledged > newest:
+            _log.error(
+                "%d acknowledged writes are lost (versions %d to %d): the database in %s was damaged; "
+                "what is left is served, and to have the rest put back a copy",
+                marks.acknowledged - newest,
+                newest + 1,
+                marks.acknowledged,
+                marks.path.parent,
+            )
+            # Whoever has seen what is lost has to look again.
+            self.rv = max(marks.reserved, marks.acknowledged)
+            for bucket in self.buckets.values():
+                bucket.history.trimmed = self.rv
+            marks.settle(newest)
+        self._newest = max(newest, marks.reserved, self.rv)
 
     def _read(self, row: Row) -> Row:
         convert = self._converted.get(row.bucket)
@@ -244,7 +277,7 @@ class Store:
         if not self._closed:
             self._closed = True
             self._flush()
-            self._journal.close()
+            self._journal.close(self._newest)
 
     # --- writing
 
@@ -354,7 +387,8 @@ class Store:
         for name, bucket in self.buckets.items():
             if bucket.history.trimmed > self._expired.get(name, 0):
                 events = bucket.history.events
-                ahead = events[min(_CLEANING, len(events) // 4)].record.rv
+                ahead = events[min(_CLEANING, len(events) // 4)].record.rv if events else 0
+                ahead = max(ahead, bucket.history.trimmed)
                 marks[name] = self._expired[name] = ahead
         return marks
 
