@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from berth.cli.commands.web import DOCUMENTS
+from berth.cli.output.page_documents import PAGE_DOCUMENTS as DOCUMENTS
 from berth.engine.state.options import Options
 from berth.web.app import STATIC, VIEWS, PageServer
 from berth.web.sessions import COOKIE, Guard, Sessions
@@ -247,5 +247,29 @@ def test_unknown_questions_and_bad_bodies_are_told_so() -> None:
             assert "error" in answer.json()
         large = await client.post("/api/v1/what-if", content=b"x" * (1 << 20))
         assert large.status_code in {413, 501}
+
+    play(script)
+
+
+def test_what_if_is_answered_by_the_commands_own_code() -> None:
+    """A drain says who moves where; what cannot be read or made is a sentence, and no file is ever opened."""
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        await enter(client, sessions)
+        told = await client.post("/api/v1/what-if", json={"changes": [["drain", "n0"]]})
+        assert (told.status_code, told.json()["kind"]) == (200, "WhatIf")
+        for changes, words in (
+            ([["drain", "n9"]], "n9"),
+            ([["explode", "n1"]], "explode is not a change"),
+            ([["apply", "/etc/passwd"]], "reads no files"),
+            ([["config", "/etc/passwd"]], "reads no files"),
+            ([["add", "nodes.yaml"]], "reads no files"),
+            ("drain", "a list"),
+            ([], "a list"),
+            ([["drain"]], "an option and its value"),
+        ):
+            refused = await client.post("/api/v1/what-if", json={"changes": changes})
+            assert refused.status_code == 422, changes
+            assert words in refused.json()["error"]
 
     play(script)

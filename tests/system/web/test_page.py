@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -100,6 +102,22 @@ def test_what_happens_is_told_as_it_happens(visit: Visit, api: Client) -> None:
     visit.page.get_by_label("The story of Pod default/newcomer").first.click()
     visit.page.wait_for_url(re.compile("story="))
     visit.says("Everything, not only Pod default/newcomer", within="#view")
+
+
+def test_what_if_on_the_page_is_what_the_command_says(visit: Visit, plane: Up) -> None:
+    """Put together by clicking, the answer is the command's sentence, and nothing was done to the cluster."""
+    visit.go("/what-if")
+    visit.page.get_by_label("Change").select_option("lose")
+    visit.page.get_by_label("What", exact=True).last.fill("zone=a")
+    visit.page.get_by_role("button", name="Add").click()
+    visit.drawn()
+    said = visit.page.locator("#view .card[role=status] .big").inner_text()
+    command = [sys.executable, "-m", "berth", "what-if", "--lose", "zone=a", "--kubeconfig", plane.kubeconfig]
+    told = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)  # noqa: S603
+    assert said == json.loads(told.stdout)["sentence"]
+    visit.page.get_by_label("Take lose zone=a back").click()
+    visit.says("Nothing is changed", within="#view")
+    visit.says("6 nodes", within="#status")
 
 
 def test_constraints_are_strips_with_counts(visit: Visit) -> None:

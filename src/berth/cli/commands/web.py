@@ -14,8 +14,7 @@ import click
 from berth.cli.input.cluster import client_of
 from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
 from berth.cli.input.validating import check_fields
-from berth.cli.output.documents import audit_document, explanation_document
-from berth.engine.offline.audit import audit
+from berth.cli.output.page_documents import PAGE_DOCUMENTS
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import ManifestError, load
@@ -23,13 +22,8 @@ from berth.live.component.serving import ServingError
 from berth.live.connection import ConnectionSettingsError
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError
-from berth.web.questions import CommandDocuments
 from berth.web.serving import PageSettings, serving
 from berth.web.sources import ClusterSource, DumpSource, LiveSource
-
-DOCUMENTS = CommandDocuments(
-    explanation=explanation_document, audit=lambda snapshot: audit_document(audit(snapshot))
-)
 
 
 @click.command("web")
@@ -111,7 +105,7 @@ async def _serve(asked: PageSettings, source: ClusterSource, *, opens: bool) -> 
         click.echo(f"{'for another browser' if links else 'page'}   {link}")
         links.append(link)
 
-    async with serving(asked, source, DOCUMENTS, told):
+    async with serving(asked, source, PAGE_DOCUMENTS, told):
         if opens:
             await asyncio.to_thread(webbrowser.open, links[0])
         await stop.wait()

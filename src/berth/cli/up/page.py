@@ -16,7 +16,7 @@ import threading
 
 import msgspec
 
-from berth.cli.commands.web import DOCUMENTS
+from berth.cli.output.page_documents import PAGE_DOCUMENTS
 from berth.engine.state.options import Options
 from berth.kube.versions import VERSIONS
 from berth.live.client import Client
@@ -60,7 +60,7 @@ async def _serve(asked: PageProcessSettings) -> None:
     async with Client.with_token(asked.url, asked.token, context) as client:
         source = LiveSource(client, Options(version=VERSIONS[asked.kubernetes_version]))
         following = asyncio.create_task(source.run())
-        async with serving(page, source, DOCUMENTS, _tell):
+        async with serving(page, source, PAGE_DOCUMENTS, _tell):
             await asyncio.wait(
                 (asyncio.create_task(stop.wait()), following), return_when=asyncio.FIRST_COMPLETED
             )

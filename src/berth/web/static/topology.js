@@ -335,7 +335,7 @@ function domainDetails(name, root, podsOf, to) {
     h("h3", {}, "Workloads"),
     h("ul", { class: "plain" }, [...workloads].sort((a, b) => b[1] - a[1]).slice(0, 25).map(([workload, number]) =>
       h("li", {}, `${number} × ${workload}`))),
-    last && h("p", {}, link(`/what-if?do=${encodeURIComponent(`lose ${last[0]}=${last[1]}`)}`, "What if it is lost?")),
+    last && h("p", {}, link(`/what-if?do=${encodeURIComponent(`lose ${shortKey(last[0])}=${last[1]}`)}`, "What if it is lost?")),
     h("p", {}, h("button", { type: "button", onclick: () => to({ at: "" }) }, "Back to the cluster")),
   ];
 }

@@ -1,40 +1,29 @@
 // What would happen: changes are put together by clicking, the answer is the command's, and nothing is written.
 
 import { h, s, replace, exporting, same, plural, podLink, link, nodePath, table, svgText } from "./dom.js";
-import { store, ask, shortKey, longKey } from "./store.js";
+import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
 
 const NODE = () => [...store.nodes.keys()];
-const WORKLOAD = () => [...new Set([...store.pods.values()].map((pod) => `${pod.workload.toLowerCase()}`))].filter((each) => !each.startsWith("pod/"));
+const WORKLOAD = () => [...new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload.toLowerCase()}`))].filter((each) => !each.includes("/pod/"));
 const DOMAIN = () => [...store.labelKeys()].filter(([, values]) => values.size < 60).flatMap(([key, values]) => [...values].map((value) => `${shortKey(key)}=${value}`));
 const POD = () => [...store.pods.values()].filter((pod) => pod.node).map((pod) => `${pod.namespace}/${pod.name}`);
 
-// Each change as the command takes it, and as the question is asked.
+// Each change as the command takes it: an option and its value.
 const KINDS = {
-  drain: { title: "Drain a node", hint: "node", from: NODE, change: (text) => ({ type: "drain", node: text }) },
-  lose: { title: "Lose a domain", hint: "zone=a", from: DOMAIN, change: (text) => ({ type: "lose", key: longKey(before(text, "=")), value: after(text, "="), said: text.replace("=", " ") }) },
-  cordon: { title: "Cordon a node", hint: "node", from: NODE, change: (text) => ({ type: "cordon", node: text }) },
-  label: { title: "Label a node", hint: "node:key=value", from: () => NODE().map((node) => `${node}:`), change: labelled },
-  taint: { title: "Taint a node", hint: "node:key=value:NoSchedule", from: () => NODE().map((node) => `${node}:`), change: tainted },
-  add: { title: "Add nodes", hint: "3=node-like-this", from: () => NODE().map((node) => `1=${node}`), change: (text) => (text.includes("=") ? { type: "add", count: Number(before(text, "=")), like: after(text, "=") } : { type: "add", count: 1, like: text }) },
-  scale: { title: "Scale a workload", hint: "deployment/web=12", from: () => WORKLOAD().map((each) => `${each}=`), change: (text) => ({ type: "scale", workload: before(text, "="), replicas: Number(after(text, "=")) }) },
-  rollout: { title: "Roll a workload out", hint: "deployment/web", from: WORKLOAD, change: (text) => ({ type: "rollout", workload: text }) },
-  evict: { title: "Evict a pod", hint: "namespace/pod", from: POD, change: (text) => ({ type: "evict", pod: text }) },
+  drain: { title: "Drain a node", hint: "node", from: NODE },
+  lose: { title: "Lose a domain", hint: "zone=a", from: DOMAIN },
+  cordon: { title: "Cordon a node", hint: "node", from: NODE },
+  label: { title: "Label a node", hint: "node:key=value", from: () => NODE().map((node) => `${node}:`) },
+  taint: { title: "Taint a node", hint: "node:key=value:NoSchedule", from: () => NODE().map((node) => `${node}:`) },
+  add: { title: "Add nodes", hint: "3=node-like-this", from: () => NODE().map((node) => `1=${node}`) },
+  scale: { title: "Scale a workload", hint: "namespace/deployment/web=12", from: () => WORKLOAD().map((each) => `${each}=`) },
+  rollout: { title: "Roll a workload out", hint: "namespace/deployment/web", from: WORKLOAD },
+  delete: { title: "Delete an object", hint: "namespace/deployment/web", from: WORKLOAD },
+  evict: { title: "Evict a pod", hint: "namespace/pod", from: POD },
+  "replace-all": { title: "Place everything anew", hint: "", from: () => [] },
 };
-
-const before = (text, mark) => text.slice(0, text.lastIndexOf(mark) < 0 ? text.length : text.indexOf(mark));
-const after = (text, mark) => (text.includes(mark) ? text.slice(text.indexOf(mark) + 1) : "");
-
-function labelled(text) {
-  const rest = after(text, ":");
-  return rest.endsWith("-") ? { type: "label", node: before(text, ":"), key: rest.slice(0, -1) } : { type: "label", node: before(text, ":"), key: before(rest, "="), value: after(rest, "=") };
-}
-
-function tainted(text) {
-  const [node, taint = "", effect = "NoSchedule"] = text.split(":");
-  return { type: "taint", node, key: before(taint, "="), value: after(taint, "="), effect };
-}
 
 export function whatIf(view, query, go) {
   const done = (query.get("do") ?? "").split(";").map((each) => each.trim()).filter(Boolean);
@@ -42,12 +31,12 @@ export function whatIf(view, query, go) {
   const answer = h("div");
   const state = {};
   replace(view, builder(done, to, state), answer);
-  const command = done.map((each) => `--${each.replace(" ", " ")}`).join(" ");
+  const command = done.map((each) => `--${each}`).join(" ");
   if (!done.length) {
     replace(answer, h("p", { class: "empty" }, "Put together what would be done: the answer says who moves, who finds no node, and what it does to every constraint. Nothing is changed."), same("berth what-if --drain NODE --lose zone=a …"));
     return {};
   }
-  const changes = done.map((each) => { const [kind, ...rest] = each.split(" "); return KINDS[kind]?.change(rest.join(" ")) ?? { type: kind }; });
+  const changes = done.map((each) => { const [kind, ...rest] = each.split(" "); return [kind, rest.join(" ")]; });
   return refreshed(answer, () => ask("what-if", { changes }), (found) => {
     state.found = found;
     replace(answer, outcome(found, state), same(`berth what-if ${command} ${store.source.command}`));
@@ -60,11 +49,12 @@ function builder(done, to, state) {
   const input = h("input", { list: "choices", size: 34, required: true, spellcheck: "false", "aria-label": "What" });
   const choose = () => {
     input.placeholder = KINDS[kind].hint;
+    input.required = Boolean(KINDS[kind].hint);
     replace(list, KINDS[kind].from().slice(0, 500).map((each) => h("option", { value: each })));
   };
   choose();
   return h("div", {},
-    h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); to([...done, `${kind} ${input.value.trim()}`]); } },
+    h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); to([...done, `${kind} ${input.value.trim()}`.trim()]); } },
       h("label", {}, "Change", h("select", { onchange: (event) => { kind = event.target.value; choose(); } }, Object.entries(KINDS).map(([name, { title }]) => h("option", { value: name }, title)))),
       h("label", {}, "What", input), list, h("button", { class: "main", type: "submit" }, "Add"),
       done.length > 0 && exporting("what-if", () => Promise.resolve(state.found), () => state.drawing?.() ?? "")),

@@ -1,0 +1,68 @@
+"""What the page shows is what the commands print: their own documents, for whoever serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from berth.cli.output.documents import Document, audit_document, explanation_document
+from berth.cli.output.what_if_documents import what_if_document
+from berth.engine.offline.audit import audit
+from berth.engine.offline.scheduling.setup import SchedulerSetup
+from berth.engine.offline.snapshot import Snapshot
+from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
+from berth.engine.offline.what_if.parsing import FORMS, parse
+from berth.engine.offline.what_if.running import settle, what_if
+from berth.engine.offline.what_if.world import ChangingWorld
+from berth.kube.objects import RawObject
+from berth.web.questions import CommandDocuments
+
+_MOST_CHANGES = 100
+
+
+class _NoFiles:
+    """A page names no files of the machine that serves it."""
+
+    def objects(self, file: str) -> NoReturn:
+        raise WhatIfError(f"{file}: a page reads no files; use berth what-if in a terminal")
+
+    setup = objects
+
+
+def _what_if(snapshot: Snapshot, asked: RawObject) -> Document:
+    """The answer to ``{"changes": [["drain", "n1"], …]}``: options of `berth what-if`, in their order.
+
+    Raises:
+        ValueError: a change cannot be read or made; the message says why.
+    """
+    try:
+        changes = [_change(each) for each in _listed(asked.get("changes"))]
+        world = ChangingWorld(snapshot, SchedulerSetup(options=snapshot.cluster.options))
+        settle(world)
+        return what_if_document("WhatIf", what_if(world, changes), snapshot)
+    except WhatIfError as error:
+        raise ValueError(str(error)) from None
+
+
+def _listed(changes: object) -> Sequence[object]:
+    if not isinstance(changes, list) or not 0 < len(changes) <= _MOST_CHANGES:
+        raise WhatIfError(
+            f'"changes" is a list of 1 to {_MOST_CHANGES} changes, each an option and its value'
+        )
+    return changes
+
+
+def _change(given: object) -> ClusterChange:
+    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(part, str) for part in given):
+        raise WhatIfError(f'{given}: a change is an option and its value, such as ["drain", "node-1"]')
+    option, text = given
+    if option not in FORMS:
+        raise WhatIfError(f"{option} is not a change (known: {', '.join(FORMS)})")
+    return parse(option, text, _NoFiles())
+
+
+PAGE_DOCUMENTS = CommandDocuments(
+    explanation=explanation_document,
+    audit=lambda snapshot: audit_document(audit(snapshot)),
+    what_if=_what_if,
+)
