@@ -32,6 +32,10 @@ class _Answer:
         return self.version == version or now - self.at < _REST * self.seconds
 
 
+class EndedError(Exception):
+    """The page is no longer served."""
+
+
 class Analyst:
     """Answers questions, in a thread of its own."""
 
@@ -46,6 +50,7 @@ class Analyst:
 
         Raises:
             berth.engine.offline.snapshot.SnapshotError: the objects cannot be used together.
+            EndedError: the page is closed before there is one.
         """
         known = self._answers.get(name)
         if known is not None and known.serves(self._source.version, time.monotonic()):
@@ -54,13 +59,14 @@ class Analyst:
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._answer(name, question))
             task.add_done_callback(lambda _: self._asked.pop(name, None))
-        return await asyncio.shield(task)
+        await asyncio.wait((task,))
+        if task.cancelled():
+            raise EndedError
+        return task.result()
 
     async def _answer(self, name: str, question: Question) -> bytes:
-        version, snapshot_of = self._source.version, self._source.snapshot
+        version, snapshot = self._source.version, self._source.snapshot
         start = time.monotonic()
-        # The objects are gathered here, where none of them changes meanwhile.
-        snapshot = snapshot_of
         loop = asyncio.get_running_loop()
         content = await loop.run_in_executor(self._thread, lambda: msgspec.json.encode(question(snapshot())))
         end = time.monotonic()
@@ -70,4 +76,7 @@ class Analyst:
         return content
 
     def close(self) -> None:
+        """Answer nobody any more; whoever waits is told so."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        for task in self._asked.values():
+            task.cancel()

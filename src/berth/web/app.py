@@ -19,7 +19,7 @@ from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.well_known import JSON
 from berth.web import questions
-from berth.web.analysis import Analyst, Question
+from berth.web.analysis import Analyst, EndedError, Question
 from berth.web.questions import API_VERSION, CommandDocuments
 from berth.web.sources import ClusterSource
 
@@ -62,6 +62,8 @@ class PageServer:
         return Starlette(routes=[*routes, *views, Route("/healthz", _healthy), static])
 
     def close(self) -> None:
+        """Let everybody go who waits for something."""
+        self._source.stream.end()
         self._analyst.close()
 
     # --- what is known ------------------------------------------------------------------------------
@@ -143,6 +145,8 @@ class PageServer:
             return _sentence(503, "The cluster is still being read.")
         try:
             return await _json(request, await self._analyst.ask(name, question))
+        except EndedError:
+            return _sentence(503, "The page is no longer served.")
         except NotFoundError as error:
             return _sentence(404, str(error))
         except (SnapshotError, ValueError) as error:

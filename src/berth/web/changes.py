@@ -25,6 +25,7 @@ class ChangeStream:
         self._kept: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
         self._news = asyncio.Event()
+        self._ended = False
         self.readers = 0
 
     @property
@@ -43,6 +44,11 @@ class ChangeStream:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
+    def end(self) -> None:
+        """Let everybody go who follows."""
+        self._ended = True
+        self._news.set()
+
     async def follow(self, since: str) -> AsyncIterator[bytes]:
         """Messages after a position; if they are no longer known, the word to begin anew."""
         self.readers += 1
@@ -51,7 +57,7 @@ class ChangeStream:
             if number is None:
                 number = self._number
                 yield b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
-            while True:
+            while not self._ended:
                 news = self._news
                 found = [(n, message) for n, message in self._kept if n > number]
                 if found and found[0][0] != number + 1:  # the reader is too slow

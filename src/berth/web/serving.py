@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -41,22 +40,19 @@ async def serving(
     Raises:
         berth.live.component.serving.ServingError: the port is taken.
     """
-    port = settings.port
+    where = {"port": settings.port}  # known once we listen
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
 
     def address(link: str) -> str:
-        return f"http://{host}:{port}/?link={link}"
+        return f"http://{host}:{where['port']}/?link={link}"
 
     sessions = Sessions(settings.token, lambda link: told(address(link)))
     page = PageServer(source, documents, settings.command)
-    guard = Guard(page.app(), sessions, host=settings.host, port=lambda: port)
-    try:
-        async with listening(guard, settings.host, settings.port, connections=_CONNECTIONS) as port:
-            told(address(sessions.link))
+    guard = Guard(page.app(), sessions, host=settings.host, port=lambda: where["port"])
+    async with listening(guard, settings.host, settings.port, connections=_CONNECTIONS) as port:
+        where["port"] = port
+        told(address(sessions.link))
+        try:
             yield port
-    finally:
-        page.close()
-
-
-async def forever() -> None:
-    await asyncio.Event().wait()
+        finally:
+            page.close()
