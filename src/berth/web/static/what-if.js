@@ -58,7 +58,7 @@ function builder(done, to, state) {
       h("label", {}, "Change", h("select", { onchange: (event) => { kind = event.target.value; choose(); } }, Object.entries(KINDS).map(([name, { title }]) => h("option", { value: name }, title)))),
       h("label", {}, "What", input), list, h("button", { class: "main", type: "submit" }, "Add"),
       done.length > 0 && exporting("what-if", () => Promise.resolve(state.found), () => state.drawing?.() ?? "")),
-    done.length > 0 && h("div", { class: "chips", role: "list", "aria-label": "Changes, in order" }, done.map((each, i) => h("span", { class: "chip", role: "listitem" }, `${i + 1}. ${each}`,
+    done.length > 0 && h("div", { class: "chips given", role: "list", "aria-label": "Changes, in order" }, done.map((each, i) => h("span", { class: "chip", role: "listitem" }, `${i + 1}. ${each}`,
       h("button", { type: "button", "aria-label": `Take ${each} back`, onclick: () => to(done.filter((_, other) => other !== i)) }, "×")))));
 }
 
@@ -67,7 +67,6 @@ function outcome(found, state) {
   state.drawing = () => svgText(drawing);
   return [
     h("section", { class: `card ${found.ok ? "good" : "bad"}`, role: "status" }, h("p", { class: "big" }, found.sentence)),
-    found.notes?.length > 0 && h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each))),
     found.unplaced.length > 0 && part(`${plural(found.unplaced.length, "pod")} without a node`, table(["pod", "from", "why", "what would help"],
       found.unplaced.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.from ?? (each.waited ? "waited before" : ""), each.message, each.help ?? ""]))),
     h("section", { class: "card" }, h("h2", {}, "Before and after"), h("div", { class: "scroll" }, drawing), measures(found)),
@@ -83,6 +82,7 @@ function outcome(found, state) {
     found.stays.length > 0 && part("What stays behind", table(["pod", "node", "why"], found.stays.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.node, each.why]))),
     found.gone.length > 0 && part("Gone", table(["pod", "node", "why"], found.gone.slice(0, 200).map((each) => [`${each.namespace}/${each.pod}`, each.node ?? "", each.why]))),
     found.localStorage.length > 0 && part("Local storage that is lost", table(["pod", "volumes"], found.localStorage.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.volumes.join(", ")]))),
+    found.notes?.length > 0 && part("Notes", h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each)))),
   ];
 }
 
