@@ -47,6 +47,7 @@ class PodRow(msgspec.Struct, rename="camel", frozen=True):
     phase: str
     cpu: int
     memory: int
+    labels: Mapping[str, str] = {}
 
 
 def node_row(node: Node) -> NodeRow:
@@ -76,6 +77,7 @@ def pod_row(pod: Pod, owner: str | None) -> PodRow:
         "Terminating" if is_terminating(pod) else phase(pod),
         requests.get("cpu", 0),
         requests.get("memory", 0),
+        pod.metadata.labels or {},
     )
 
 
@@ -146,6 +148,7 @@ class Board:
                 "phase": _dictionary(row.phase for row in pods),
                 "cpu": _dictionary(row.cpu for row in pods),
                 "memory": _dictionary(row.memory for row in pods),
+                "labels": _label_sets(row.labels for row in pods),
             },
         }
 
@@ -155,3 +158,10 @@ def _dictionary(values: Iterable[object]) -> Document:
     number: dict[object, int] = {}
     rows = [number.setdefault(value, len(number)) for value in values]
     return {"values": list(number), "rows": rows}
+
+
+def _label_sets(rows: Iterable[Mapping[str, str]]) -> Document:
+    """The same for sets of labels, which the pods of a workload have in common."""
+    found: dict[frozenset[tuple[str, str]], int] = {}
+    numbers = [found.setdefault(frozenset(labels.items()), len(found)) for labels in rows]
+    return {"values": [dict(each) for each in found], "rows": numbers}

@@ -61,3 +61,12 @@ def test_anti_affinity_is_broken_only_where_two_are_together() -> None:
         ("n2", 1, False),
     ]
     assert told[0].ok is False  # the broken ones first
+
+
+def test_a_preference_to_be_apart_is_a_soft_strip() -> None:
+    """Two on one host that would rather not be are shown, as what may be broken."""
+    pods = [
+        web(f"p{i}", "n1").prefers_anti_affinity_to(topology=HOSTNAME, weight=9, app="web") for i in range(2)
+    ]
+    told = found(zone_node("n1", "a"), *pods)
+    assert [(each.kind, each.hard, each.ok) for each in told] == [("anti-affinity", False, False)] * 2

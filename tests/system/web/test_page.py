@@ -56,6 +56,20 @@ def test_the_topology_is_nested_by_what_the_reader_picks(visit: Visit) -> None:
     visit.page.wait_for_url(re.compile(r"/topology(\?|$)(?!.*by=zone)"))
 
 
+def test_pods_are_found_by_label_workload_and_name(visit: Visit) -> None:
+    """What is looked for is counted beside the picture, by labels of pods and of nodes."""
+    for words, number in (
+        ("app=web", 6),
+        ("workload=deployment/web zone=a", 2),
+        ("web-", 6),
+        ("app=nobody", 0),
+    ):
+        visit.go(f"/topology?find={words.replace(' ', '%20')}")
+        visit.says("Found", within="aside")
+        visit.page.locator("aside dd").nth(2).wait_for()
+        assert visit.page.locator("aside dd").nth(2).inner_text() == str(number), words
+
+
 def test_a_pod_goes_pending_and_the_page_says_why(visit: Visit, api: Client) -> None:
     """A pod that fits nowhere appears among the pending ones by itself, with the scheduler's sentence."""
     visit.go("/pending")

@@ -1,4 +1,4 @@
-"""Every spread constraint and required anti-affinity of the running workloads, domain by domain.
+"""Every spread constraint and anti-affinity of the running workloads, domain by domain.
 
 What `berth.engine.offline.topology` counts is shown here with what it means: domains that count although
 no pod of the workload could go there, nodes that are left out, and where a rule is broken.
@@ -126,13 +126,17 @@ class _Judge:
         )
 
     def apart(self, namespace: str, owner: str, entries: list[Entry]) -> Iterator[ConstraintDomains]:
-        """The required anti-affinity of a workload, whose pods share their terms."""
+        """The anti-affinity of a workload, required and preferred, whose pods share their terms."""
         cluster = self._cluster
         pod_class = cluster.class_of(entries[0].pod)
-        if not pod_class.required_anti_affinity:
+        terms = [
+            *pod_class.required_anti_affinity,
+            *(owned for owned in pod_class.preferred if owned.weight < 0),
+        ]
+        if not terms:
             return
         own = np.array([cluster.pods.index[entry.key] for entry in entries], dtype=np.intp)
-        for owned in pod_class.required_anti_affinity:
+        for owned in terms:
             counts, broken = self._counted(owned, own)
             usable = self._usable_nodes(pod_class, "")
             domains = self._domains(owned.topology_key, counts, usable, None, broken)
@@ -144,7 +148,7 @@ class _Judge:
                 path=owned.path,
                 topology_key=owned.topology_key,
                 selector=str(owned.term.selector),
-                hard=True,
+                hard=not owned.weight,
                 limit=1,
                 skew=most if broken else min(1, max(counts.values(), default=0)),
                 ok=not broken,

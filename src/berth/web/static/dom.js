@@ -111,3 +111,21 @@ export function svgText(element) {
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
 }
+
+// A view of words as a picture: its lines, as they are read, with what stands out in bold.
+export function wordsSvg(element) {
+  const lines = [];
+  for (const part of element.querySelectorAll("h1, h2, h3, p, li, tr, summary, .big")) {
+    if (part.closest(".bar, .same") || part.offsetParent === null || part.querySelector("p, li, tr, summary")) continue;
+    const cells = part.tagName === "TR" ? [...part.children].map((cell) => cell.innerText) : [part.innerText];
+    const text = cells.map((cell) => cell.replace(/\s+/g, " ").trim()).join("   ");
+    const bold = /^(H\d|SUMMARY)$/.test(part.tagName) || part.classList.contains("big") || part.querySelector("th");
+    for (let rest = text; rest; rest = rest.slice(130)) lines.push([rest.slice(0, 130), bold]);
+  }
+  const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(name).trim();
+  const height = 20 * lines.length + 20;
+  const svg = s("svg", { width: 1000, height, viewBox: `0 0 1000 ${height}`, "font-family": "system-ui, sans-serif", "font-size": 13 },
+    s("rect", { width: 1000, height, fill: color("--card") }),
+    lines.map(([text, bold], i) => s("text", { x: 12, y: 24 + 20 * i, fill: color("--text"), "font-weight": bold ? 600 : 400 }, text)));
+  return svgText(svg);
+}

@@ -1,6 +1,6 @@
 // Clusters and workloads: who is where, who stays apart or together, and who waits.
 
-import { h, replace, exporting, same, search, table, plural } from "./dom.js";
+import { h, replace, wordsSvg, exporting, same, search, table, plural } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
@@ -15,7 +15,7 @@ export function fleet(view, query, go) {
     }
     const waiting = bindings.filter((each) => !each.clusters.length);
     replace(view,
-      h("div", { class: "bar" }, search("Find", filter, "workload or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => Promise.resolve(answer))),
+      h("div", { class: "bar" }, search("Find", filter, "workload or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => Promise.resolve(answer), () => wordsSvg(view))),
       h("p", { class: waiting.length ? "big bad-text" : "big" }, waiting.length ? `${plural(waiting.length, "workload")} on no cluster` : `${plural(bindings.length, "workload")} on ${plural(clusters.length, "cluster")}`),
       waiting.length > 0 && h("section", { class: "card bad" }, h("ul", {}, waiting.map((each) => h("li", {}, h("b", {}, `${each.namespace ?? ""}/${each.workload}`), ": ", each.message ?? "not looked at yet")))),
       h("div", { class: "card" }, table(["workload", "rule", ...clusters.map((each) => h("span", {}, each.name, h("div", { class: "soft" }, [each.region, each.ready === "True" ? "" : "not ready"].filter(Boolean).join(", "))))],

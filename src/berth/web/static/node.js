@@ -1,6 +1,6 @@
 // One node, by itself.
 
-import { h, replace, same, exporting } from "./dom.js";
+import { h, replace, wordsSvg, same, exporting } from "./dom.js";
 import { store } from "./store.js";
 import { nodeDetails } from "./topology.js";
 
@@ -8,7 +8,7 @@ export function node(view, query, go, [name]) {
   const draw = () => {
     const found = store.nodes.get(name), pods = [...store.pods.values()].filter((pod) => pod.node === name);
     if (!found) replace(view, h("div", { class: "card bad" }, h("p", { class: "big" }, `There is no node ${name}.`)));
-    else replace(view, h("div", { class: "bar" }, exporting(name, () => Promise.resolve({ node: found, pods }))), h("div", { class: "card" }, nodeDetails(found, pods)),
+    else replace(view, h("div", { class: "bar" }, exporting(name, () => Promise.resolve({ node: found, pods }), () => wordsSvg(view))), h("div", { class: "card" }, nodeDetails(found, pods)),
       same(`kubectl describe node ${name}`));
   };
   draw();

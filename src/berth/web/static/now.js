@@ -1,7 +1,8 @@
 // What happens: decisions as they are made, each with the story of the object it is about.
 
-import { h, replace, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
+import { h, replace, wordsSvg, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
 import { store, ask } from "./store.js";
+import { refreshed } from "./refreshed.js";
 
 const ABOUT = [["all", "everything"], ["placing", "placing and preempting"], ["evicting", "evicting"], ["warning", "warnings"]];
 const PLACING = /^(Scheduled|FailedScheduling|Preempted|Nominated|WaitingForGang|GroupScheduled)/;
@@ -10,12 +11,13 @@ const EVICTING = /(Evict|Violation|Halt|TaintManager|Disruption)/;
 export function now(view, query, go) {
   const filter = query.get("find") ?? "", about = query.get("about") ?? "all", story = query.get("story") ?? "";
   const to = (changes) => go("/now", { find: filter, about, story, ...changes });
+  const plan = h("div");
   const list = h("ol", { class: "feed", "aria-label": "Newest first", "aria-live": "polite" });
   replace(view,
     h("div", { class: "bar" }, search("Find", filter, "object, reason or words", (value) => to({ find: value })),
       select("About", about, ABOUT, (value) => to({ about: value })), story && h("button", { type: "button", onclick: () => to({ story: "" }) }, `Everything, not only ${story}`),
-      exporting("events", () => ask("happened"))),
-    list, same("kubectl get events -A --watch"));
+      exporting("events", () => ask("happened"), () => wordsSvg(view))),
+    plan, list, same("kubectl get events -A --watch"));
   const draw = () => {
     const words = filter.toLowerCase();
     const shown = store.events.filter((each) => wanted(each, about) && (!story || objectOf(each) === story)
@@ -28,7 +30,21 @@ export function now(view, query, go) {
     draw();
   }, () => {});
   draw();
-  return { happened: draw };
+  const asked = refreshed(plan, () => ask("audit"), (found) => replace(plan, about === "placing" || story ? [] : going(found)));
+  return { happened: draw, ...asked };
+}
+
+// Running pods that break a rule which must hold while they run: what is broken, what holds them back, where they land.
+function going({ evictions, halts }) {
+  return [
+    halts.map((halt) => h("section", { class: "card warn" }, h("b", {}, `Evictions are halted in ${halt.domain || "the cluster"}`),
+      h("p", {}, `${halt.going} of ${halt.running} pods would go at once; ${halt.moving} of them go one by one, ${halt.staying} stay.`),
+      h("p", { class: "soft" }, "It ends when the labels are back, or with ", h("code", {}, `kubectl annotate namespace kube-system berth.dev/release-evictions=${halt.domain || "*"}`)))),
+    evictions.length > 0 && h("section", { class: "card" }, h("h2", {}, `${evictions.length} to be evicted`), h("ol", {}, evictions.slice(0, 50).map((each) =>
+      h("li", {}, podLink(each.namespace, each.pod), ` on ${each.node}: `, each.breaches.map((breach) => breach.cause).join("; "),
+        " → ", each.haltedIn !== null && !each.oneByOne ? "halted" : each.stoppedBy.length ? `waits for budget ${each.stoppedBy.join(", ")}` : "may go",
+        " → ", each.landsOn ? `its replacement lands on ${each.landsOn}` : "its replacement finds no node")))),
+  ];
 }
 
 function wanted(event, about) {

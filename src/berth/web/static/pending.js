@@ -1,6 +1,6 @@
 // The pods without a node: by the reason why, then by workload.
 
-import { h, replace, exporting, same, plural, podLink, search } from "./dom.js";
+import { h, replace, wordsSvg, exporting, same, plural, podLink, search } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
@@ -11,7 +11,7 @@ export function pending(view, query, go) {
     const groups = answer.groups.map((group) => ({ ...group, workloads: group.workloads.filter(match) })).filter((group) => group.workloads.length);
     replace(view,
       h("div", { class: "bar" }, search("Find", filter, "namespace or workload", (value) => go("/pending", { find: value })),
-        exporting("pending", () => Promise.resolve(answer))),
+        exporting("pending", () => Promise.resolve(answer), () => wordsSvg(view))),
       h("p", { class: "big" }, answer.pods ? `${plural(answer.pods, "pod")} without a node` : "Every pod has a node."),
       groups.map(reason),
       answer.placeablePods > 0 && h("section", { class: "card good" },

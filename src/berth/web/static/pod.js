@@ -1,6 +1,6 @@
 // One pod: why it is where it is, or nowhere; rule by rule, node by node, and what would change it.
 
-import { h, s, replace, exporting, same, plural, link, nodePath, table, svgText } from "./dom.js";
+import { h, s, replace, wordsSvg, exporting, same, plural, link, nodePath, table, svgText } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { colorOf } from "./colors.js";
@@ -13,7 +13,7 @@ export function pod(view, query, go, [namespace, name]) {
     const chart = ranked.length ? waterfall(ranked, found.node) : null;
     replace(view,
       h("div", { class: "bar" }, h("div", {}, h("h1", {}, `${found.namespace}/${found.pod}`), h("span", { class: "soft" }, found.owner ?? "without owner")),
-        exporting(found.pod, () => Promise.resolve(found), chart && (() => svgText(chart)))),
+        exporting(found.pod, () => Promise.resolve(found), () => (chart ? svgText(chart) : wordsSvg(view)))),
       h("section", { class: `card ${found.node && !found.broken.length ? "good" : "bad"}` }, h("p", { class: "big" }, found.message),
         found.node && h("p", {}, "Node: ", link(nodePath(found.node), found.node))),
       found.broken.length > 0 && section("Rules that do not hold there", found.broken.map((each) => h("li", {}, h("b", {}, each.rule), ": ", [...each.causes, ...each.reasons][0]))),
@@ -35,9 +35,10 @@ function section(title, items) {
 }
 
 function waits(found) {
-  const list = found.waitsFor ?? found.waits_for ?? [];
-  const items = (Array.isArray(list) ? list : [list]).map((each) => h("li", {}, each.sentence ?? String(each)));
-  if (found.queuePosition) items.push(h("li", {}, `number ${found.queuePosition} in the queue`));
+  const items = found.waitsFor.map((each) => h("li", {}, each.sentence));
+  if (found.queue) items.push(h("li", {}, `number ${found.queue.place} of ${found.queue.waiting} in the queue`));
+  if (found.furtherReplicas) items.push(h("li", {}, `${plural(found.furtherReplicas.count, "further replica")} would fit${found.furtherReplicas.orMore ? ", or more" : ""}`));
+  if (found.noPreemption) items.push(h("li", {}, found.noPreemption));
   return items.length ? section("What it waits for", items) : null;
 }
 

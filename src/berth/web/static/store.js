@@ -41,11 +41,11 @@ class Store extends EventTarget {
       });
     });
     const namespaces = column(pods.namespace), workloads = column(pods.workload), phases = column(pods.phase);
-    const asked = column(pods.cpu), wanted = column(pods.memory);
+    const asked = column(pods.cpu), wanted = column(pods.memory), marks = column(pods.labels);
     pods.name.forEach((name, i) => {
       const node = pods.node[i] >= 0 ? nodes.name[pods.node[i]] : pods.strayNode[i] ?? "";
       this.pods.set(`${namespaces[i]}/${name}`, {
-        namespace: namespaces[i], name, workload: workloads[i], node, phase: phases[i], cpu: asked[i], memory: wanted[i],
+        namespace: namespaces[i], name, workload: workloads[i], node, phase: phases[i], cpu: asked[i], memory: wanted[i], labels: marks[i],
       });
     });
   }

@@ -26,7 +26,7 @@ export function topology(view, query, go) {
   replace(view,
     h("div", { class: "bar" },
       nesting(keys, to), select("Colour by", colour, COLOURS, (value) => to({ color: value })),
-      search("Find pods", filter, "name, namespace, workload or label=value", (value) => to({ find: value })),
+      search("Find pods", filter, "name, workload, namespace=, label=value", (value) => to({ find: value })),
       exporting("topology", () => ask("overview"), () => svg())),
     h("div", { class: "split" }, h("div", {}, holder, legend, h("details", {}, h("summary", {}, "Domains as a table"), domains)), details),
     same(`berth ${COMMANDS[colour] ?? "simulate"} ${store.source.command} -o json`));
@@ -101,8 +101,8 @@ export function matcher(filter) {
       if (key === "namespace") return pod.namespace.toLowerCase() === value;
       if (key === "workload") return pod.workload.toLowerCase() === value;
       if (key === "phase") return pod.phase.toLowerCase() === value;
-      const labels = store.nodes.get(pod.node)?.labels ?? {};
-      return Object.entries(labels).some(([each, own]) => (each.toLowerCase() === key || shortKey(each) === key) && own.toLowerCase() === value);
+      const labels = [...Object.entries(pod.labels), ...Object.entries(store.nodes.get(pod.node)?.labels ?? {})];
+      return labels.some(([each, own]) => (each.toLowerCase() === key || shortKey(each) === key) && own.toLowerCase() === value);
     }
     return `${pod.namespace}/${pod.name} ${pod.workload}`.toLowerCase().includes(word);
   });
@@ -299,6 +299,7 @@ export function podDetails(pod) {
       h("dt", {}, "phase"), h("dd", {}, pod.phase), h("dt", {}, "node"), h("dd", {}, pod.node ? link(nodePath(pod.node), pod.node) : "none"),
       h("dt", {}, "asks for"), h("dd", {}, `${cores(pod.cpu)} cpu, ${bytes(pod.memory)} memory`)),
     h("p", {}, link(podPath(pod.namespace, pod.name), pod.node ? "Why there?" : "Why nowhere?")),
+    h("details", {}, h("summary", {}, "Labels"), h("dl", {}, Object.entries(pod.labels).map(([key, value]) => [h("dt", { class: "mono" }, key), h("dd", { class: "mono" }, value)]))),
   ];
 }
 
