@@ -351,6 +351,12 @@ OF_NODES: dict[str, list[Case]] = {
             "warning",
             "spec",
         ),
+        Case(
+            [*nodes(1), deployment(replicas=2_000_000_000)],
+            [*nodes(1), deployment(replicas=100)],
+            "warning",
+            "spec.replicas",
+        ),
     ],
     "BERTH201": [
         Case(

@@ -16,6 +16,8 @@ from berth.kube.manifests.unknown_kinds import unknown_kinds
 from berth.kube.objects import CronJob, Job, ReplicationController, Workload
 from berth.kube.validation.errors import render
 
+# What becomes of a plain y, no or on.
+_WORDS_OF_YAML = ("expected a string, got true", "expected a string, got false")
 _CUT = "the object is judged no further"
 
 
@@ -26,7 +28,8 @@ def unreadable_object(world: World) -> Iterator[Hit]:
             continue
         path = error.detail.partition(": ")[0].partition(" ")[0]
         why = error.detail.removeprefix(f"{path}: ")
-        yield Hit(error.source, error.title, path, why, f"write it as its kind has it; {_CUT}")
+        quoted = "in quotes" if why in _WORDS_OF_YAML else "as its kind has it"
+        yield Hit(error.source, error.title or "an object", path, why, f"write it {quoted}; {_CUT}")
 
 
 @check("BERTH002")

@@ -170,6 +170,10 @@ def finds_no_node(world: World) -> Iterator[Hit]:
     """Asked last: it places pods in the world's cluster."""
     if not world.has_nodes or all(id(subject.manifest) in world.blamed for subject in world.linted):
         return
+    for subject in world.beyond:
+        if world.is_judged(subject.manifest):
+            why = f"{subject.replicas} pods are more than any cluster has, so they are not even tried"
+            yield hit(subject.manifest, "spec.replicas", why, "have fewer replicas")
     left: dict[int, list[UnplacedPod]] = {}
     for unplaced in simulate(world.snapshot).unplaced:
         if unplaced.reason == UNSCHEDULABLE:

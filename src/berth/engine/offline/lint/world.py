@@ -32,6 +32,7 @@ from berth.kube.objects import Namespace, Node, Pod, PodDisruptionBudget, Priori
 from berth.kube.ownership import ownership
 from berth.kube.pods import is_active
 from berth.kube.validation import FieldError, validate
+from berth.kube.workloads.expansion import MAX_PODS_OF_A_WORKLOAD
 
 _T = TypeVar("_T")
 
@@ -174,8 +175,14 @@ class World:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The world as a cluster."""
-        return read(self.manifests, self.options)
+        """The world as a cluster, but for workloads that nobody could place."""
+        beyond = {id(subject.manifest) for subject in self.beyond}
+        return read([m for m in self.manifests if id(m) not in beyond], self.options)
+
+    @property
+    def beyond(self) -> list[Subject]:
+        """Those with more pods than anybody has."""
+        return [s for s in self.subjects if (s.replicas or 0) > MAX_PODS_OF_A_WORKLOAD]
 
     @property
     def cluster(self) -> Cluster:
