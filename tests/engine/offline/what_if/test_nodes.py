@@ -50,6 +50,20 @@ def test_a_zone_that_cannot_be_lost(tmp_path: Path) -> None:
     assert (stranded.source, stranded.waited, bool(stranded.help)) == ("a1", False, True)
 
 
+def test_who_had_no_node_before_is_told_apart(tmp_path: Path) -> None:
+    """The answer is about the change; a pod that waited before still counts, and is said to have waited."""
+    found = after(tmp_path, "lose zone=a", *NODES, *web("a1"), pod("big", cpu="9"))
+    assert found.sentence == (
+        "zone a can be lost: the pod lands elsewhere; 1 pod had no node before and has none now: "
+        "0/2 nodes are available: 2 Insufficient cpu."
+    )
+    assert not found.ok
+    helped = after(
+        tmp_path, "taint a1:x=y:NoExecute; delete pod/big", *NODES, *web("a1"), pod("big", cpu="9")
+    )
+    assert helped.ok
+
+
 def test_all_nodes_can_be_lost(tmp_path: Path) -> None:
     """Losing everything is an answer, too."""
     found = after(tmp_path, "lose zone=a; lose zone=b; lose node=c1", *NODES, *web("a1", "b1"))

@@ -11,11 +11,11 @@ from berth.engine.offline.what_if.outcome import StrandedPod, WhatIfOutcome
 
 def sentence_of(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
     """Whether it can be done, how many pods it concerns, and what is in the way."""
+    problems, earlier = _problems(found), _earlier(found)
+    if problems:
+        return "; ".join([*problems, *earlier]) + "."
     good = _good(found, changes)
-    problems = list(_problems(found))
-    if not problems:
-        return good
-    return "; ".join(problems) + "."
+    return "; ".join([good.removesuffix("."), *earlier]) + "."
 
 
 def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
@@ -52,16 +52,10 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
 def _problems(found: WhatIfOutcome) -> list[str]:
     problems = []
     lost = sum(pod.lost for pod in found.gone)
-    if found.unplaced:
-        earlier = sum(pod.waited for pod in found.unplaced)
-        had = (
-            f", {'which' if earlier == len(found.unplaced) else f'{earlier} of which'} had none before"
-            if earlier
-            else ""
-        )
-        total = max(found.concerned, len(found.unplaced))
-        who = f"{len(found.unplaced)} of {_count(total, 'pod')}"
-        problems.append(f"{who} would find no node{had}: {_reason(found.unplaced)}")
+    stranded = [pod for pod in found.unplaced if not pod.waited]
+    if stranded:
+        who = f"{len(stranded)} of {_count(found.concerned, 'pod')}"
+        problems.append(f"{who} would find no node: {_reason(stranded)}")
     if lost:
         problems.append(f"{_count(lost, 'pod')} would be lost, since nobody makes {_them(lost)} again")
     if found.blocked:
@@ -82,6 +76,15 @@ def _problems(found: WhatIfOutcome) -> list[str]:
         skew = first.after.skew if first.after else 0
         problems.append(f"{first.owner} would be uneven over {first.topology_key} (skew {skew})")
     return problems
+
+
+def _earlier(found: WhatIfOutcome) -> list[str]:
+    """About those that are no worse off than before."""
+    waiting = [pod for pod in found.unplaced if pod.waited]
+    if not waiting:
+        return []
+    verb = "has" if len(waiting) == 1 else "have"
+    return [f"{_count(len(waiting), 'pod')} had no node before and {verb} none now: {_reason(waiting)}"]
 
 
 def _reason(unplaced: Sequence[StrandedPod]) -> str:

@@ -35,7 +35,8 @@ def compare(
     broken = _rules(world, after, before)
     spread = _spread(before, after)
     stays = _stays(world, after)
-    concerned = {*log.displaced, *before.waiting} - log.gone.keys()
+    still = {key for key in before.waiting if key in world.waiting}
+    concerned = {*log.displaced, *before.waiting} - log.gone.keys() - still
     ok = not (
         unplaced
         or any(pod.lost for pod in gone)

@@ -207,7 +207,7 @@ class WhatIfOutcome(_Data, frozen=True, kw_only=True):
     Attributes:
         sentence: The answer.
         ok: Every pod has a node, every drain ends, and no hard rule is newly broken.
-        concerned: How many pods had to leave a node, were made, or waited.
+        concerned: How many pods had to leave a node, were made, or waited and do so no longer.
     """
 
     sentence: str
