@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from berth.kube.schema import Schema, SchemaNode
+from berth.kube.schema.scalars import json_type
 from berth.server.errors import StatusError, bad_request
 from berth.server.patch.errors import refuse_depth, unprocessable
 
@@ -27,7 +28,8 @@ _GONE = object()
 @refuse_depth
 def strategic_merge_patch(obj: dict[str, Any], patch: object, schema: Schema) -> dict[str, Any]:
     if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: a strategic merge patch is an object")
+        kind = json_type(patch)
+        raise bad_request(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
     return _merge_map(obj, patch, schema.root)
 
 

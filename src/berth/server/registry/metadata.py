@@ -67,6 +67,13 @@ def own_metadata(obj: RawObject) -> RawObject:
     return metadata
 
 
+def prune(metadata: RawObject) -> None:
+    """Leave out what is empty, in place: that is how an object without it is written."""
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+
+
 def settle_key(endpoint: Endpoint, metadata: RawObject, key: Key) -> None:
     """That the object has the name and namespace it is addressed by; what it leaves out is filled in."""
     if metadata.setdefault("name", key[1]) != key[1]:

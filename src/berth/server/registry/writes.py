@@ -60,6 +60,7 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
         kept = endpoint.strategy.to_stored(obj)
         return create(registry, endpoint.keeper, kept, namespace, intent)
     meta = metadata.own_metadata(obj)
+    metadata.prune(meta)
     if meta.get("resourceVersion"):
         raise errors.bad_request("resourceVersion should not be set on objects to be created")
     meta.pop("resourceVersion", None)
@@ -128,6 +129,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     strategy = endpoint.strategy
     old = decode(record.data)
     meta = metadata.own_metadata(obj)
+    metadata.prune(meta)
     _check_fresh(endpoint, meta, old["metadata"], record)
     if intent.subresource == "status":
         obj = _status_only(endpoint, obj, old)

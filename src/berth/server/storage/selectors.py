@@ -156,8 +156,8 @@ def _value_set(tokens: list[str], position: int) -> tuple[frozenset[str], int]:
             values.add(word)
             expects_value = False
         else:
-            raise _unparsable(f"found '{word}', expected: ',', or ')'")
-    raise _unparsable("found '', expected: ',', or ')'")
+            raise _unparsable(f"found '{word}', expected: ',' or ')'")
+    raise _unparsable("found '', expected: ',' or ')'")
 
 
 def _check_key(key: str) -> None:

@@ -14,6 +14,7 @@ from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.store import Bucket, decode
 from berth.server.tables import cluster as tables
 
+_HIGHEST = 1_000_000_000  # for whoever is not the system
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -23,6 +24,12 @@ class PriorityClassStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         obj.setdefault("value", 0)
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        if obj.get("value", 0) <= _HIGHEST or obj["metadata"].get("name", "").startswith("system-"):
+            return []
+        detail = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+        return [FieldError("value", "FieldValueForbidden", detail)]
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return [
@@ -35,6 +42,11 @@ class PriorityClassStrategy(Strategy):
         name = obj["metadata"]["name"]
         if old is None and name.startswith("system-") and SYSTEM_CLASSES.get(name) != obj.get("value"):
             why = "priority class names with 'system-' prefix are reserved for system use only"
+            raise errors.forbidden(self.resource.plural, self.resource.group, name, why)
+        known = _default_class(registry) if obj.get("globalDefault") else None
+        if known is not None and known["metadata"]["name"] != name:
+            first = known["metadata"]["name"]
+            why = f"PriorityClass {first} is already marked as default. Only one default can exist"
             raise errors.forbidden(self.resource.plural, self.resource.group, name, why)
 
 

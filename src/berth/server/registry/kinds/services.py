@@ -1,49 +1,159 @@
-"""Services, which get an address of their own."""
+"""Services, which get an address of their own, and ports on every node if they ask for them.
+
+Upstream: pkg/registry/core/service (alloc.go, strategy.go).
+"""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 
-from berth.kube.objects import RawObject
-from berth.server.registry.fields import spec_of
+from berth.kube.objects import Key, RawObject
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import DUPLICATE, INVALID, NOT_SUPPORTED, REQUIRED
+from berth.server.registry.fields import mapping, mappings, spec_of
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.selectors import paths
+from berth.server.storage.store import decode
 from berth.server.tables import cluster as tables
 
 _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
 FIRST_ADDRESS = str(_SERVICE_NETWORK[1])
+_EXTERNAL, _BALANCED = "ExternalName", "LoadBalancer"
+_WITH_NODE_PORTS = ("NodePort", _BALANCED)
+_NODE_PORTS = range(30_000, 32_768)
+_OUT_OF_RANGE = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+_STICKY = 10_800  # seconds
 
 
 class ServiceStrategy(Strategy):
-    """A Service keeps the address it got; nothing answers there."""
+    """A Service keeps the address and the node ports it got; nothing answers there."""
 
     def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
-        spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
-        if spec["type"] != "ExternalName":
+        kind = spec.setdefault("type", "ClusterIP")
+        if spec.setdefault("sessionAffinity", "None") == "ClientIP":
+            spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault(
+                "timeoutSeconds", _STICKY
+            )
+        if kind != _EXTERNAL:
             spec.setdefault("internalTrafficPolicy", "Cluster")
             spec.setdefault("ipFamilies", ["IPv4"])
             spec.setdefault("ipFamilyPolicy", "SingleStack")
-        for port in spec.get("ports") or ():
+        if kind in _WITH_NODE_PORTS:
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if kind == _BALANCED:
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+        if spec.get("clusterIP"):
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        for port in mappings(spec.get("ports")):
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port"))
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        spec = obj["spec"]
-        if old is not None and not spec.get("clusterIP"):
+        spec, before = obj["spec"], mapping((old or {}).get("spec"))
+        _drop_of_type(spec, before)
+        if not spec.get("clusterIP") and spec["type"] != _EXTERNAL:
             for name in ("clusterIP", "clusterIPs"):
-                if name in old["spec"]:
-                    spec[name] = old["spec"][name]
-        if spec.get("clusterIP") or spec.get("type") == "ExternalName":
-            return
+                if name in before:
+                    spec[name] = before[name]
+        if not spec.get("clusterIP") and spec["type"] != _EXTERNAL:
+            address = self._free_address(registry)
+            spec["clusterIP"], spec["clusterIPs"] = address, [address]
+
+    def _free_address(self, registry: Registry) -> str:
         bucket = registry.builtin("", self.resource.plural).bucket
         taken = {record.fields.get("spec.clusterIP") for record in bucket.newest_in("")}
         count = len(taken)
         while (address := str(_SERVICE_NETWORK[count + 1])) in taken:
             count += 1
-        spec["clusterIP"], spec["clusterIPs"] = address, [address]
+        return address
+
+    def check(self, obj: RawObject) -> Iterator[FieldError]:
+        spec = obj["spec"]
+        ports = mappings(spec.get("ports"))
+        if spec["type"] == _EXTERNAL:
+            if not spec.get("externalName"):
+                yield FieldError("spec.externalName", REQUIRED)
+        elif not ports and spec.get("clusterIP") != "None":
+            yield FieldError("spec.ports", REQUIRED)
+        if spec["type"] not in (_EXTERNAL, "ClusterIP", *_WITH_NODE_PORTS):
+            detail = 'supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"'
+            yield FieldError("spec.type", NOT_SUPPORTED, detail, spec["type"])
+        seen: set[object] = set()
+        for index, port in enumerate(ports):
+            path, name = f"spec.ports[{index}]", port.get("name")
+            if len(ports) > 1 and not name:
+                yield FieldError(f"{path}.name", REQUIRED)
+            if name and name in seen:
+                yield FieldError(f"{path}.name", DUPLICATE, value=name)
+            seen.add(name)
+            if not 0 < (port.get("port") or 0) < 65536:
+                detail = "must be between 1 and 65535, inclusive"
+                yield FieldError(f"{path}.port", INVALID, detail, port.get("port") or 0)
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        new, before = obj["spec"].get("clusterIPs"), old["spec"].get("clusterIPs")
+        if _EXTERNAL in (obj["spec"]["type"], old["spec"].get("type")) or not before or new == before:
+            return []
+        return [FieldError("spec.clusterIPs[0]", INVALID, "may not change once set", new)]
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        found = super().judge(registry, obj, old)
+        return found or list(self._give_node_ports(registry, obj, mapping((old or {}).get("spec"))))
+
+    def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Iterator[FieldError]:
+        """Reserve the node ports that are asked for, and find some for the others, in place."""
+        spec = obj["spec"]
+        if spec["type"] not in _WITH_NODE_PORTS or spec.get("allocateLoadBalancerNodePorts") is False:
+            return
+        own = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in _ports(before)}
+        bucket, key = registry.builtin("", self.resource.plural).bucket, _key(obj)
+        taken = {
+            (port.get("nodePort"), port.get("protocol"))
+            for record in bucket.newest_in("")
+            if record.key != key and record.fields.get("spec.type") in _WITH_NODE_PORTS
+            for port in _ports(mapping(decode(record.data).get("spec")))
+        }
+        for index, port in enumerate(_ports(spec)):
+            known = own.get((port.get("port"), port.get("protocol")))
+            given = port.get("nodePort") or known
+            protocol, path = port.get("protocol"), f"spec.ports[{index}].nodePort"
+            if given and given not in _NODE_PORTS:
+                yield FieldError(path, INVALID, _OUT_OF_RANGE, given)
+            elif given and (given, protocol) in taken:
+                yield FieldError(path, INVALID, "provided port is already allocated", given)
+            port["nodePort"] = given or next(
+                free for free in _NODE_PORTS if not {(free, "TCP"), (free, "UDP"), (free, "SCTP")} & taken
+            )
+            taken.add((port["nodePort"], protocol))
+
+
+def _drop_of_type(spec: RawObject, before: RawObject) -> None:
+    """A Service of another type than before does not keep what only the old type has."""
+    kind, was = spec["type"], before.get("type")
+    if was in _WITH_NODE_PORTS and kind not in _WITH_NODE_PORTS:
+        known = {port.get("nodePort") for port in _ports(before)}
+        for port in _ports(spec):
+            if port.get("nodePort") in known:
+                port.pop("nodePort", None)
+        if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
+            spec.pop("externalTrafficPolicy", None)
+    if was == _BALANCED and kind != _BALANCED:
+        spec.pop("allocateLoadBalancerNodePorts", None)
+    if was not in (None, _EXTERNAL) and kind == _EXTERNAL:
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            if spec.get(name) == before.get(name):
+                spec.pop(name, None)
+
+
+def _ports(spec: RawObject) -> list[RawObject]:
+    return mappings(spec.get("ports"))
+
+
+def _key(obj: RawObject) -> Key:
+    return obj["metadata"]["namespace"], obj["metadata"].get("name") or ""
 
 
 STRATEGIES = (
