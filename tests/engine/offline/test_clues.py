@@ -209,6 +209,12 @@ def running(app: str) -> list[KubeObject]:
     return [make_pod(f"{app}-{i}").labels(app=app).on(f"n{i}").build() for i in range(3)]
 
 
+def test_a_key_that_is_missing_is_no_lack_of_other_domains() -> None:
+    """Where no node has all keys, only the one that is missing is told."""
+    pod = new("p").labels(app="x").spread(ZONE, app="x").spread("rack", app="x").build()
+    assert clues(*SHOP, pod=pod) == ["no node has a label rack"]
+
+
 def test_fewer_domains_than_wanted() -> None:
     """The number of domains and minDomains."""
     pod = new("p").labels(app="x").spread(ZONE, min_domains=4, app="x").build()

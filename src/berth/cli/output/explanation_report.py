@@ -98,7 +98,7 @@ def _waits(explanation: Explanation, term: Terminal) -> Iterator[str]:
     if found is not None:
         owners = explanation.workloads
         named = [f"{pod} of {owners(pod)}" if owners(pod) else pod for pod in found.victims]
-        broken = f", against {count(found.violations, 'disruption budget')}" if found.violations else ""
+        broken = f", {found.violations} of them against a disruption budget" if found.violations else ""
         victims = first_of(named, _NAMES_LISTED)
         yield ""
         words = f"Its priority lets it preempt on {found.node}: {victims} would be evicted{broken}."

@@ -80,6 +80,16 @@ def test_it_fits_once_that_has_happened(name: str) -> None:
     assert explained("p", *after, pod.build()).state == "Fits"
 
 
+def test_a_node_that_needs_more_than_another_is_not_told_of() -> None:
+    """And a taint that follows from a condition goes when the node recovers."""
+    nodes = [NODES[0], NODES[1].taint("gpu"), make_node("n2").taint("node.kubernetes.io/not-ready")]
+    pod = new("p").node_selector(disk="ssd").build()
+    waits = explained("p", *(node.build() for node in nodes), pod).waits
+    assert [(wait.sentence, wait.nodes) for wait in waits] == [("a node with disk=ssd", ("n0",))]
+    (wait,) = explained("p", nodes[2].build(), new("p").build()).waits
+    assert wait.sentence == "a node to be Ready again"
+
+
 def test_a_pod_that_fits_waits_for_nothing() -> None:
     """Only who has no node waits."""
     assert explained("p", *PLAIN, new("p").build()).waits == []

@@ -48,11 +48,14 @@ def queue_place(simulation: Simulation, entry: Entry) -> QueuePlace | None:
 def waits_of(groups: Sequence[NodeGroup], workload_of: WorkloadOf) -> list[Wait]:
     """What a pod waits for that no node takes, as the rules that refuse it know it."""
     found: dict[str, Wait] = {}
+    told: list[set[str]] = []
     for group in groups[:_MOST_WAITS]:
-        wanted = [waiting_words(shared.causes, workload_of) for shared in group.causes]
-        sentence = ", and ".join(dict.fromkeys(filter(None, wanted)))
-        if not sentence:
+        wanted = dict.fromkeys(waiting_words(shared.causes, workload_of) for shared in group.causes)
+        sentence = ", and ".join(filter(None, wanted))
+        # What needs more than another group does is not worth a word.
+        if not sentence or any(less < wanted.keys() for less in told):
             continue
+        told.append(set(wanted))
         reasons = [shared.causes[0].reason for shared in group.causes]
         known = found.get(sentence)
         found[sentence] = Wait(

@@ -23,12 +23,14 @@ def clues(rule: str, question: Question, constraints: Sequence[HardConstraint]) 
             continue
         counts = by_domain(spread)
         wanted = spread.constraint.min_domains
+        if not counts:
+            continue  # no node has all the keys: that of another constraint is missing
         if len(counts) < wanted:
             yield (
                 f"{short(key)} has {len(counts)} domains, minDomains {wanted}: "
                 f"until there are {wanted}, each takes at most maxSkew {spread.constraint.max_skew}"
             )
-        elif counts:
+        else:
             yield from _unusable(rule, question, spread, counts)
 
 

@@ -24,7 +24,9 @@ from berth.engine.state.arrays import BoolArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.pod_class import PodClass
+from berth.kube.node_conditions import CONDITION_OF
 from berth.kube.objects import Taint
+from berth.kube.well_known import READY
 
 UNTOLERATED = Reason(
     "TaintNotTolerated",
@@ -33,6 +35,13 @@ UNTOLERATED = Reason(
     waits_for="the taint {taint} to be taken off a node",
     events=(NodeUpdated, NodeAdded),
 )
+AILING = Reason(
+    "NodeConditionTaint",
+    UNTOLERATED.sentence,
+    UNTOLERATED.form,
+    waits_for="a node to be {recovered}",
+    events=UNTOLERATED.events,
+)
 
 
 class TaintToleration(NodeRule):
@@ -40,7 +49,7 @@ class TaintToleration(NodeRule):
     for_newcomers = True
     relax_rank = 4
     path = "spec.tolerations"
-    reasons = (UNTOLERATED,)
+    reasons = (UNTOLERATED, AILING)
     scores = True
     scaling = True
     less_is_better = True
@@ -95,5 +104,9 @@ class TaintToleration(NodeRule):
             yield RuleViolation(self.name, self._cause(taint), hard=taint.effect == NO_EXECUTE)
 
     def _cause(self, taint: Taint) -> Cause:
-        values = {"taint": describe(taint)}
-        return Cause(UNTOLERATED, values, self.path, execution=taint.effect == NO_EXECUTE)
+        values, execution = {"taint": describe(taint)}, taint.effect == NO_EXECUTE
+        condition = CONDITION_OF.get(taint.key or "")
+        if condition is None:
+            return Cause(UNTOLERATED, values, self.path, execution=execution)
+        values["recovered"] = "Ready again" if condition == READY else f"without {condition}"
+        return Cause(AILING, values, self.path, execution=execution)
