@@ -89,11 +89,14 @@ async def list_cluster(
 ) -> Listing:
     """Everything that matters to scheduling, and the workloads or budgets of `kinds`; the oldest pods first.
 
+    With PodGroup among the kinds, also the groups and claims of pods that have a node.
+
     Raises:
         ListingError: pods or nodes cannot be listed, or the server does not answer.
         berth.kube.manifests.manifest.ManifestError: an object cannot be read.
     """
-    asked = [_ASKED_FOR[kind] for kind in dict.fromkeys(kinds) if kind in _ASKED_FOR]
+    kinds = list(dict.fromkeys(kinds))
+    asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
     resources = (*REQUIRED, *_CONTEXT, *STORAGE, *_DRIVERS, *asked)
     lister = Lister(client, progress)
     found = await lister.all(resources)
@@ -106,7 +109,7 @@ async def list_cluster(
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, client.url)
         manifests += sorted(views, key=_created) if resource == PODS else views
-    more = await lister.all(_named_resources(manifests))
+    more = await lister.all(_named_resources(manifests, every=POD_GROUPS.kind in kinds))
     for resource, items in more.items():
         manifests += listed(items or (), resource.kind, resource.api_version, client.url)
     whole_claims = more.get(RESOURCE_CLAIMS, []) is not None
@@ -120,9 +123,13 @@ async def _version(client: Client) -> ServerVersion:
         return version_of_server("", str(error))
 
 
-def _named_resources(manifests: Iterable[Manifest]) -> list[Resource]:
-    """The kinds that some pod without a node names: its group, its claims. Most servers have none of them."""
-    pods = [m.object for m in manifests if isinstance(m.object, Pod) and not m.object.spec.node_name]
+def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Resource]:
+    """The kinds that pods name: their groups, their claims. Most servers have none of them.
+
+    Those of pods that have a node matter to who imagines them without: they are asked for with `every`.
+    """
+    views = [manifest.object for manifest in manifests]
+    pods = [view for view in views if isinstance(view, Pod) and (every or not view.spec.node_name)]
     named = {key[0] for key in map(group_of, pods) if key is not None}
     if any(pod.spec.resource_claims for pod in pods):
         named.add(RESOURCE_CLAIMS)

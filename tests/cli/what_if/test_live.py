@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 import yaml
 
+from berth.kube.versions import NEWEST
 from tests.engine.offline.what_if.worlds import budget, node, workload
 from tests.support.api.client import Client
 from tests.support.api.objects import deployment, pod
@@ -115,3 +116,21 @@ def test_a_name_that_the_cluster_does_not_have(server: Client) -> None:
     """The sentence says that it is the cluster that has not."""
     outcome = berth("what-if", "--drain", "n11", "--kubeconfig", server.prepared.kubeconfig)
     assert (outcome.code, outcome.err) == (2, "error: node n11 is not in the cluster; did you mean n1?\n")
+
+
+def test_groups_of_running_pods_are_known(tmp_path: Path) -> None:
+    """A group whose pods all have a node is listed, too: drained, they are placed together."""
+    with running_server(tmp_path) as client:
+        for name in ("n1", "n2"):
+            client.made("/api/v1/nodes", node(name, "a"))
+        gang = {"metadata": {"name": "train"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        path = f"/apis/scheduling.k8s.io/{NEWEST.pod_group_api}/namespaces/default/podgroups"
+        client.made(path, gang)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+        for name in ("m0", "m1"):
+            made = pod(name, nodeName="n1", schedulingGroup={"podGroupName": "train"})
+            made["metadata"] |= {"ownerReferences": [owner]}
+            client.made(PODS, made)
+        found = what_if(client, "--drain", "n1")
+    assert {(move["pod"], move["to"]) for move in found["moves"]} == {("m0", "n2"), ("m1", "n2")}
+    assert found["ok"]

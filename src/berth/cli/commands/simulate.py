@@ -43,7 +43,7 @@ def command(
     Pods of higher priority preempt others, whose workloads make them anew.
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
-    simulation = place_input("placing pods", "PodDisruptionBudget", **settings)
+    simulation = place_input("placing pods", "PodDisruptionBudget", "PodGroup", **settings)
     if target is not None:
         save(simulation, target)
     _show(simulation, form, namespace)

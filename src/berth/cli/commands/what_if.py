@@ -42,7 +42,7 @@ from berth.engine.offline.what_if.running import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
 
 # What a live cluster is asked for beside what placing pods needs.
-_ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget")
+_ALSO_NEEDED = ("Deployment", "DaemonSet", "PodDisruptionBudget", "PodGroup")
 Lines = Callable[[Terminal, bool], Iterable[str]]
 
 
