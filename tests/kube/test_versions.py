@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import re
 
 import pytest
 
@@ -68,3 +70,12 @@ def test_a_server_of_a_known_version(said: str, followed: str) -> None:
 def test_a_server_of_another_version(said: str, followed: KubernetesVersion, note: str) -> None:
     """It is followed as the nearest that is known, and a note says so; numbers are not compared as text."""
     assert version_of_server(said) == ServerVersion(followed, said, note)
+
+
+def test_every_difference_is_documented() -> None:
+    """The page about versions has a row for every field of the table, and names every version."""
+    page = (ROOT / "docs" / "kubernetes-versions.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    told = {field.name for field in dataclasses.fields(KubernetesVersion)} - {"name", "release"}
+    assert set(rows) == told
+    assert all(f"**{name}**" in page for name in VERSIONS)
