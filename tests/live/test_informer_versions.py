@@ -94,6 +94,28 @@ def test_a_server_that_has_none() -> None:
     asyncio.run(story())
 
 
+def test_objects_that_the_server_cannot_read() -> None:
+    """What another version left behind holds nobody up: nothing is known of them until they can be listed."""
+
+    async def story() -> None:
+        api = Server("v1beta1")
+        await api.put("podgroups", dict(GROUP))
+        refuse, broken = api.before, True
+
+        def corrupt(method: str, path: str) -> None:
+            refuse(method, path)
+            if broken:
+                raise Fault(500, "InternalError")
+
+        api.before = corrupt
+        async with informed(api) as (_, events):
+            assert events == []
+            broken = False
+            await until(lambda: heard(events) == [("ADDED", "train")])
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(("before", "after"), [("v1alpha2", "v1beta1"), ("v1beta1", "v1alpha2")])
 def test_an_upgraded_server(before: str, after: str) -> None:
     """The watch changes over: nothing that was known goes, and what comes later is heard there."""

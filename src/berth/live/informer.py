@@ -22,7 +22,7 @@ from berth.kube.api_resources import Resource, versions_of
 from berth.kube.objects import Key, ObjectMeta, key_of
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Frame, Nameplate, Page, Selection
-from berth.live.errors import ApiError, Expired, NotFound, Silent, TooManyRequests, Unreachable
+from berth.live.errors import ApiError, Expired, NotFound, ServerError, Silent, TooManyRequests, Unreachable
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
 
@@ -121,9 +121,17 @@ class Informer(Generic[_V]):
                 else:
                     await self._pause(error)  # then a list tells whether there is another version
             except ApiError as error:
+                if isinstance(error, ServerError) and len(versions_of(self.resource)) > 1:
+                    self._go_without(error)
                 await self._pause(error)
             except msgspec.DecodeError as error:
                 await self._pause(Unreachable(f"the server sent something unreadable: {error}"))
+
+    def _go_without(self, error: ApiError) -> None:
+        """What an older server has stored a newer one may not be able to read: others must not wait."""
+        if not self.synced.is_set():
+            _log.warning("%s cannot be listed, so nothing is known of them: %s", self.resource.name, error)
+            self.synced.set()
 
     # --- listing ----------------------------------------------------------------------------------
 
