@@ -78,7 +78,7 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
             raise errors.unknown_path()
         if handler is None:
             raise errors.method_not_allowed()
-        return await handler(state, request, endpoint)
+        return await _answered(handler, state, request, endpoint)
     if verb == "create" and not resource.stored:
         return await _answer(state, request, endpoint)
     if verb not in resource.verbs:
@@ -90,7 +90,19 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
         raise errors.method_not_allowed()
     if (verb == "create" and address.name) or (verb in ("update", "patch") and not address.name):
         raise errors.method_not_allowed()
-    return await _VERBS[verb](state, request, endpoint)
+    return await _answered(_VERBS[verb], state, request, endpoint)
+
+
+async def _answered(handler: Handler, state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
+    """The answer; a refusal that is due to a write under way is given once others can see that write, too."""
+    try:
+        return await handler(state, request, endpoint)
+    except errors.StatusError as error:
+        name = request.address.name or (error.details or {}).get("name", "")
+        waiting = endpoint.bucket.waiting((request.address.namespace, name))
+        if waiting is not None:
+            await asyncio.wait((waiting,))
+        raise
 
 
 async def _body_of(request: ApiRequest) -> bytes:
