@@ -292,6 +292,16 @@ def test_generated_names_are_numbered(tmp_path: Path) -> None:
             "{apiVersion: v1, kind: Deployment, metadata: {name: a}}",
             "d.yaml: Deployment default/a: apiVersion: there is no v1 of this kind, expected apps/v1",
         ),
+        (
+            "g.yaml",
+            "{apiVersion: scheduling.k8s.io/v1, kind: PodGroup, metadata: {name: g}}",
+            "there is no scheduling.k8s.io/v1 of this kind, expected scheduling.k8s.io/v1beta1",
+        ),
+        (
+            "g.yaml",
+            "{apiVersion: scheduling.x-k8s.io/v1, kind: PodGroup, metadata: {name: g}}",
+            "there is no scheduling.x-k8s.io/v1 of this kind, expected scheduling.x-k8s.io/v1alpha1",
+        ),
     ],
 )
 def test_bad_input_is_named_in_one_sentence(tmp_path: Path, file: str, text: str, sentence: str) -> None:

@@ -222,6 +222,29 @@ def test_free_names(file: Path) -> None:
     assert not told(file, given)
 
 
+@pytest.mark.parametrize(
+    ("api_version", "field", "near"),
+    [
+        ("scheduling.x-k8s.io/v1alpha1", "minMembers", "minMember"),
+        ("scheduling.x-k8s.io/v1alpha1", "scheduleTimeoutSecond", "scheduleTimeoutSeconds"),
+        ("scheduling.k8s.io/v1alpha3", "schedulingPolcy", "schedulingPolicy"),
+    ],
+)
+def test_fields_of_every_pod_group(file: Path, api_version: str, field: str, near: str) -> None:
+    """The PodGroup of the coscheduling plugin, and every version of Kubernetes' own, has known fields."""
+    group = {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {field: 3}}
+    assert told(file, group) == [
+        f"PodGroup default/g: spec.{field}: unknown field; did you mean spec.{near}?"
+    ]
+
+
+def test_sound_labelled_pod_groups(file: Path) -> None:
+    """All that the plugin's PodGroup has is known, and without an apiVersion it may be either kind."""
+    spec = {"minMember": 3, "minResources": {"cpu": 3, "memory": "1Gi"}, "scheduleTimeoutSeconds": 9}
+    whole = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec, "status": {"phase": "Running"}}
+    assert not told(file, whole, {**whole, "apiVersion": "scheduling.x-k8s.io/v1alpha1"})
+
+
 # --- no false alarm -------------------------------------------------------------------------------------
 
 READ = [

@@ -37,6 +37,14 @@ _VERSIONS = {
     "storage.k8s.io": ("v1", "v1beta1", "v1alpha1"),
     "resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
 }
+# The versions that a server of today may have, the best first, where that is not v1 alone.
+_SERVED: dict[str, tuple[str, ...]] = {
+    "extensions": (),
+    "scheduling.x-k8s.io": ("v1alpha1",),
+    "resource.k8s.io": ("v1", "v1beta2", "v1beta1"),
+}
+# Of kinds that came after their group, which versions had them.
+_LATE = {("scheduling.k8s.io", "PodGroup"): ("v1beta1", "v1alpha3", "v1alpha2")}
 _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("", "Pod"): Pod,
     ("", "Node"): Node,
@@ -84,10 +92,21 @@ def view_of(api_version: str, kind: str) -> type[KubeObject] | None:
 
 
 def home_of(api_version: str, kind: str) -> str | None:
-    """The API group whose v1 has a kind with a typed view; None for any other kind."""
+    """The API version to write a kind with a typed view in; None for any other kind."""
     if view_of(api_version, kind) is None:
         return None
-    return next(group for group, name in _VIEWS if name == kind)
+    return _home(group_of(api_version), kind)
+
+
+def _home(group: str, kind: str) -> str:
+    """The best version of a kind, in its own group if that still has it."""
+    own = (group, kind) in _VIEWS and _served(group, kind)
+    home = group if own else next(known for known, name in _VIEWS if name == kind)
+    return f"{home}/{_served(home, kind)[0]}".lstrip("/")
+
+
+def _served(group: str, kind: str) -> tuple[str, ...]:
+    return _LATE.get((group, kind)) or _SERVED.get(group, ("v1",))
 
 
 def read_kinds(group: str) -> tuple[str, ...]:
@@ -105,10 +124,9 @@ def expected_api_version(api_version: str, kind: str) -> str | None:
     group, _, version = api_version.rpartition("/")
     if not api_version or kind not in _BY_KIND or group not in _VERSIONS:
         return None  # whatever it is, it is not one of ours
-    if (group, kind) in _VIEWS and version in _VERSIONS[group]:
+    if (group, kind) in _VIEWS and version in _LATE.get((group, kind), _VERSIONS[group]):
         return None
-    home = next(known for known, name in _VIEWS if name == kind)
-    return f"{home}/v1" if home else "v1"
+    return _home(group, kind)
 
 
 def is_cluster_scoped(kind: str) -> bool:

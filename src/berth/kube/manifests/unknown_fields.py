@@ -22,6 +22,38 @@ CustomSchemas = Mapping[tuple[str, str], Schema]  # by apiVersion and kind
 _STABLE = "v1"
 # What an earlier version of a kind had and its v1 has not.
 _EARLIER = {("Deployment", "spec.rollbackTo"), ("DaemonSet", "spec.templateGeneration")}
+# The PodGroup of the coscheduling plugin, a custom resource that is read like a built-in kind.
+LABELLED_POD_GROUP: RawObject = {
+    "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
+    "spec": {
+        "group": "scheduling.x-k8s.io",
+        "names": {"kind": "PodGroup"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "minMember": {"type": "integer"},
+                                    "minResources": {
+                                        "type": "object",
+                                        "additionalProperties": {"x-kubernetes-int-or-string": True},
+                                    },
+                                    "scheduleTimeoutSeconds": {"type": "integer"},
+                                },
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
 
 
 @dataclass(slots=True)
@@ -93,6 +125,7 @@ class KnownSchemas:
     def __init__(self, custom: CustomSchemas) -> None:
         self._known: dict[tuple[str, str], Schema | None] = dict(custom)
         self._built_in = SchemaRegistry()
+        self._built_in.add_crd(LABELLED_POD_GROUP)
 
     def of(self, api_version: str, kind: str) -> Schema | None:
         key = (api_version, kind)
@@ -102,11 +135,14 @@ class KnownSchemas:
 
     def _of_built_in(self, api_version: str, kind: str) -> Schema | None:
         home = kinds.home_of(api_version, kind)
-        if home is None:
+        if home is None or (kind == "PodGroup" and not api_version):  # which of the two, its fields tell
             return None
+        # An earlier version has next to no field that the best one has not.
+        return self._in_version(api_version, kind) or self._in_version(home, kind)
+
+    def _in_version(self, api_version: str, kind: str) -> Schema | None:
         group, _, version = api_version.rpartition("/")
-        # An earlier version has next to no field that v1 has not.
-        return self._built_in.for_kind(group, version, kind) or self._built_in.for_kind(home, _STABLE, kind)
+        return self._built_in.for_kind(group, version, kind)
 
 
 def _is_earlier(manifest: Manifest, path: Path) -> bool:
