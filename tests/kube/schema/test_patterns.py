@@ -76,9 +76,12 @@ def test_multiples_are_exact(step: float, value: float, *, fits: bool) -> None:
 
 
 def test_weight() -> None:
-    """Large patterns make a schema heavy, wherever they stand."""
+    """Large patterns and many defaults make a schema heavy, wherever they stand."""
     light = {"properties": {"a": {"type": "string", "pattern": "^a$"}}}
     heavy = {"properties": {"a": {"allOf": [{"pattern": f"^[a-z]{{{i}}}$"} for i in range(500, 600)]}}}
 
+    filled = {"items": {"properties": {f"f{i}": {"default": "x"} for i in range(1600)}}}
+
     assert patterns.weight(light) == 1
+    assert patterns.weight(filled) > 100
     assert patterns.weight(heavy) > 100
