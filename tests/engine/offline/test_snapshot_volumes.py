@@ -1,8 +1,8 @@
 from msgspec.structs import replace
 
-from berth.kube.objects import ObjectMeta, Pod, StorageClass
+from berth.kube.objects import ObjectMeta, PersistentVolumeClaimStatus, Pod, StorageClass
 from tests.support.builders import PodBuilder, make_pod
-from tests.support.snapshots import explained, simulated, where, zone_node
+from tests.support.snapshots import explained, simulated, snapshot, where, zone_node
 from tests.support.storage import make_claim, make_class, make_volume
 
 A, B = zone_node("a", "1").labels(zone="1").build(), zone_node("b", "2").labels(zone="2").build()
@@ -116,3 +116,28 @@ def test_the_claims_of_ephemeral_volumes_are_made() -> None:
     pods = [written(make_pod(f"p{i}").ephemeral_volume("scratch", "csi")) for i in range(2)]
 
     assert where(simulated(A, B, storage_class, *pods)) == {"p0": "b", "p1": "b"}
+
+
+def test_a_written_claim_that_is_said_to_be_pending_was_left_so() -> None:
+    """With the status of a server it is judged as the server's: only a class that waits lets it be placed."""
+    written_claim = make_claim("data", "fast", uid=None)
+    claim = replace(written_claim, status=PersistentVolumeClaimStatus(phase="Pending"))
+    pod = written(make_pod("p").mounts("data"))
+    immediate, waiting = (make_class("fast", "csi.example.com", immediate=each) for each in (True, False))
+
+    assert where(simulated(A, waiting, claim, pod)) == {"p": "a"}
+    for classes in ((immediate,), ()):
+        (unplaced,) = simulated(A, *classes, claim, pod).unplaced
+        assert unplaced.message.endswith("pod has unbound immediate PersistentVolumeClaims.")
+
+
+def test_a_missing_storage_class_is_noted() -> None:
+    """It is said what becomes of its claims; a class that only volumes have needs no object."""
+    claim = make_claim("data", "fast", uid=None)
+    pending = replace(claim, status=PersistentVolumeClaimStatus(phase="Pending"))
+    missing = "there is no StorageClass fast among the files: its claims "
+
+    assert snapshot(A, claim).notes == [f"{missing}are taken to find a volume on any node"]
+    assert snapshot(A, pending).notes == [f"{missing}stay Pending"]
+    assert not snapshot(A, claim, make_volume("pv", "fast", on=ON_B)).notes
+    assert not snapshot(A, claim, make_class("fast", "csi.example.com")).notes

@@ -316,6 +316,7 @@ class SnapshotReader:
         }
         for name in sorted(filter(None, unresolved)):
             yield f"there is no PriorityClass {name} {place}: its pods are placed with priority 0"
+        yield from self._volumes.notes(place)
         named = dict.fromkeys(group_of(entry.pod) for entry in snapshot.pending)
         for group in [key for key in named if key is not None and key not in snapshot.group_minimums]:
             yield f"there is no PodGroup {group[1]}/{group[2]} {place}: its pods wait for it"

@@ -2,7 +2,7 @@
 
 What an API server has stored is taken as it is.  What was only written down has seen no controller yet,
 so it is taken as it soon would be: a volume becomes available, a claim gets the default class, and the
-claims of a pod's ephemeral volumes are made.
+claims of a pod's ephemeral volumes are made.  A claim that is said to be Pending was seen, and left so.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ class SnapshotVolumes:
         views = [manifest.object for manifest in manifests]
         classes = [view for view in views if isinstance(view, StorageClass)]
         self._default = _default_class(classes)
+        self._classes = {each.metadata.name for each in classes}
+        self._classes |= {
+            view.spec.storage_class_name for view in views if isinstance(view, PersistentVolume)
+        }
+        self._missing: dict[str, bool] = {}
         for storage_class in classes:
             self._index.set_class(storage_class)
             self._index.known = True
@@ -67,11 +72,22 @@ class SnapshotVolumes:
             if self._index.claim(meta.namespace or "default", meta.name or "") is None:
                 self._set_claim(claim)
 
+    def notes(self, place: str) -> Iterator[str]:
+        """Of the storage classes that unbound claims name and that are neither there nor had by a volume."""
+        for name, left in sorted(self._missing.items()):
+            then = "its claims stay Pending" if left else "its claims are taken to find a volume on any node"
+            yield f"there is no StorageClass {name} {place}: {then}"
+
     def _set_claim(self, claim: PersistentVolumeClaim) -> None:
-        unseen = not claim.metadata.uid
-        if unseen and claim.spec.storage_class_name is None and self._default is not None:
+        written = not claim.metadata.uid
+        left = claim.status is not None and claim.status.phase == "Pending"
+        if written and claim.spec.storage_class_name is None and self._default is not None:
             claim = replace(claim, spec=replace(claim.spec, storage_class_name=self._default))
-        self._index.set_claim(claim, unseen=unseen)
+        self._index.set_claim(claim, unseen=written and not left)
+        held = self._index.claim(claim.metadata.namespace or "default", claim.metadata.name or "")
+        wanted = held.storage_class if written and held is not None and not held.volume_name else None
+        if wanted and wanted not in self._classes:
+            self._missing[wanted] = self._missing.get(wanted, True) and left
 
 
 def _default_class(classes: list[StorageClass]) -> str | None:
