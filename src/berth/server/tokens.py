@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 Claims = dict[str, Any]
 
-_ALGORITHM = "ES256"
+ALGORITHM = "ES256"
 _HALF = 32  # bytes of each of the two numbers that are a signature
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 _MOST = 16_384  # characters; ours have about a thousand
@@ -30,7 +30,7 @@ class TokenSigner:
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         self._id = _encode(hashlib.sha256(public).digest())
-        self._head = _encode(json.dumps({"alg": _ALGORITHM, "kid": self._id}).encode())
+        self._head = _encode(json.dumps({"alg": ALGORITHM, "kid": self._id}).encode())
         self._known = lru_cache(maxsize=1024)(self._verified)
 
     def sign(self, claims: Claims) -> str:
@@ -62,7 +62,7 @@ class TokenSigner:
         """The public key, as others verify tokens by it (RFC 7517)."""
         numbers = self._key.public_key().public_numbers()
         x, y = (_encode(number.to_bytes(_HALF, "big")) for number in (numbers.x, numbers.y))
-        key = {"use": "sig", "kty": "EC", "kid": self._id, "crv": "P-256", "alg": _ALGORITHM, "x": x, "y": y}
+        key = {"use": "sig", "kty": "EC", "kid": self._id, "crv": "P-256", "alg": ALGORITHM, "x": x, "y": y}
         return {"keys": [key]}
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
+from berth.kube.objects import RawObject
 from berth.server import errors
 from berth.server.http import discovery
 from berth.server.http.replies import Reply, of_object
 from berth.server.http.requests import ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.openapi import OpenApi, gnostic
+from berth.server.registry.kinds.service_accounts import ISSUER
 from berth.server.storage.store import encode
+from berth.server.tokens import ALGORITHM
 
 _JSON_TYPES = frozenset({"application/json", "application/yaml", "text/yaml", "application/*", "*/*"})
+_OPENID, _KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 _CHECKS = ("ping", "log", "store")
 
 
@@ -35,12 +39,26 @@ class Documents:
             return of_object(discovery.version_info(self._state.settings.version))
         if path == "/metrics":
             return Reply(200, self._state.metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
-        if path == "/":
-            return of_object({"paths": self._paths()})
+        if path in ("/", _OPENID, _KEYS):
+            return of_object(self._about(path))
         self._refresh()
         if path.startswith("/openapi/"):
             return self._openapi_document(request, path)
         return self._discovery(request, path)
+
+    def _about(self, path: str) -> RawObject:
+        """What is served, or by what others verify the tokens of service accounts (OpenID Discovery)."""
+        if path == "/":
+            return {"paths": self._paths()}
+        if path == _KEYS:
+            return self._state.registry.signer.key_set()
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": f"{ISSUER}{_KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        }
 
     def _refresh(self) -> None:
         registry = self._state.registry

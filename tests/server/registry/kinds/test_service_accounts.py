@@ -178,3 +178,14 @@ def test_pods_find_the_server(client: Client) -> None:
     slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
     (found,) = client.get(slices, labelSelector="kubernetes.io/service-name=kubernetes").json["items"]
     assert (subset["ports"][0]["port"], found["ports"][0]["port"]) == (port, port)
+
+
+def test_others_can_verify_tokens(client: Client, space: str) -> None:
+    """The issuer says where its keys are, and one of them signed the token."""
+    found = client.get("/.well-known/openid-configuration").json
+    text = token(client, space)
+    assert found["issuer"] == claims(text)["iss"]
+    assert found["jwks_uri"].endswith("/openid/v1/jwks")
+    (key,) = client.get("/openid/v1/jwks").json["keys"]
+    head = json.loads(base64.urlsafe_b64decode(text.split(".")[0] + "=="))
+    assert (head["kid"], head["alg"]) == (key["kid"], key["alg"])
