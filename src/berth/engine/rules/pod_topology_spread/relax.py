@@ -1,4 +1,4 @@
-"""Spread constraints: a higher skew, or none of them."""
+"""Spread constraints: a higher skew, fewer domains to wait for, or none of them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,61 @@ def relaxations(question: Question) -> Iterator[Change]:
             continue
         path = f"spec.topologySpreadConstraints[{i}]"
         yield _raised(question, constraint, path, _ANY_SKEW)
+        if (constraint.min_domains or 1) > 1:
+            yield _fewer(question, constraint, path, 1)
         phrase = f"without the spread constraint on {short(constraint.topology_key)}"
         yield Change("spread-constraint", path, phrase, on_pod(_dropped(constraint)))
 
 
 def _raised(question: Question, constraint: TopologySpreadConstraint, path: str, skew: int) -> Change:
-    def apply(spec: PodSpec) -> PodSpec:
-        raised = [
-            replace(c, max_skew=skew) if _same(c, constraint) else c
-            for c in spec.topology_spread_constraints or ()
-        ]
-        return replace(spec, topology_spread_constraints=raised)
-
-    def refine(others: Variant) -> Change:
-        low, high = constraint.max_skew or 1, skew  # fits with high, not with low
-        while high - low > 1:
-            middle = (low + high) // 2
-            if len(question.fitting(_raised(question, constraint, path, middle).apply(others))):
-                high = middle
-            else:
-                low = middle
-        return _raised(question, constraint, path, high)
+    def make(figure: int) -> Change:
+        return _raised(question, constraint, path, figure)
 
     phrase = f"with maxSkew {skew} instead of {constraint.max_skew} on {short(constraint.topology_key)}"
-    return Change("spread-max-skew", f"{path}.maxSkew", phrase, on_pod(apply), value=str(skew), refine=refine)
+    apply = on_pod(_changed(constraint, lambda c: replace(c, max_skew=skew)))
+    refine = _closest(question, make, skew, constraint.max_skew or 1)
+    return Change("spread-max-skew", f"{path}.maxSkew", phrase, apply, value=str(skew), refine=refine)
+
+
+def _fewer(question: Question, constraint: TopologySpreadConstraint, path: str, count: int) -> Change:
+    wanted = constraint.min_domains or 1
+
+    def make(figure: int) -> Change:
+        return _fewer(question, constraint, path, figure)
+
+    phrase = f"with minDomains {count} instead of {wanted} on {short(constraint.topology_key)}"
+    apply = on_pod(_changed(constraint, lambda c: replace(c, min_domains=count)))
+    refine = _closest(question, make, count, wanted)
+    return Change("spread-min-domains", f"{path}.minDomains", phrase, apply, value=str(count), refine=refine)
+
+
+def _closest(
+    question: Question, make: Callable[[int], Change], enough: int, stated: int
+) -> Callable[[Variant], Change]:
+    """The change whose figure is closest to the stated one, which does not help, as `enough` does."""
+
+    def refine(others: Variant) -> Change:
+        helps, fails = enough, stated
+        while abs(helps - fails) > 1:
+            middle = (helps + fails) // 2
+            if len(question.fitting(make(middle).apply(others))):
+                helps = middle
+            else:
+                fails = middle
+        return make(helps)
+
+    return refine
+
+
+def _changed(
+    constraint: TopologySpreadConstraint,
+    change: Callable[[TopologySpreadConstraint], TopologySpreadConstraint],
+) -> Callable[[PodSpec], PodSpec]:
+    def apply(spec: PodSpec) -> PodSpec:
+        changed = [change(c) if _same(c, constraint) else c for c in spec.topology_spread_constraints or ()]
+        return replace(spec, topology_spread_constraints=changed)
+
+    return apply
 
 
 def _dropped(constraint: TopologySpreadConstraint) -> Callable[[PodSpec], PodSpec]:

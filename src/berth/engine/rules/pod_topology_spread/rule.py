@@ -55,7 +55,7 @@ from berth.engine.state.cluster_events import (
 )
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
-from berth.kube.well_known import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY, UNSCHEDULABLE
+from berth.kube.well_known import DO_NOT_SCHEDULE, HOSTNAME, SCHEDULE_ANYWAY, UNSCHEDULABLE
 
 SKEW = Reason(
     "SpreadSkewExceeded",
@@ -65,6 +65,16 @@ SKEW = Reason(
     varies=("domain", "have", "emptiest", "skew"),
     waits_for="pods matching {selector} to come to the emptiest {level}, or to leave a fuller one",
     events=(PodAdded, PodDeleted, NodeAdded),
+)
+# The same while there are fewer domains than minDomains: then pods that come anywhere do not help.
+FEW_DOMAINS = Reason(
+    "SpreadTooFewDomains",
+    SKEW.sentence,
+    "{key}={domain} has {have} matching pod(s), and the minimum counts as {emptiest} while there are "
+    "{domains} of {minDomains} domains: skew would be {skew}, maxSkew is {maxSkew}",
+    varies=SKEW.varies,
+    waits_for="{another}, or pods matching {selector} to leave",
+    events=(PodDeleted, NodeAdded, NodeUpdated),
 )
 NO_LABEL = Reason(
     "SpreadLabelMissing",
@@ -77,7 +87,7 @@ NO_LABEL = Reason(
 
 class PodTopologySpread(TopologyRule):
     name = "PodTopologySpread"
-    reasons = (SKEW, NO_LABEL)
+    reasons = (SKEW, FEW_DOMAINS, NO_LABEL)
     log_keyword = "spreadConstraint"
     relax_rank = 1
     helpers = (PodDeleted, PodAdded, NodeAdded, NodeUpdated, NodeDeleted, OwnersChanged)
@@ -316,7 +326,17 @@ class PodTopologySpread(TopologyRule):
                     "maxSkew": f"{spread.constraint.max_skew}",
                     "selector": str(spread.term.selector),
                 }
-                yield RuleViolation(self.name, Cause(SKEW, values, path, topology=(key, value)))
+                reason = SKEW
+                if 0 < spread.domains < spread.constraint.min_domains:
+                    reason = FEW_DOMAINS
+                    values["domains"], values["minDomains"] = (
+                        f"{spread.domains}",
+                        f"{spread.constraint.min_domains}",
+                    )
+                    values["another"] = (
+                        "another node" if key == HOSTNAME else f"a node in another {level(key)}"
+                    )
+                yield RuleViolation(self.name, Cause(reason, values, path, topology=(key, value)))
 
     def verdicts(self, slots: IndexArray, gone: HypotheticalRemoval) -> Iterable[SharedVerdict]:
         for spread in self.hard:
