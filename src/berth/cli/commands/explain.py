@@ -40,7 +40,7 @@ def command(
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
     snapshot = simulation.snapshot
-    further = further_replicas(snapshot, entry) if kind_of(pod) != "Pod" else None
+    further = further_replicas(simulation, entry) if kind_of(pod) != "Pod" else None
     explanation = replace(explain(simulation, entry), further=further)
     present(
         form,

@@ -1,10 +1,11 @@
 """What a pod waits for is what lets it fit, and its turn is told."""
 
 import pytest
+from msgspec.structs import replace
 
 from berth.engine.offline.explaining.replicas import further_replicas
 from berth.engine.offline.lookup import find
-from berth.kube.objects import KubeObject
+from berth.kube.objects import KubeObject, ObjectMeta, PodGroup, PodGroupSpec
 from tests.support.builders import HOSTNAME, ZONE, PodBuilder, make_node, make_pod
 from tests.support.snapshots import explained, new, simulated, zone_node
 
@@ -112,7 +113,7 @@ def test_further_replicas() -> None:
     simulation = simulated(*PLAIN, on("n0"), new("p").requests(cpu="1").build())
     entry = find(simulation, "p", None)
     before = simulation.snapshot.cluster.pods_on("n1")
-    found = further_replicas(simulation.snapshot, entry)
+    found = further_replicas(simulation, entry)
     assert found is not None
     assert (found.count, found.most) == (4, False)
     assert found.message == "0/2 nodes are available: 2 Insufficient cpu."
@@ -126,3 +127,22 @@ def test_preemption_that_does_not_help() -> None:
     assert explanation.preemption is None
     assert explanation.no_preemption.endswith("2 Preemption is not helpful for scheduling.")
     assert explained("p", *PLAIN, new("p").requests(cpu="6").build()).no_preemption == ""
+
+
+def test_no_further_replica_of_what_nobody_places() -> None:
+    """Gated pods, another scheduler's, and those of a group that does not fit are promised nothing."""
+    gang = {"scheduling.x-k8s.io/pod-group": "g"}
+    group = PodGroup(
+        api_version="scheduling.x-k8s.io/v1alpha1",
+        kind="PodGroup",
+        metadata=ObjectMeta(name="g", namespace="default"),
+        spec=PodGroupSpec(min_member=2),
+    )
+    elsewhere = new("other").build()
+    elsewhere = replace(elsewhere, spec=replace(elsewhere.spec, scheduler_name="volcano"))
+    few = new("few").labels(gang).build()
+    simulation = simulated(*PLAIN, group, new("gated").gated("later").build(), elsewhere, few)
+    for name in ("gated", "other", "few"):
+        assert further_replicas(simulation, find(simulation, name, None)) is None
+    simulation = simulated(*PLAIN, group, few, new("more").labels(gang).build())
+    assert further_replicas(simulation, find(simulation, "few", None)) is not None

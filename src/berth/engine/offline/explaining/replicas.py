@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from berth.engine.offline.snapshot import Entry, Snapshot
+from berth.engine.offline.simulation import Simulation, group_failure
+from berth.engine.offline.snapshot import Entry
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.state.identity import has_own_claims
@@ -28,12 +29,16 @@ class FurtherReplicas:
         return self.count >= MOST_REPLICAS
 
 
-def further_replicas(snapshot: Snapshot, entry: Entry) -> FurtherReplicas | None:
+def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | None:
     """How many pods like this one fit on the cluster as it is; None if it cannot be told from one of them.
 
-    The cluster is left as it was.
+    Nor is it told of pods that nobody would place: they are gated, another scheduler's, or of a group that
+    has too few or too little room.  The cluster is left as it was.
     """
+    snapshot = simulation.snapshot
     if entry.daemon_of is not None or has_own_claims(entry.pod.spec) or not snapshot.nodes:
+        return None
+    if simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
         return None
     cluster = snapshot.cluster
     pod_class = cluster.class_of(entry.pod)
