@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from berth.kube.schema import Schema, SchemaRegistry
+from berth.kube.schema.crd import TooManyDefaultsError, apply_defaults, root_node
 
 
 def crd(schema: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -263,3 +264,12 @@ def test_list_types_become_nodes() -> None:
     node = schema.root.fields["spec"]
     assert node.is_atomic
     assert node.fields["l"].list_type == "atomic", "a map without keys cannot be one"
+
+
+def test_defaults_have_a_size() -> None:
+    """A short object does not become one of gigabytes by what its schema fills in."""
+    fields = {f"f{i}": {"type": "string", "default": "x" * 1000} for i in range(1000)}
+    items = {"type": "object", "properties": fields}
+    schema = {"type": "object", "properties": {"l": {"type": "array", "items": items}}}
+    with pytest.raises(TooManyDefaultsError):
+        apply_defaults({"l": [{} for _ in range(2000)]}, root_node(schema, "x"))

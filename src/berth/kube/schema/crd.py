@@ -22,6 +22,7 @@ _TYPES: dict[str, Type] = {
 }
 # Deeper schemas than this come from nobody's hand.
 _MAX_DEPTH = 64
+_MOST_FILLED_IN = 4 * 1024 * 1024  # characters of defaults in one object
 
 
 def root_node(schema: Mapping[str, Any], name: str) -> SchemaNode:
@@ -94,14 +95,26 @@ def _as_object(node: SchemaNode, schema: Mapping[str, Any], name: str, depth: in
         _with_envelope(node, name)
 
 
-def apply_defaults(value: Any, node: SchemaNode) -> None:  # noqa: ANN401 -- any JSON value
-    """Fill in what is missing, in place. A null where none is allowed counts as missing."""
+class TooManyDefaultsError(ValueError):
+    """What is missing is more than an object may hold."""
+
+
+def apply_defaults(value: Any, node: SchemaNode, room: list[int] | None = None) -> None:  # noqa: ANN401
+    """Fill in what is missing, in place. A null where none is allowed counts as missing.
+
+    Raises:
+        TooManyDefaultsError: a short object would become a very long one.
+    """
+    room = [_MOST_FILLED_IN] if room is None else room
     if isinstance(value, dict) and node.type == "object":
         for name, inner in node.struct.defaulted.items() if node.struct is not None else ():
             if name not in value or (value[name] is None and not inner.nullable):
+                room[0] -= len(name) + len(str(inner.default))
+                if room[0] < 0:
+                    raise TooManyDefaultsError
                 value[name] = copy.deepcopy(inner.default)
         for name, item in value.items():
-            apply_defaults(item, node.child(name))
+            apply_defaults(item, node.child(name), room)
     elif isinstance(value, list) and node.type == "array":
         for item in value:
-            apply_defaults(item, node.element())
+            apply_defaults(item, node.element(), room)

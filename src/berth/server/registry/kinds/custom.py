@@ -8,11 +8,14 @@ from typing import ClassVar, Self
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, patterns
+from berth.kube.schema.crd import TooManyDefaultsError
 from berth.kube.validation import FieldError
 from berth.kube.validation.propagation import validate_annotated
+from berth.server import errors
 from berth.server.registry.kinds.crds import finish
 from berth.server.registry.resources import ServedResource
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.settings import OBJECT_LIMIT
 from berth.server.storage.selectors import paths
 from berth.server.tables import custom as tables
 
@@ -50,8 +53,12 @@ class CustomStrategy(Strategy):
         obj.pop("status", None)
 
     def default(self, obj: RawObject) -> None:
-        if self.schema is not None:
+        if self.schema is None:
+            return
+        try:
             self.schema.apply_defaults(obj)
+        except TooManyDefaultsError:
+            raise errors.too_large(OBJECT_LIMIT) from None
 
     def validate(self, obj: RawObject, gates: FeatureGates) -> list[FieldError]:
         found = [*self._validate_form(obj, gates), *self._validate_schema(obj)]
