@@ -36,6 +36,18 @@ def test_a_group_is_placed_as_a_whole() -> None:
     assert len(story.bindings) == 3
 
 
+def test_gated_members_are_told_of() -> None:
+    """Pods that are there and may not be tried are not said to be missing."""
+    story = SchedulerScript()
+    story.nodes("n1")
+    gang(story, "ring", 2)
+    member(story, "a")
+    member(story, "b", schedulingGates=[{"name": "example.com/later"}])
+    story.settle()
+    said = "waiting for pods of group default/ring: 1 of 2 can be tried; 1 with scheduling gates cannot"
+    assert story.condition("a") == ("Unschedulable", said)
+
+
 def test_a_group_that_cannot_fit_holds_nothing() -> None:
     """A group that does not fit keeps no room from other pods, and says why."""
     story = SchedulerScript()

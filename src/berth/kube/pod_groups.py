@@ -6,6 +6,7 @@ A group is named by a pod's `spec.schedulingGroup.podGroupName` or by the label
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS, Resource
@@ -13,6 +14,7 @@ from berth.kube.objects import Pod, PodGroup
 
 GroupKey = tuple[Resource, str, str]
 
+GATED_MEMBERS = "with scheduling gates"
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
@@ -58,13 +60,18 @@ class GroupState:
         """How many more pods must find a node at once."""
         return max(self.minimum - self.placed, 0)
 
-    def obstacle(self, candidates: int) -> str | None:
-        """Why the group's pods cannot be tried yet, None if they can."""
+    def obstacle(self, candidates: int, held: Mapping[str, int] | None = None) -> str | None:
+        """Why the group's pods cannot be tried yet, None if they can.
+
+        `held` are those that nobody tries: what they are, and how many.
+        """
         if not self.known:
             return f"waiting for pod group {self.name} to be created"
         if candidates < self.needed:
             there = candidates + self.placed
-            return f"waiting for pods of group {self.name}: {there} of {self.minimum} exist"
+            waiting = f"waiting for pods of group {self.name}: {there} of {self.minimum}"
+            others = ", ".join(f"{number} {what}" for what, number in (held or {}).items() if number)
+            return f"{waiting} can be tried; {others} cannot" if others else f"{waiting} exist"
         return None
 
     def no_room(self, candidates: int, why: str) -> str:

@@ -113,7 +113,7 @@ class PodEvents:
             state.gate(record, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE)
         elif record.group is None:
             state.queue.activate(record, state.now)
-        else:
+        if record.group is not None:  # also a gated one: the others are told that it is there
             self._try_group(state.groups.of(record.group))
 
     def group(self, event: Event) -> None:
@@ -126,7 +126,7 @@ class PodEvents:
     def _try_group(self, group: Group, *, anew: bool = False) -> None:
         state = self._state
         candidates = [r for r in group.pending.values() if not r.pod.spec.scheduling_gates]
-        obstacle = group.state.obstacle(len(candidates))
+        obstacle = group.obstacle(len(candidates))
         for record in candidates:
             if record.phase is SchedulingPhase.SCHEDULING:
                 continue

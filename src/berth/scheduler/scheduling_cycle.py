@@ -147,7 +147,7 @@ class SchedulingCycle:
         members.sort(key=lambda r: (-r.priority, r.created))
         for record in members:
             state.queue.take(record)
-        obstacle = group.state.obstacle(len(members))
+        obstacle = group.obstacle(len(members))
         if obstacle is not None:
             for record in members:
                 state.gate(record, UNSCHEDULABLE, obstacle)

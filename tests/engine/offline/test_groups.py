@@ -92,7 +92,18 @@ def test_members_that_are_gated_or_not_ours_do_not_count() -> None:
         member(LABELLED, "m2", new("m2").scheduler("volcano")),
     ]
     simulation = simulated(*nodes(9), group(LABELLED, 2), *pods)
-    assert messages(simulation)["m0"] == "waiting for pods of group default/train: 1 of 2 exist"
+    assert messages(simulation)["m0"] == (
+        "waiting for pods of group default/train: 1 of 2 can be tried; "
+        "1 with scheduling gates, 1 of scheduler volcano cannot"
+    )
+    assert explained("m0", *nodes(9), group(LABELLED, 2), *pods).message == messages(simulation)["m0"]
+
+
+@KINDS
+def test_a_member_waits_for_an_object_that_is_not_there(kind: str) -> None:
+    """Without its PodGroup, further pods would change nothing."""
+    (wait,) = explained("m0", *nodes(9), member(kind, "m0")).waits
+    assert wait.sentence == "PodGroup default/train to be created"
 
 
 def test_a_group_that_wants_to_be_together_finds_the_domain_that_is_large_enough() -> None:

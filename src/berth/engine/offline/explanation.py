@@ -285,6 +285,8 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
 
 def _for_its_group(failure: GroupFailure, nodes: tuple[str, ...]) -> Wait:
     code = group_code(failure)
+    if not failure.state.known:
+        return Wait(f"PodGroup {failure.state.name} to be created", nodes, (code,), ())
     if failure.most is None:
         return Wait(f"the other pods of pod group {failure.state.name}", nodes, (code,), ())
     lacking = failure.state.needed - failure.most

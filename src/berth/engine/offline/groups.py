@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,9 +91,14 @@ class GroupSite:
         self._counted = 0
         self._known: dict[PodClass, tuple[int, NoNode]] = {}  # how many were counted then, and why not
 
-    def attempt(self, state: GroupState, members: Sequence[Entry]) -> list[PodPlacement] | GroupFailure:
-        """Nodes for as many members as possible if the group has enough of them; they are counted there."""
-        obstacle = state.obstacle(len(members))
+    def attempt(
+        self, state: GroupState, members: Sequence[Entry], held: Mapping[str, int] | None = None
+    ) -> list[PodPlacement] | GroupFailure:
+        """Nodes for as many members as possible if the group has enough of them; they are counted there.
+
+        `held` are its pods that are not tried, see `GroupState.obstacle`.
+        """
+        obstacle = state.obstacle(len(members), held)
         if obstacle is not None:
             return GroupFailure(state, obstacle)
         if state.needed <= 1:

@@ -69,7 +69,9 @@ def group_failure(simulation: Simulation, entry: Entry) -> GroupFailure | None:
         return None
     cluster = simulation.snapshot.cluster
     state = books_of(simulation).state(key)
-    found = GroupSite(cluster).attempt(state, members_of(simulation, entry))
+    snapshot = simulation.snapshot
+    held = simulation.held_members((*snapshot.pending, *snapshot.unreadable)).get(key)
+    found = GroupSite(cluster).attempt(state, members_of(simulation, entry), held)
     if isinstance(found, GroupFailure):
         return found
     for placement in found:

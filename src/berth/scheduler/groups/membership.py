@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from berth.kube.objects import Key, Pod, PodGroup
-from berth.kube.pod_groups import GroupKey, GroupState, group_of, minimum_of
+from berth.kube.pod_groups import GATED_MEMBERS, GroupKey, GroupState, group_of, minimum_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
 from berth.scheduler.queued_pod import QueuedPod
@@ -41,6 +41,10 @@ class Group:
     @property
     def state(self) -> GroupState:
         return GroupState(self.key, self.known, self.minimum, len(self.placed))
+
+    def obstacle(self, candidates: int) -> str | None:
+        """Why its pods cannot be tried yet, of which so many could; None if they can."""
+        return self.state.obstacle(candidates, {GATED_MEMBERS: len(self.pending) - candidates})
 
 
 class Groups:

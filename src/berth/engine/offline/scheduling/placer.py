@@ -7,6 +7,7 @@ again once others were placed, since a peer that it needs may have come meanwhil
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -61,12 +62,14 @@ class QueuePlacer:
         self._queue: list[tuple[tuple[int, bool, str], int, Entry]] = []
         self._order = count()
         self._groups: dict[GroupKey, list[Entry]] = {}
+        self._held: dict[GroupKey, Counter[str]] = {}
         self._missed: list[Entry] = []
 
     def run(self, pending: Iterable[Entry], progress: Progress | None = None) -> Simulation:
         simulation = self._simulation
         pending = list(pending)
         waiting = [entry for entry in pending if simulation.held_back(entry) is None]
+        self._held = simulation.held_members(pending)
         total = len(waiting)
         while waiting:
             before = self._changes
@@ -108,7 +111,9 @@ class QueuePlacer:
     def _place_group(self, key: GroupKey, members: list[Entry]) -> None:
         """As the scheduler does: all at once that must be, and then the others one by one."""
         simulation = self._simulation
-        found = GroupSite(self._cluster, self._rng).attempt(self._books.state(key), members)
+        found = GroupSite(self._cluster, self._rng).attempt(
+            self._books.state(key), members, self._held.get(key)
+        )
         if isinstance(found, GroupFailure):
             simulation.failed_groups[key] = found
             self._missed += members

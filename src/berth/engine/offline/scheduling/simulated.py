@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from berth.engine.offline.groups import GroupFailure
+from berth.engine.offline.groups import GroupFailure, group_key
 from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.kube.pod_groups import GroupKey
+from berth.kube.pod_groups import GATED_MEMBERS, GroupKey
 from berth.kube.well_known import (
     DEFAULT_SCHEDULER_NAME,
     SCHEDULER_ERROR,
@@ -74,6 +75,19 @@ class Simulation:
         if entry.fault is not None:
             return SCHEDULER_ERROR, entry.fault
         return None
+
+    def held_members(self, entries: Iterable[Entry]) -> dict[GroupKey, Counter[str]]:
+        """By group, what those of its pods are that are not tried, and how many."""
+        found: dict[GroupKey, Counter[str]] = {}
+        for entry in entries:
+            key = group_key(entry)
+            held = self.held_back(entry) if key is not None else None
+            if key is None or held is None:
+                continue
+            elsewhere = f"of scheduler {entry.scheduler}" if held[0] == OTHER_SCHEDULER else None
+            what = elsewhere or (GATED_MEMBERS if held[0] == SCHEDULING_GATED else "that cannot be read")
+            found.setdefault(key, Counter())[what] += 1
+        return found
 
     def preemptions(self) -> Iterator[tuple[Victim, Entry]]:
         """Every pod that had to make room, and for whom."""
