@@ -63,3 +63,5 @@ ROOT_CA = "kube-root-ca.crt"
 
 # Of Berth's own documents.
 BERTH_API_VERSION = "berth.dev/v1alpha1"
+# Beside a deletion cost that Berth gave a pod, to tell it from one that somebody else did.
+OWN_DELETION_COST = "berth.dev/deletion-cost"

@@ -10,9 +10,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from berth.kube.objects import Pod
-from berth.kube.well_known import POD_DELETION_COST
+from berth.kube.well_known import OWN_DELETION_COST, POD_DELETION_COST
 
-OURS = "berth.dev/deletion-cost"
+OURS = OWN_DELETION_COST
 # Room between two costs, so that a pod that comes later fits between them.
 _STEP = 1000
 _MOST = 2**31 - 1

@@ -16,6 +16,8 @@ from tests.support.cli.command import Outcome, berth
 from tests.support.cli.documents import assert_flags_documented, page
 
 # Flags of `berth controllers` that are about its process: `berth up` is another one.
+# There is nobody in `berth up` who would answer an EvictionRequest.
+REQUESTS = ("--use-eviction-requests", "--eviction-request-timeout")
 PROCESS = ("leader-elect", "kube-api", "tls-", "secure-port", "bind-address", "kubeconfig", "context")
 
 
@@ -62,7 +64,7 @@ def test_it_has_every_flag_about_evictions() -> None:
     """All of `berth controllers` but those about its process, with the same defaults."""
     theirs = {option.opts[0]: option.default for option in controllers.params}
     ours = {option.opts[0]: option.default for option in up.command.params}
-    about = {name for name in theirs if not name.strip("-").startswith(PROCESS)} - {"--dry-run"}
+    about = {name for name in theirs if not name.strip("-").startswith(PROCESS)} - {"--dry-run", *REQUESTS}
     assert "--halt-policy" in about
     assert {name: theirs[name] for name in about} == {name: ours.get(name) for name in about}
 

@@ -481,24 +481,3 @@ def test_problems_are_what_the_api_server_would_say(tmp_path: Path) -> None:
     found = [f"{manifest}: {error}" for manifest, error in problems(load(["p.yaml", "n.yaml"]))]
     assert found[0].startswith('p.yaml: Pod default/web: spec.containers[0].name: Invalid value: "Main": ')
     assert found[1].startswith('n.yaml: Node N1: metadata.name: Invalid value: "N1": ')
-
-
-def test_storage_objects_have_views(tmp_path: Path) -> None:
-    """Volumes and classes live in no namespace, and what is wrong with them is named like anything else."""
-    written(
-        tmp_path,
-        c_yaml="{kind: PersistentVolumeClaim, metadata: {name: c}, spec: {storageClassName: s}}",
-        v_yaml="{kind: PersistentVolume, metadata: {name: v}, spec: {capacity: {storage: 1Gi}}}",
-        s_yaml="{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: s}, provisioner: p}",
-        bad_yaml="{kind: PersistentVolume, metadata: {name: v}, spec: {capacity: {storage: much}}}",
-    )
-    loaded = load(["c.yaml", "v.yaml", "s.yaml"])
-
-    assert [(m.title, type(m.object).__name__) for m in loaded] == [
-        ("PersistentVolumeClaim default/c", "PersistentVolumeClaim"),
-        ("PersistentVolume v", "PersistentVolume"),
-        ("StorageClass s", "StorageClass"),
-    ]
-    assert not list(problems(loaded))
-    with pytest.raises(ManifestError, match=r"^bad.yaml: PersistentVolume v: spec.capacity\[storage\]: "):
-        load(["bad.yaml"])

@@ -10,9 +10,9 @@ import threading
 import time
 
 from tests.support.api.client import Client
+from tests.support.api.linearizability import ABSENT, NEVER, Operation, linearizable
 from tests.support.api.objects import config_map
 from tests.support.api.servers import Backend, running_backend
-from tests.support.linearizability import ABSENT, NEVER, Operation, linearizable
 from tests.support.processes.process import alive
 
 MAPS = "/api/v1/namespaces/default/configmaps"

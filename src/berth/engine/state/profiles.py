@@ -7,9 +7,9 @@ from dataclasses import replace
 from berth.engine.state.options import DEFAULT_WEIGHTS, Options
 from berth.kube.gates import FeatureGates
 from berth.kube.scheduler_configuration import Profile
-from berth.kube.scheduler_configuration.plugins import POINTS
+from berth.kube.scheduler_configuration.plugins import POINTS, WITHOUT_EFFECT
 
-_RULES = POINTS["filter"].union(DEFAULT_WEIGHTS)
+_RULES = POINTS["filter"].union(DEFAULT_WEIGHTS) - WITHOUT_EFFECT
 
 
 def options_of(profile: Profile, gates: FeatureGates, *, base: Options | None = None) -> Options:

@@ -11,6 +11,7 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import CronJob, Job, KubeObject, ObjectMeta, Pod, ReplicationController, Workload
 from berth.kube.text.near_names import possible
 from berth.kube.validation.errors import Path, render
+from berth.kube.well_known import OWN_DELETION_COST
 
 LINT_IGNORE = "berth.dev/lint-ignore"
 _PREFIX = "berth.dev/"
@@ -22,6 +23,7 @@ POD_ANNOTATIONS = (
     "berth.dev/exit-code",
     "berth.dev/start-after",
     "berth.dev/stop-after",
+    OWN_DELETION_COST,
     LINT_IGNORE,
 )
 
