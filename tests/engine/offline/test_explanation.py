@@ -379,3 +379,16 @@ def test_a_pod_that_others_overtook_is_not_said_to_fit() -> None:
         "DoesNotFit",
         ("cpu: 1 wanted, 0 of 2 free",),
     )
+
+
+def test_a_running_pod_that_is_about_to_make_room() -> None:
+    """Who is preempted is told so, and for whom; who stays is not."""
+    node = make_node("n1").capacity(cpu="4").build()
+    low = make_pod("low").requests(cpu="3").on("n1").build()
+    things = (node, low, make_pod("small").on("n1").build())
+    high = new("high").requests(cpu="3").priority(100).build()
+    said = explained("low", *things, high).message
+    assert said.startswith("default/low runs on n1, and all its rules hold there. ")
+    assert "It is preempted for default/high, which has priority 100" in said
+    assert "preempted" not in explained("small", *things, high).message
+    assert "preempted" not in explained("low", *things).message

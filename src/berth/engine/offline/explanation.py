@@ -92,12 +92,17 @@ def _judged(simulation: Simulation, entry: Entry) -> Explanation:
     if not entry.pod.spec.node_name:
         node = _at_its_turn(simulation, entry)
         return _explain_pending(simulation, entry, node)
+    heir = next((heir for gone, heir in simulation.preemptions() if gone.entry.key == entry.key), None)
     simulation.rewind(0)
     cluster.remove_pod(entry.key)
     try:
-        return _explain_running(simulation, entry)
+        explanation = _explain_running(simulation, entry)
     finally:
         cluster.add_pod(entry.pod)
+    if heir is None:
+        return explanation
+    goes = f"It is preempted for {heir.key}, which has priority {heir.priority} and finds no other room."
+    return replace(explanation, message=f"{explanation.message} {goes}")
 
 
 def _summed_up(snapshot: Snapshot, explanation: Explanation) -> Explanation:
