@@ -2,6 +2,7 @@
 
 import pytest
 
+from berth.engine.rules.near_misses import nearest
 from berth.kube.objects import KubeObject
 from tests.support.builders import (
     HOSTNAME,
@@ -74,6 +75,38 @@ def test_a_key_that_nodes_nearly_have() -> None:
     assert clues(*SHOP, pod=pod) == [f"no node has a label topology.kubernetes.io/zones; {ZONE} is there"]
 
 
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("kubernetes.io/os", ["kubernetes.io/hostname"], None),
+        ("topology.kubernetes.io/rack", [ZONE, HOSTNAME], None),
+        ("failure-domain.beta.kubernetes.io/zone", ["example.com/zones", ZONE], ZONE),
+        ("node-1", ["node-0199", "node-2", "node-0001"], "node-0001"),
+        ("zone-4", ["zone-1", "zone-2"], None),
+        ("eu-west-1a", ["eu-west-1b", "eu-west-1c"], None),
+        ("us-east-1", ["us-west-1"], None),
+        ("taem", ["team", "tier"], "team"),
+        ("dbs", ["db", "web"], "db"),
+        ("gpu", ["cpu", "npu"], None),
+        ("Zone_1", ["zone-1"], "zone-1"),
+        ("a", ["b", "ab"], None),
+    ],
+)
+def test_what_was_meant(word: str, known: list[str], meant: str | None) -> None:
+    """Names are compared without their prefix, by slips for their length, and series are no slips."""
+    assert nearest(word, known) == meant
+
+
+def test_the_taint_of_a_node_that_the_pod_is_not_for() -> None:
+    """A toleration that nearly matches it is not what keeps the pod from its own node."""
+    nodes = [
+        make_node("n1").taint("gpu", "present").build(),
+        make_node("n2").labels({HOSTNAME: "n2"}).capacity(cpu="1", pods=9).build(),
+    ]
+    pod = new("p").tolerates("gpu", "true").node_selector({HOSTNAME: "n2"}).requests(cpu="2").build()
+    assert clues(*nodes, pod=pod) == []
+
+
 def test_a_topology_key_that_no_node_has() -> None:
     """Neither rule can hold anywhere, and nobody is told to make the label up."""
     spread = explained("p", *SHOP, new("p").labels(app="x").spread("rack", app="x").build())
@@ -129,6 +162,26 @@ def test_a_peer_that_is_nowhere() -> None:
     """Every namespace was searched."""
     pod = new("p").affinity_to({"app": "none"}, topology=ZONE, namespace_selector=make_selector()).build()
     assert clues(*SHOP, *NAMESPACES, CACHE, pod=pod)[0].startswith("the affinity to app=none looks in ")
+
+
+def test_peers_that_count_for_nothing() -> None:
+    """Who matches and has ended, has no node, or is the pod itself, is told with the reason."""
+    seeks = new("p").labels(own="x").affinity_to({"app": "db"}, topology=ZONE)
+    ended = make_pod("e").labels(app="db").on("n0").phase("Succeeded").build()
+    waits = make_pod("w").labels(app="db").node_selector({ZONE: "none"}).build()
+    looks = "the affinity to app=db looks in namespace default, where "
+    assert clues(*SHOP, ended, pod=seeks.build()) == [f"{looks}only default/e matches, which has ended"]
+    assert clues(*SHOP, waits, pod=seeks.build()) == [f"{looks}only default/w matches, which has no node"]
+    assert clues(*SHOP, ended, waits, pod=seeks.build()) == [
+        f"{looks}only default/e matches, which has ended (and 1 more)"
+    ]
+    both = (
+        new("p")
+        .labels(app="db")
+        .affinity_to({"app": "db"}, topology=ZONE)
+        .affinity_to({"app": "web"}, topology=ZONE)
+    )
+    assert clues(*SHOP, pod=both.build())[0] == f"{looks}only the pod itself matches"
 
 
 def test_more_replicas_than_nodes() -> None:

@@ -311,6 +311,7 @@ def _advised(simulation: Simulation, explanation: Explanation, evaluation: Evalu
         evaluation,
         running={key: pod for key, pod in placed.items() if key != entry.key},
         waiting={other.key: other.pod for other in snapshot.pending if other.key not in placed},
+        ended={other.key: other.pod for other in snapshot.ended},
         workload_of=Workloads(snapshot.pods, entry.namespace),
     )
     refusing = {verdict.rule for verdicts in evaluation.verdicts.values() for verdict in verdicts}

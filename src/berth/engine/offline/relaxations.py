@@ -51,6 +51,7 @@ def question_of(
     *,
     running: Mapping[str, Pod],
     waiting: Mapping[str, Pod],
+    ended: Mapping[str, Pod],
     workload_of: WorkloadOf,
 ) -> Question:
     """What the rules are asked about a pod that has no feasible node."""
@@ -65,6 +66,7 @@ def question_of(
         verdicts=evaluation.verdicts,
         fitting=what_if.fitting,
         waiting=waiting,
+        ended=ended,
         workload_of=workload_of,
     )
 

@@ -93,6 +93,7 @@ class Question:
         nodes: By name.
         running: The pods that run, by key.
         waiting: The pods that have no node, by key; the one asked about may be among them.
+        ended: The pods that have ended, by key; they count nowhere.
         verdicts: Slot -> what the rules say about the node while nothing is changed.
         fitting: The slots of the nodes that would take the pod of a variant.
         workload_of: Whose the pods are that are in the way.
@@ -107,7 +108,12 @@ class Question:
     verdicts: Mapping[int, Sequence[RuleVerdict]]
     fitting: Callable[[Variant], IndexArray]
     waiting: Mapping[str, Pod] = field(default_factory=dict)
+    ended: Mapping[str, Pod] = field(default_factory=dict)
     workload_of: WorkloadOf = field(default=lambda _: None)
+
+    @property
+    def own_key(self) -> str:
+        return f"{self.pod_class.namespace}/{self.pod.metadata.name}"
 
     def refused_by(self, rule: str, reason: str | None = None) -> list[str]:
         """The nodes that a rule refuses, for some reason if it is given; of many those closest to fitting."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from berth.engine.state.arrays import IndexArray
 from berth.engine.state.pod_class import OwnedTerm, Term
 from berth.kube.objects import Pod
 from berth.kube.ownership import controller_of
-from berth.kube.selectors import IN
+from berth.kube.pods import is_finished
+from berth.kube.selectors import IN, Selector
 from berth.kube.well_known import TEMPLATE_HASH
 
 _NAMESPACES_SHOWN = 3
@@ -36,20 +37,38 @@ def clues(question: Question) -> Iterator[str]:
 def _no_peer(question: Question, owned: OwnedTerm) -> str:
     term = owned.term
     rule = f"the affinity to {term.selector}"
-    elsewhere = _elsewhere(question, term) or _nearly(question, term)
+    nobody, elsewhere = _uncounted(question, term), ""
+    if not nobody:
+        nobody = "no pod matches"
+        elsewhere = _elsewhere(question, term) or _nearly(term.selector, _labels_of_pods(question), "pod")
     if term.namespaces is None:
-        return f"{rule} looks in every namespace, and no pod matches{elsewhere}"
+        return f"{rule} looks in every namespace, and {nobody}{elsewhere}"
     selector = term.namespace_selector
-    searched = {
-        name for name in _known(question) if term.covers(name, question.cluster.index.namespace_labels(name))
-    }
-    searched |= term.namespaces
+    known = {name: question.cluster.index.namespace_labels(name) for name in _known(question)}
+    searched = {name for name, labels in known.items() if term.covers(name, labels)} | term.namespaces
     if not searched:
-        return f"{rule} selects no namespace: none matches {selector}{elsewhere}"
+        meant = _nearly(selector, list(known.values()), "namespace") if selector is not None else ""
+        return f"{rule} selects no namespace: none matches {selector}{meant}{elsewhere}"
     names = ", ".join(sorted(searched)[:_NAMESPACES_SHOWN])
     more = f" and {len(searched) - _NAMESPACES_SHOWN} more" if len(searched) > _NAMESPACES_SHOWN else ""
     word = "namespace" if len(searched) == 1 else "namespaces"
-    return f"{rule} looks in {word} {names}{more}, where no pod matches{elsewhere}{_unknown(question, term)}"
+    return f"{rule} looks in {word} {names}{more}, where {nobody}{elsewhere}{_unknown(question, term)}"
+
+
+def _uncounted(question: Question, term: Term) -> str:
+    """Pods that match where they are looked for, and count for nothing: they have ended, or have no node."""
+    own = question.own_key
+    ended = [key for key, pod in question.ended.items() if _selects(question, term, key, pod)]
+    waiting = [key for key, pod in question.waiting.items() if _selects(question, term, key, pod)]
+    told = [
+        f"{key} matches, which {'has ended' if is_finished(question.ended[key]) else 'is being deleted'}"
+        for key in sorted(ended)
+    ]
+    told += [f"{key} matches, which has no node" for key in sorted(waiting) if key != own]
+    if not told and _selects(question, term, own, question.pod):
+        return "only the pod itself matches"
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    return f"only {told[0]}{more}" if told else ""
 
 
 def _known(question: Question) -> set[str]:
@@ -60,21 +79,26 @@ def _elsewhere(question: Question, term: Term) -> str:
     for key, pod in sorted(question.running.items()):
         if term.selector.matches(pod.metadata.labels or {}):
             return f"; {key} matches, in namespace {key.partition('/')[0]}"
+    if term.selector.matches(question.pod.metadata.labels or {}):
+        return f"; the pod itself matches, in namespace {question.pod_class.namespace}"
     return ""
 
 
-def _nearly(question: Question, term: Term) -> str:
-    """A label that pods have, and that is nearly the one that is looked for."""
-    pods = [pod.metadata.labels or {} for pod in (*question.running.values(), *question.waiting.values())]
-    for requirement in sorted(term.selector.requirements, key=str):
+def _labels_of_pods(question: Question) -> list[dict[str, str]]:
+    return [pod.metadata.labels or {} for pod in (*question.running.values(), *question.waiting.values())]
+
+
+def _nearly(selector: Selector, things: Sequence[Mapping[str, str]], kind: str) -> str:
+    """A label that pods or namespaces have, and that is nearly the one that is looked for."""
+    for requirement in sorted(selector.requirements, key=str):
         key = requirement.key
-        values = Counter(labels[key] for labels in pods if key in labels)
-        if not values and (meant := nearest(key, {other for labels in pods for other in labels})):
-            return f"; no pod has a label {key}, but {meant}"
+        values = Counter(labels[key] for labels in things if key in labels)
+        if not values and (meant := nearest(key, {other for labels in things for other in labels})):
+            return f"; no {kind} has a label {key}, but {meant}"
         for value in sorted(requirement.values) if requirement.operator == IN else ():
             if meant := nearest(value, values):
                 number = values[meant]
-                have = "1 pod has" if number == 1 else f"{number} pods have"
+                have = f"1 {kind} has" if number == 1 else f"{number} {kind}s have"
                 return f"; {have} {key}={meant}"
     return ""
 

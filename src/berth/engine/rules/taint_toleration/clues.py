@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from berth.engine.rules.near_misses import nearest
+from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.relaxing import Question
 from berth.engine.rules.taint_toleration.taints import describe, untolerated
 from berth.kube.objects import Taint, Toleration
 
 
 def clues(question: Question) -> Iterator[str]:
+    """Of the nodes that the pod's node affinity leaves it: the taints of others are not in its way."""
     tolerations = question.pod.spec.tolerations or []
+    table = question.cluster.nodes
+    wanted = np.flatnonzero(match_required(table, question.pod_class, table.every_slot)).tolist()
     taints = dict.fromkeys(
         taint
-        for node in question.nodes.values()
+        for slot in wanted
+        if (node := question.nodes.get(table.names[slot] or "")) is not None
         for taint in untolerated(tolerations, (node.spec.taints if node.spec else None) or ())
     )
     for taint in taints:
