@@ -371,6 +371,32 @@ def claim_not_found(count: int) -> list[Json]:
     return [*nodes(count), claim, pod(volumes=mounted)]
 
 
+def _claimed(count: int, **state: Any) -> list[Json]:
+    """A claim that a server has seen, and a class that it has nearly the name of."""
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop", "uid": "u", **state.pop("metadata", {})},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            **state.pop("spec", {}),
+        },
+        "status": {"phase": "Pending", **state},
+    }
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "csi.example.com"}
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    return [*nodes(count), claim, {**made, "metadata": {"name": "standard"}}, pod(volumes=mounted)]
+
+
+def class_not_found(count: int) -> list[Json]:
+    return _claimed(count, spec={"storageClassName": "standrad"})
+
+
+def claim_lost(count: int) -> list[Json]:
+    return _claimed(count, phase="Lost", spec={"storageClassName": "standard", "volumeName": "pv-7"})
+
+
 def node_not_ready(count: int) -> list[Json]:
     made = nodes(count)
     reason = {"reason": "KubeletNotReady", "message": "container runtime is down"}
@@ -412,6 +438,8 @@ SITUATIONS: dict[str, Situation] = {
         host_port,
         claim_elsewhere,
         claim_not_found,
+        class_not_found,
+        claim_lost,
         node_not_ready,
     )
 }

@@ -21,6 +21,7 @@ A = make_node("a").labels(zone="1", disk="a")
 B = make_node("b").labels(zone="2", disk="b")
 POD = make_pod("p").mounts("data")
 ON_A, ON_B = {"disk": "a"}, {"disk": "b"}
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims."
 NOT_THERE = 'persistentvolumeclaim "data" not found.'
 
 
@@ -49,29 +50,36 @@ def test_a_missing_claim_is_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "expected"),
+    ("claim", "expected", "words"),
     [
-        (make_claim("data", None), "pod has unbound immediate PersistentVolumeClaims."),
-        (make_claim("data", "unknown"), "pod has unbound immediate PersistentVolumeClaims."),
-        (make_claim("data", "now"), "pod has unbound immediate PersistentVolumeClaims."),
+        (make_claim("data", None), UNBOUND, "Pending: it has no class, and no volume is bound to it"),
+        (make_claim("data", "unknown"), UNBOUND, "Pending: its StorageClass unknown is not there"),
+        (make_claim("data", "now"), UNBOUND, "Pending: StorageClass now has not given it a volume yet"),
         (
             make_claim("data", "later", volume="pv", completed=False),
-            "pod has unbound immediate PersistentVolumeClaims.",
+            UNBOUND,
+            "Pending: it is not bound to volume pv yet",
         ),
-        (make_claim("data", deleting=True), 'persistentvolumeclaim "data" is being deleted.'),
+        (
+            make_claim("data", deleting=True),
+            'persistentvolumeclaim "data" is being deleted.',
+            "being deleted",
+        ),
         (
             make_claim("data", volume="gone", phase="Lost"),
             'persistentvolumeclaim "data" bound to non-existent persistentvolume "gone".',
+            "Lost: its volume gone is not there",
         ),
     ],
 )
-def test_claims_that_no_node_can_serve(claim: PersistentVolumeClaim, expected: str) -> None:
-    """A claim no node can serve keeps the pod away in kube-scheduler's words."""
+def test_claims_that_no_node_can_serve(claim: PersistentVolumeClaim, expected: str, words: str) -> None:
+    """A claim no node can serve keeps the pod away in kube-scheduler's words; ours name it and its state."""
     classes = make_class("now", "csi.example.com", immediate=True), make_class("later", "csi.example.com")
     cluster = cluster_with(A, claim, make_volume("pv", claim="data"), *classes)
 
     assert message(cluster, POD) == expected
     assert not feasible(cluster, POD)
+    assert causes(cluster, POD, "a") == {"VolumeBinding": (f"claim data is {words}",)}
 
 
 def test_a_disabled_rule_leaves_volumes_alone() -> None:

@@ -28,10 +28,12 @@ from berth.engine.rules.volume_binding import clues
 from berth.engine.rules.volume_binding.reasons import (
     CLAIM_NOT_FOUND,
     CLAIM_NOT_READY,
+    CLAIM_UNUSABLE,
     NO_ROOM,
     OTHER_NODE,
     UNSERVED,
     VOLUME_NOT_FOUND,
+    unready,
 )
 from berth.engine.rules.volume_binding.score import StorageScore
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, Slots
@@ -70,7 +72,15 @@ _FEW = 4
 class VolumeBinding(NodeRule):
     name = "VolumeBinding"
     path = "spec.volumes"
-    reasons = (OTHER_NODE, UNSERVED, NO_ROOM, VOLUME_NOT_FOUND, CLAIM_NOT_FOUND, CLAIM_NOT_READY)
+    reasons = (
+        OTHER_NODE,
+        UNSERVED,
+        NO_ROOM,
+        VOLUME_NOT_FOUND,
+        CLAIM_NOT_FOUND,
+        CLAIM_NOT_READY,
+        CLAIM_UNUSABLE,
+    )
     recorded = False
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -258,10 +268,11 @@ class VolumeBinding(NodeRule):
         return tuple(reason for bit, reason in _REASONS.items() if bits & bit)
 
     def _unready(self, refusal: str) -> Cause:
-        claim = self._needs.refusing
-        missing = claim == self.cluster.volumes.missing(self.pod_class)
-        reason = CLAIM_NOT_FOUND if missing else CLAIM_NOT_READY
-        return Cause(reason, {"claim": claim}, self.path, said=refusal)
+        name, index = self._needs.refusing, self.cluster.volumes
+        if name == index.missing(self.pod_class):
+            return Cause(CLAIM_NOT_FOUND, {"claim": name}, self.path, said=refusal)
+        reason, state = unready(index, index.claim(self.pod_class.namespace, name), refusal)
+        return Cause(reason, {"claim": name, "state": state}, self.path, said=refusal)
 
     def _unserved(self, reachable: BoolArray, node: str) -> Iterator[Cause]:
         elsewhere = [offer for offer in self._needs.offers if offer.node not in (None, node)]

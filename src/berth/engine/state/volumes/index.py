@@ -59,6 +59,7 @@ class VolumeIndex:
         known: Whether the objects are there to be judged by; if not, pods with claims are placed as if
             they had none. To be set before the first pod is placed.
         capacities_known: The same for how much storage is left.
+        classes: The storage classes, by name.
         csi: Which volumes are attached where.
         places: By the id of terms, these and the slots of the nodes they hold on, as of the nodes' version
             `places_version`. The ids are as good as the terms, since equal ones are the same object here.
@@ -74,7 +75,7 @@ class VolumeIndex:
         self._plans = plans
         self._claims: dict[ClaimKey, ClaimRecord] = {}
         self._volumes: dict[str, VolumeRecord] = {}
-        self._classes: dict[str, StorageClassRecord] = {}
+        self.classes: dict[str, StorageClassRecord] = {}
         # Volumes by the claim they are meant for; the others by storage class.
         self._meant: dict[ClaimKey, set[str]] = {}
         self._free: dict[str, dict[str, VolumeRecord]] = {}
@@ -166,14 +167,14 @@ class VolumeIndex:
 
     def set_class(self, storage_class: objects.StorageClass) -> bool:
         new = class_from(storage_class)
-        if self._classes.get(new.name) == new:
+        if self.classes.get(new.name) == new:
             return False
-        self._classes[new.name] = new
+        self.classes[new.name] = new
         self._class_changed(new.name)
         return True
 
     def remove_class(self, name: str) -> bool:
-        if self._classes.pop(name, None) is None:
+        if self.classes.pop(name, None) is None:
             return False
         self._class_changed(name)
         return True
@@ -191,7 +192,7 @@ class VolumeIndex:
         return changed
 
     def _driver_changed(self, name: str) -> None:
-        made = {each.name for each in self._classes.values() if each.provisioner == name}
+        made = {each.name for each in self.classes.values() if each.provisioner == name}
         self._drop_plans(self._planned(set(), made))
 
     def set_capacity(self, capacity: objects.CSIStorageCapacity) -> set[str]:
@@ -241,7 +242,7 @@ class VolumeIndex:
         if volume is not None:
             found = volume.csi
         else:
-            storage_class = self._classes.get(claim.storage_class)
+            storage_class = self.classes.get(claim.storage_class)
             provisioner = storage_class.provisioner if storage_class else ""
             # No volume has a handle like this, so the claim counts for itself.
             found = (provisioner, "\0" + "/".join(key))
@@ -335,7 +336,7 @@ class VolumeIndex:
 
     def _waits(self, claim: ClaimRecord) -> bool:
         """Whether the claim is to be bound by the scheduler."""
-        storage_class = self._classes.get(claim.storage_class)
+        storage_class = self.classes.get(claim.storage_class)
         delayed = storage_class is not None and storage_class.delayed and not claim.volume_name
         return claim.unseen or delayed
 
@@ -387,14 +388,14 @@ class VolumeIndex:
         return sorted(found, key=lambda volume: volume.capacity)
 
     def _provision(self, claim: ClaimRecord, terms: Terms) -> int | None:
-        storage_class = self._classes.get(claim.storage_class)
+        storage_class = self.classes.get(claim.storage_class)
         if storage_class is None:
             return EVERYWHERE if claim.unseen else None
         return terms.row(storage_class.topologies) if storage_class.provisions else None
 
     def _room(self, claim: ClaimRecord, terms: Terms) -> int | None:
         """The row of the nodes with room for a new volume, None if nobody has to ask."""
-        storage_class = self._classes.get(claim.storage_class)
+        storage_class = self.classes.get(claim.storage_class)
         if storage_class is None or not (claim.wanted and self.capacities_known):
             return None
         if not self.csi.tells_capacity(storage_class.provisioner):
