@@ -10,8 +10,9 @@ from berth.kube.manifests.manifest import ManifestError, load, problems
 from tests.kube.manifests.test_manifest import written
 
 
-def test_storage_objects_have_views(tmp_path: Path) -> None:
+def test_storage_objects_have_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Volumes and classes live in no namespace, and what is wrong with them is named like anything else."""
+    monkeypatch.chdir(tmp_path)
     written(
         tmp_path,
         c_yaml="{kind: PersistentVolumeClaim, metadata: {name: c}, spec: {storageClassName: s}}",
