@@ -91,16 +91,24 @@ def test_an_empty_cluster(tmp_path: Path) -> None:
 
 
 def test_a_drain_leaves_behind_what_drain_leaves_behind(tmp_path: Path) -> None:
-    """Mirror pods, DaemonSets and pods without an owner stay; emptyDir volumes are lost with their pods."""
+    """Mirror pods and those of DaemonSets stay; emptyDir volumes are lost with their pods."""
     mirror = pod("kube-proxy", "a1", owner="Node/a1")
     mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     with_cache = pod("web-0", "a1", owner="ReplicaSet/web", volumes=[{"name": "cache", "emptyDir": {}}])
-    things = [*NODES, workload("DaemonSet", "agent"), mirror, pod("bare", "a1"), with_cache]
+    things = [*NODES, workload("DaemonSet", "agent"), mirror, with_cache]
     found = after(tmp_path, "drain a1", *things)
     assert found.sentence == "node a1 can be drained: the pod lands elsewhere."
-    assert {stay.pod for stay in found.stays} == {"kube-proxy", "agent-a1", "bare"}
+    assert {stay.pod for stay in found.stays} == {"kube-proxy", "agent-a1"}
     assert [(loss.pod, loss.volumes) for loss in found.local_storage] == [("web-0", ["cache"])]
     assert found.ok
+
+
+def test_a_pod_without_owner_keeps_drain_from_beginning(tmp_path: Path) -> None:
+    """As kubectl refuses the node because of it, the answer is no, and says what it would take."""
+    found = after(tmp_path, "drain a1", *NODES, pod("bare", "a1"), *web("a1"))
+    assert found.sentence == "drain would refuse to begin without --force: 1 pod has no owner."
+    assert [(stay.pod, stay.refused) for stay in found.stays] == [("bare", True)]
+    assert not found.ok
 
 
 def test_a_drain_goes_in_rounds(tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ def _problems(found: WhatIfOutcome) -> list[str]:
         verb = "stays" if len(found.blocked) == 1 else "stay"
         which = f"{'budget' if len(names) == 1 else 'budgets'} {', '.join(names)}"
         problems.append(f"{_count(len(found.blocked), 'pod')} {verb}, held by {which}")
+    if refused := sum(stay.refused for stay in found.stays):
+        whose = "has" if refused == 1 else "have"
+        problems.append(
+            f"drain would refuse to begin without --force: {_count(refused, 'pod')} {whose} no owner"
+        )
     hard = [rule for rule in found.broken if rule.hard]
     if hard:
         pods = len({(rule.namespace, rule.pod) for rule in hard})

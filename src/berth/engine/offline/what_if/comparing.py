@@ -40,7 +40,7 @@ def compare(
     ok = not (
         unplaced
         or any(pod.lost for pod in gone)
-        or any(stay.budgets for stay in stays)
+        or any(stay.budgets or stay.refused for stay in stays)
         or any(rule.hard for rule in broken)
         or any(worse(each) for each in spread)
     )
@@ -183,6 +183,7 @@ def _stays(world: ChangingWorld, after: Observation) -> list[data.LeftBehind]:
             node=stay.node,
             why=stay.why,
             budgets=[budget.name for budget in stay.budgets],
+            refused=stay.refused,
         )
         for stay in world.log.stays
         if after.nodes.get(stay.entry.key) == stay.node

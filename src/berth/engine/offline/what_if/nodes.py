@@ -48,7 +48,7 @@ def drain(world: ChangingWorld, change: DrainNodes) -> None:
         elif is_terminating(entry.pod):
             world.log.stays.append(StayingPod(entry, node, "it is being deleted already"))
         elif not comes_again(entry):
-            world.log.stays.append(StayingPod(entry, node, NO_OWNER))
+            world.log.stays.append(StayingPod(entry, node, NO_OWNER, refused=True))
         else:
             leaving.append(entry)
     _note_local_storage(world, leaving)

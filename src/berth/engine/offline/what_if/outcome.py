@@ -136,7 +136,10 @@ class RolloutProgress(_Data, frozen=True, kw_only=True):
 
 
 class LeftBehind(_Data, frozen=True, kw_only=True):
-    """A pod that stays on a node that is drained; `budgets` if it is because of them."""
+    """A pod that stays on a node that is drained; `budgets` if it is because of them.
+
+    `refused` if it keeps drain from beginning at all, unless it is forced.
+    """
 
     namespace: str
     pod: str
@@ -144,6 +147,7 @@ class LeftBehind(_Data, frozen=True, kw_only=True):
     node: str
     why: str
     budgets: list[str]
+    refused: bool = False
 
 
 class LocalLoss(_Data, frozen=True, kw_only=True):

@@ -36,12 +36,14 @@ class StayingPod:
 
     Attributes:
         budgets: Those that do not let it go.
+        refused: It keeps drain from beginning at all.
     """
 
     entry: Entry
     node: str
     why: str
     budgets: tuple[DisruptionBudget, ...] = ()
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
