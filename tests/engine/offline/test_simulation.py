@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from berth.engine.offline.simulation import Simulation, simulate
 from berth.engine.offline.snapshot import SnapshotError
@@ -359,3 +360,13 @@ def test_daemon_namespaces_are_an_option() -> None:
     ]
     assert where(simulated(*things)) == {"p": "n1"}
     assert where(simulated(*things, options=Options(daemon_namespaces=frozenset()))) == {}
+
+
+def test_a_workload_that_does_not_select_its_pods_is_refused() -> None:
+    """As an API server refuses it, and as an object that one has stored is not."""
+    wrong = workload("Deployment", "web", 1)
+    wrong = replace(wrong, spec=replace(wrong.spec, selector=LabelSelector(match_labels={"app": "other"})))
+    with pytest.raises(SnapshotError, match=r"labels: Invalid value: .* does not match template `labels`"):
+        simulated(make_node("n1").build(), wrong)
+    stored = replace(wrong, metadata=replace(wrong.metadata, uid="1"))
+    assert where(simulated(make_node("n1").build(), stored))

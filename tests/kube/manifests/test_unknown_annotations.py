@@ -97,3 +97,16 @@ def test_known_ones(tmp_path: Path) -> None:
     read = (hollow.RUN_FOR, hollow.EXIT_CODE, hollow.START_AFTER, hollow.STOP_AFTER)
     assert {*read, "berth.dev/affinity"} <= {*POD_ANNOTATIONS}
     assert not told(tmp_path, pod("p", *POD_ANNOTATIONS, "example.com/afinity", "afinity"))
+
+
+@pytest.mark.parametrize(("api_version", "kind"), TEMPLATED)
+def test_rules_beside_a_template_are_told(tmp_path: Path, api_version: str, kind: str) -> None:
+    """Rules on a workload's own metadata count for nobody; what else may be there is left alone."""
+    workload = templated(api_version, kind, {"template": {"spec": SPEC}})
+    names = ("berth.dev/affinity", "berth.dev/lint-ignore", "berth.dev/workload-affinity", "berth.dev/x")
+    workload["metadata"]["annotations"] = dict.fromkeys(names, "{}")
+    (found,) = told(tmp_path, workload)
+    assert found.endswith(
+        "metadata.annotations[berth.dev/affinity]: nothing reads it there; "
+        "write it in spec.template.metadata.annotations"
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 
 from berth.cli.fleet.schemas import karmada_schemas
 from berth.kube.manifests.manifest import load
-from berth.kube.manifests.unknown_kinds import unknown_kinds
+from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions
 from berth.kube.schema import builtin
 
 if TYPE_CHECKING:
@@ -148,3 +149,51 @@ def test_custom_kinds(tmp_path: Path) -> None:
 def test_the_groups_of_others_are_left_alone(tmp_path: Path, api_version: str, kind: str) -> None:
     """A group that is not nearly one of Kubernetes' may have kinds of any name."""
     assert told(tmp_path, (api_version, kind)) == []
+
+
+# --- versions that are gone ------------------------------------------------------------------------------
+
+
+def old(folder: Path, *objects: Mapping[str, object]) -> list[str]:
+    file = folder / "o.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return [str(found).removeprefix(f"{file}: ") for found in unserved_versions(load([file]))]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "instead"),
+    [
+        ("extensions/v1beta1", "Deployment", "apps/v1"),
+        ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"),
+        ("policy/v1beta1", "PodDisruptionBudget", "policy/v1"),
+        ("scheduling.k8s.io/v1beta1", "PriorityClass", "scheduling.k8s.io/v1"),
+        ("storage.k8s.io/v1beta1", "StorageClass", "storage.k8s.io/v1"),
+        ("resource.k8s.io/v1alpha3", "ResourceClaim", "resource.k8s.io/v1"),
+    ],
+)
+def test_versions_that_no_server_has(tmp_path: Path, api_version: str, kind: str, instead: str) -> None:
+    """They are read, and told once with what to write; what a server stored it had."""
+    metadata = ({"name": "a"}, {"name": "b"}, {"name": "c", "uid": "1"})
+    (found,) = old(
+        tmp_path, *({"apiVersion": api_version, "kind": kind, "metadata": each} for each in metadata)
+    )
+    assert found.endswith(
+        f"a and 1 more: apiVersion: no server of today has {api_version} of this kind; write {instead}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("apps/v1", "Deployment"),
+        ("resource.k8s.io/v1beta1", "ResourceClaim"),
+        ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+        ("scheduling.k8s.io/v1beta1", "PodGroup"),
+        ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+        ("example.com/v1beta1", "Deployment"),
+    ],
+)
+def test_versions_that_some_server_has(tmp_path: Path, api_version: str, kind: str) -> None:
+    """Nothing is said of what can be applied."""
+    assert not old(tmp_path, {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}})

@@ -29,10 +29,15 @@ def check_fields(
     # A cluster needs no check.
     from berth.kube.manifests.unknown_annotations import unknown_annotations  # noqa: PLC0415 - the schemas load only when asked for
     from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - as above
-    from berth.kube.manifests.unknown_kinds import unknown_kinds  # noqa: PLC0415 - as above
+    from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions  # noqa: PLC0415 - as above
 
     loaded = list(manifests)
-    found = (unknown_kinds(loaded, custom), unknown_fields(loaded, custom), unknown_annotations(loaded))
+    found = (
+        unknown_kinds(loaded, custom),
+        unserved_versions(loaded),
+        unknown_fields(loaded, custom),
+        unknown_annotations(loaded),
+    )
     warnings = [str(each) for unknown in found for each in unknown]
     if validate == STRICT and warnings:
         raise click.ClickException(warnings[0])

@@ -45,7 +45,7 @@ from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pod_groups import GroupKey, group_of, minimum_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
-from berth.kube.validation import FieldError, validate
+from berth.kube.validation import FieldError, selector_errors, validate
 from berth.kube.validation.annotation import fault_of
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.kube.workloads.expansion import Expansion, ExpansionError, expand
@@ -282,6 +282,8 @@ class SnapshotReader:
         errors = validate(view, self._options.gates)
         if admitted:
             errors = [error for error in errors if _is_unreadable(error)]
+        elif not errors and isinstance(view, Workload):
+            errors = selector_errors(view)
         if errors:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             raise SnapshotError(f"{manifest}: {errors[0]}{more}")

@@ -129,6 +129,14 @@ def expected_api_version(api_version: str, kind: str) -> str | None:
     return _home(group, kind)
 
 
+def served_instead(api_version: str, kind: str) -> str | None:
+    """What to write instead, if no server of today has this version of a kind of ours; else None."""
+    group, _, version = api_version.rpartition("/")
+    if not api_version or (group, kind) not in _VIEWS or version in _served(group, kind):
+        return None
+    return _home(group, kind)
+
+
 def is_cluster_scoped(kind: str) -> bool:
     """For kinds with a typed view."""
     return kind in _CLUSTER_SCOPED

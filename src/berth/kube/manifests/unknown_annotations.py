@@ -26,6 +26,9 @@ POD_ANNOTATIONS = (
     OWN_DELETION_COST,
     LINT_IGNORE,
 )
+# Rules, which count only on a pod, so on a workload only in its template.
+_OF_TEMPLATES = (AFFINITY_ANNOTATION,)
+_OWN: Path = ("metadata",)
 
 
 @dataclass(slots=True)
@@ -36,12 +39,14 @@ class UnknownAnnotation:
         manifest: The first object that has it.
         path: Where the annotations are.
         objects: How many have it.
+        belongs: Where it would be read; empty if it would nowhere.
     """
 
     manifest: Manifest
     path: Path
     name: str
     objects: int = 1
+    belongs: Path = ()
 
     @property
     def near(self) -> str | None:
@@ -52,8 +57,11 @@ class UnknownAnnotation:
 
     def __str__(self) -> str:
         others = f" and {self.objects - 1} more" if self.objects > 1 else ""
+        where = f"{self.manifest}{others}: {render(self.path)}[{self.name}]"
+        if self.belongs:
+            return f"{where}: nothing reads it there; write it in {render(self.belongs)}"
         meant = f"; did you mean {self.near}?" if self.near else ""
-        return f"{self.manifest}{others}: {render(self.path)}[{self.name}]: unknown annotation{meant}"
+        return f"{where}: unknown annotation{meant}"
 
 
 def unknown_annotations(manifests: Iterable[Manifest]) -> list[UnknownAnnotation]:
@@ -61,23 +69,28 @@ def unknown_annotations(manifests: Iterable[Manifest]) -> list[UnknownAnnotation
     found: dict[tuple[str, Path, str], UnknownAnnotation] = {}
     for manifest in manifests:
         metadata, path = _pod_metadata(manifest.object)
-        if metadata is None or not metadata.annotations:
+        templates: Path = (*path, "annotations")
+        for name in (metadata.annotations if metadata else None) or ():
+            if name.startswith(_PREFIX) and name not in POD_ANNOTATIONS:
+                _add(found, UnknownAnnotation(manifest, templates, name))
+        if path == _OWN or manifest.object is None:
             continue
-        for name in metadata.annotations:
-            if not name.startswith(_PREFIX) or name in POD_ANNOTATIONS:
-                continue
-            known = found.get(key := (manifest.kind, path, name))
-            if known is None:
-                found[key] = UnknownAnnotation(manifest, (*path, "annotations"), name)
-            else:
-                known.objects += 1
+        for name in manifest.object.metadata.annotations or ():
+            if name in _OF_TEMPLATES:
+                _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, belongs=templates))
     return list(found.values())
+
+
+def _add(found: dict[tuple[str, Path, str], UnknownAnnotation], new: UnknownAnnotation) -> None:
+    known = found.setdefault((new.manifest.kind, new.path, new.name), new)
+    if known is not new:
+        known.objects += 1
 
 
 def _pod_metadata(view: KubeObject | None) -> tuple[ObjectMeta | None, Path]:
     """The metadata that an object's pods have, and where it is."""
     if isinstance(view, Pod):
-        return view.metadata, ("metadata",)
+        return view.metadata, _OWN
     path: Path = ("spec", "template", "metadata")
     if isinstance(view, Workload | ReplicationController | Job):
         template = view.spec.template
@@ -86,5 +99,5 @@ def _pod_metadata(view: KubeObject | None) -> tuple[ObjectMeta | None, Path]:
         template = job.spec.template if job and job.spec else None
         path = ("spec", "jobTemplate", *path)
     else:
-        return None, path
+        return None, _OWN
     return template.metadata if template else None, path

@@ -77,6 +77,43 @@ class UnknownKind:
         return f"{self.manifest.source.file}: kind: {self.manifest.kind}{many} is not a kind of {home}{meant}"
 
 
+@dataclass(slots=True)
+class UnservedVersion:
+    """A version of a kind that servers of today do not have any more.
+
+    Attributes:
+        manifest: The first object of it.
+        instead: The version to write.
+        objects: How many there are.
+    """
+
+    manifest: Manifest
+    instead: str
+    objects: int = 1
+
+    def __str__(self) -> str:
+        others = f" and {self.objects - 1} more" if self.objects > 1 else ""
+        return f"{self.manifest}{others}: apiVersion: {self.why}; write {self.instead}"
+
+    @property
+    def why(self) -> str:
+        return f"no server of today has {self.manifest.api_version} of this kind"
+
+
+def unserved_versions(manifests: Iterable[Manifest]) -> list[UnservedVersion]:
+    """The versions that an API server would refuse, each once; what a server stored it had."""
+    found: dict[tuple[str, str], UnservedVersion] = {}
+    for manifest in manifests:
+        if manifest.object is None or manifest.object.metadata.uid:
+            continue
+        key = (manifest.api_version, manifest.kind)
+        if key in found:
+            found[key].objects += 1
+        elif (instead := kinds.served_instead(*key)) is not None:
+            found[key] = UnservedVersion(manifest, instead)
+    return list(found.values())
+
+
 def unknown_kinds(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[UnknownKind]:
     """The kinds that a group Berth reads does not have, each once, in order of appearance.
 

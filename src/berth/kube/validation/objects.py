@@ -31,6 +31,7 @@ from berth.kube.objects import (
     Taint,
     Workload,
 )
+from berth.kube.selectors import parse_label_selector
 from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key, check_labels, check_metadata
 from berth.kube.validation.pod import check_pod_spec, validate_pod
@@ -111,6 +112,17 @@ def _check_workload(workload: Workload, errors: Errors) -> None:
         errors.required((*path, "selector"))
     check_label_selector(spec.selector, errors, (*path, "selector"))
     _check_template(spec.template, errors, (*path, "template"))
+
+
+def selector_errors(workload: Workload) -> list[FieldError]:
+    """That a workload does not select its own pods, which the API server refuses; lint has more to say."""
+    template = workload.spec.template
+    labels = (template.metadata.labels if template and template.metadata else None) or {}
+    errors = Errors()
+    if not parse_label_selector(workload.spec.selector).matches(labels):
+        path = ("spec", "template", "metadata", "labels")
+        errors.invalid(path, labels, "`selector` does not match template `labels`")
+    return errors
 
 
 def _check_replication_controller(controller: ReplicationController, errors: Errors) -> None:

@@ -12,7 +12,7 @@ from berth.kube.manifests.manifest import DuplicateError, Manifest
 from berth.kube.manifests.near_fields import hint
 from berth.kube.manifests.unknown_annotations import LINT_IGNORE, unknown_annotations
 from berth.kube.manifests.unknown_fields import KnownSchemas, unknown_in
-from berth.kube.manifests.unknown_kinds import unknown_kinds
+from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions
 from berth.kube.objects import CronJob, Job, ReplicationController, Workload
 from berth.kube.validation.errors import render
 
@@ -59,6 +59,8 @@ def unknown_kind(world: World) -> Iterator[Hit]:
             yield _unknown(
                 world, manifest, "kind" if not meant or " of " not in meant else "apiVersion", why, fix
             )
+        for old in unserved_versions([manifest]):
+            yield _unknown(world, manifest, "apiVersion", old.why, f"write {old.instead}")
 
 
 @check("BERTH004")
@@ -73,10 +75,11 @@ def unknown_annotation(world: World) -> Iterator[Hit]:
     for manifest in _checked(world):
         for found in unknown_annotations([manifest]):
             path = f"{render(found.path)}[{found.name}]"
+            if found.belongs:
+                continue  # see BERTH008
+            why = "Berth has no such annotation, so its value is not read"
             fix = f"did you mean {found.near}?" if found.near else "take it out"
-            yield _unknown(
-                world, manifest, path, "Berth has no such annotation, so its value is not read", fix
-            )
+            yield _unknown(world, manifest, path, why, fix)
 
 
 def _checked(world: World) -> Iterator[Manifest]:
