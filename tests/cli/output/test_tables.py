@@ -1,10 +1,14 @@
 """Tables fit the terminal they are shown on."""
 
+import re
+from pathlib import Path
+
 import click
 import pytest
 
+import berth.cli
 from berth.cli.output.explanation_report import report
-from berth.cli.output.tables import Terminal, indented, table, terminal
+from berth.cli.output.tables import Terminal, indented, table, tell, terminal
 from tests.support.snapshots import explained, new, zone_node
 
 ROWS = [("n1", None, "a long sentence that does not fit"), ("node-2", 3, "short")]
@@ -62,3 +66,24 @@ def test_a_narrow_terminal_leaves_out_rules_that_decide_nothing() -> None:
     assert "NODE   ZONE   TOTAL   NodeAffinity x2" in [line.rstrip() for line in narrow]
     assert any(line.startswith("The same everywhere: TaintToleration 100") for line in narrow)
     assert max(map(len, narrow)) <= 60
+
+
+def test_notes_and_warnings_are_wrapped_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is said on stderr ends where the terminal does; a file or a pipe gets it in one line."""
+    said = "there is no StorageClass fast among the files: its claims are taken to find a volume on any node"
+    tell("note", said)
+    assert capsys.readouterr().err == f"note: {said}\n"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    tell("note", said)
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert " ".join(line.strip() for line in lines) == f"note: {said}"
+
+
+def test_every_note_and_warning_goes_that_way() -> None:
+    """No command writes such a line by itself."""
+    sources = (Path(berth.cli.__file__).parent).rglob("*.py")
+    assert not [file for file in sources if re.search(r'echo\(f?"(note|warning): ', file.read_text())]

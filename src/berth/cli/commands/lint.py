@@ -23,7 +23,7 @@ from berth.cli.output.lint_report import (
     sarif,
     workflow_commands,
 )
-from berth.cli.output.tables import terminal
+from berth.cli.output.tables import tell, terminal
 from berth.engine.offline.lint.findings import CheckWords, Severity
 from berth.engine.offline.lint.linting import CHECKS, LintResult, lint
 from berth.engine.offline.lint.world import LintInput, World
@@ -141,7 +141,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     bad = [] if flags["lenient"] else given.unusable
     notes = [str(error) for error in given.unread if error not in bad]
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     worst = result.worst()
     failed = worst is not None and worst >= Severity[flags["fail_on"].upper()]
     for line in _shown(flags["form"], result, placed, notes, failed=failed):

@@ -21,6 +21,7 @@ from berth.cli.input.components import (
 )
 from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_option
 from berth.cli.output.attempt_log import log_failed_attempt
+from berth.cli.output.tables import tell
 from berth.engine.state.profiles import options_of
 from berth.kube.api_resources import (
     LABELLED_POD_GROUPS,
@@ -117,7 +118,7 @@ def command(
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     run_to_the_end(run(scheduler, settings))
 
 

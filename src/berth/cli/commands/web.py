@@ -15,6 +15,7 @@ from berth.cli.input.cluster import client_of
 from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
 from berth.cli.input.validating import check_fields
 from berth.cli.output.page_documents import PAGE_DOCUMENTS
+from berth.cli.output.tables import tell
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import ManifestError, load
@@ -72,7 +73,7 @@ def _dump(settings: InputSettings, options: Options) -> DumpSource:
         with progress_bar("reading") as progress:
             manifests = load(settings["files"], progress=progress)
         for warning in check_fields(manifests, settings["validate"]):
-            click.echo(f"warning: {warning}", err=True)
+            tell("warning", warning)
         return DumpSource(manifests, options, "among the files")
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
@@ -86,7 +87,7 @@ async def _serve_cluster(
         if settings["kubernetes_version"] is None:
             options = replace(options, version=server.followed)
             if server.note:
-                click.echo(f"note: {server.note}", err=True)
+                tell("note", server.note)
         source = LiveSource(client, options)
         source.want()
         async with asyncio.TaskGroup() as group:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 
 from berth import certificates
 from berth.cli.input.components import LABEL_KEY, log_options, run_to_the_end
+from berth.cli.output.tables import tell
 from berth.kube import names
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit
 from berth.kube.well_known import HOSTNAME
@@ -143,4 +144,4 @@ def certificate(
     except OSError as error:
         raise click.ClickException(f"{folder}: {error.strerror or error}") from None
     click.echo(base64.b64encode(trusted).decode())
-    click.echo(f"note: {', '.join(_FILES)} are in {folder}, for {full}; above is the caBundle", err=True)
+    tell("note", f"{', '.join(_FILES)} are in {folder}, for {full}; above is the caBundle")

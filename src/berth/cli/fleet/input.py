@@ -14,6 +14,7 @@ from berth.cli.fleet.options import options_of, placing_options
 from berth.cli.fleet.schemas import karmada_schemas
 from berth.cli.input.manifests import INPUT_OPTIONS, progress_bar
 from berth.cli.input.validating import check_fields
+from berth.cli.output.tables import tell
 from berth.fleet.offline.simulation import FleetWorkload
 from berth.fleet.placement.fleet import Fleet
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
@@ -63,7 +64,7 @@ def taken_in(flags: Mapping[str, Any]) -> FleetInput:
         fleet.set_namespace(name, labels)
     notes += [*odd, *remarks(inventory, workloads, options)]
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     return FleetInput(fleet, workloads, not options.compat, notes, warnings)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-import click
 import msgspec
 
 from berth.cli.input.validating import IGNORE, STRICT
+from berth.cli.output.tables import tell
 from berth.kube.manifests.near_fields import hint
 from berth.kube.manifests.unknown_fields import fields_beyond, sentence, without_indexes
 from berth.kube.schema import SchemaNode, SchemaStruct
@@ -45,7 +45,7 @@ class CaseFields:
                 raise self._refusal(said)
             anywhere = without_indexes(path)
             if anywhere not in self._lines:
-                click.echo(f"warning: line {number}: {said}", err=True)
+                tell("warning", f"line {number}: {said}")
             seen.add(anywhere)
         self._lines.update(seen)
 
@@ -53,7 +53,7 @@ class CaseFields:
         """Say how many lines have each field, if it is more than the one that was told."""
         for path, lines in self._lines.items():
             if lines > 1:
-                click.echo(f"warning: {render(path)}: unknown field in {lines} lines", err=True)
+                tell("warning", f"{render(path)}: unknown field in {lines} lines")
 
 
 def _open_struct(name: str, fields: Mapping[str, SchemaNode]) -> SchemaNode:

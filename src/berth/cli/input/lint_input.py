@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import click
 
 from berth.cli.input.manifests import progress_bar
+from berth.cli.output.tables import tell
 from berth.kube.manifests.manifest import STDIN, Manifest, ManifestError, load
 
 # Besides what placing pods needs.
@@ -76,5 +77,5 @@ def _listed(kubeconfig: str | None, context: str | None) -> list[Manifest]:
     with progress_bar("listing") as progress:
         found = list_from(kubeconfig, context, _KINDS, progress)
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     return found.manifests

@@ -15,6 +15,7 @@ import numpy as np
 from berth.cli.input.daemon_namespaces import assume_daemon_namespaces, daemon_namespaces_option
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.input.versions import cluster_version_option
+from berth.cli.output.tables import tell
 from berth.engine.offline.scheduling.setup import SchedulerSetup, configured
 from berth.engine.offline.simulation import SCHEDULERS, Simulation, simulate
 from berth.engine.offline.snapshot import Origin, Progress, Snapshot, SnapshotError, read
@@ -177,7 +178,7 @@ def configured_setup(file: str, base: Options, names: tuple[str, ...]) -> Schedu
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     for note in configuration.notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     return found
 
 
@@ -252,7 +253,7 @@ def _read_cluster(
 
 def _noted(snapshot: Snapshot) -> Snapshot:
     for note in snapshot.notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     return snapshot
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+from berth.cli.output.tables import tell
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.manifests.unknown_fields import CustomSchemas
 
@@ -42,5 +43,5 @@ def check_fields(
     if validate == STRICT and warnings:
         raise click.ClickException(warnings[0])
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        tell("warning", warning)
     return warnings

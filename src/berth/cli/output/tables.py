@@ -95,6 +95,12 @@ def indented(text: str, indent: str, term: Terminal, hanging: str | None = None)
     )
 
 
+def tell(label: str, text: str) -> None:
+    """A line on stderr such as ``note: …``, wrapped if that is a terminal."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    click.echo(indented(text, f"{label}: ", Terminal(width=width), hanging="  "), err=True)
+
+
 def first_of(names: Sequence[str], most: int) -> str:
     """The first names of a list, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

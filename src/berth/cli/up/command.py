@@ -21,6 +21,7 @@ from berth.cli.input.components import log_options
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.input.versions import version_option
+from berth.cli.output.tables import tell
 from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.gates import ComponentGates, gate_options, read_gates
 from berth.cli.up.page import PageProcessSettings
@@ -351,7 +352,7 @@ async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProces
     try:
         return page, await page.link()
     except ValueError as error:
-        click.echo(f"warning: the page is not served: {error}", err=True)
+        tell("warning", f"the page is not served: {error}")
         await page.stop()
         return None, ""
 
