@@ -227,6 +227,25 @@ def few_nodes_by_affinity(count: int) -> list[Json]:
     return [*pool, *taken, asking]
 
 
+def one_node_tainted(count: int) -> list[Json]:
+    """A replica on every node but the one that none of them tolerates."""
+    *made, _, asking = more_replicas_than_nodes(count)
+    made[count - 1] = node(count - 1, taints=[{"key": "gpu", "value": "present", "effect": "NoSchedule"}])
+    return [*made, asking]
+
+
+def two_affinities(count: int) -> list[Json]:
+    rule = near("podAffinity", "cache", ZONE)
+    rule["affinity"]["podAffinity"][_REQUIRED] += near("podAffinity", "db", ZONE)["affinity"]["podAffinity"][
+        _REQUIRED
+    ]
+    return [*nodes(count), pod("cache", labels={"app": "cache"}, **on(0)), pod(**rule)]
+
+
+def own_node_full(count: int) -> list[Json]:
+    return [*nodes(count), pod("big", cpu="8", **on(3)), pod(nodeSelector={HOSTNAME: "node-0003"})]
+
+
 # --- spreading ------------------------------------------------------------------------------------
 
 
@@ -422,6 +441,9 @@ SITUATIONS: dict[str, Situation] = {
         more_replicas_than_nodes,
         two_replica_sets,
         few_nodes_by_affinity,
+        one_node_tainted,
+        two_affinities,
+        own_node_full,
         rollout,
         few_domains,
         missing_topology_key,

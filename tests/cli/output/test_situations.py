@@ -1,4 +1,4 @@
-"""The words of `berth explain` in thirty-four situations, in small clusters and large, word by word.
+"""The words of `berth explain` in thirty-seven situations, in small clusters and large, word by word.
 
 `BERTH_WRITE_GOLDEN=1` writes tests/data/explain anew; read what changed before it is kept.
 """

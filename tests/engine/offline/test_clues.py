@@ -204,12 +204,27 @@ def test_more_replicas_than_nodes() -> None:
     ]
 
 
-def test_room_left_is_no_shortage() -> None:
-    """Where a node is free but closed for another reason, the number of replicas is not the trouble."""
+def test_nodes_that_are_not_usable_are_not_counted() -> None:
+    """A node that is closed whoever leaves it is named with the reason, and is none for the replicas."""
     taken = make_pod("web-0").labels(app="web").on("n0").build()
     nodes = [zone_node("n0", "a").build(), zone_node("n1", "b").taint("gpu").build()]
     pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
-    assert clues(*nodes, taken, pod=pod) == []
+    assert clues(*nodes, taken, pod=pod) == [
+        (
+            "2 pods matching app=web, 1 usable node: 1 more node, 1 replicas, or preferred anti-affinity; "
+            "not usable: taint gpu:NoSchedule is not tolerated (n1)"
+        )
+    ]
+
+
+def test_room_left_is_no_shortage() -> None:
+    """Where only other pods fill a free node, the number of replicas is not the trouble."""
+    taken = make_pod("web-0").labels(app="web").on("n0").build()
+    full = make_pod("big").requests(cpu="4").on("n1").build()
+    nodes = [zone_node("n0", "a").build(), zone_node("n1", "b").capacity(cpu="4", pods=9).build()]
+    asking = new("p").labels(app="web").requests(cpu="1")
+    pod = asking.anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
+    assert clues(*nodes, taken, full, pod=pod) == []
 
 
 def test_a_peer_whose_label_is_nearly_the_one_wanted() -> None:

@@ -112,8 +112,8 @@ def _waits(explanation: Explanation, term: Terminal) -> Iterator[str]:
         yield term.title("It waits for:")
         for wait in explanation.waits:
             where = wait.nodes[0] if len(wait.nodes) == 1 else count(len(wait.nodes), "node")
-            several = len(explanation.waits) > 1
-            yield indented(f"{wait.sentence} ({where})" if several else wait.sentence, "  - ", term)
+            told = len(explanation.waits) > 1 or len(wait.nodes) == 1 < len(explanation.nodes)
+            yield indented(f"{wait.sentence} ({where})" if told else wait.sentence, "  - ", term)
 
 
 # --- nodes that are refused ----------------------------------------------------------------
@@ -148,9 +148,9 @@ def _group(group: NodeGroup, owners: WorkloadOf, term: Terminal, beside: Mapping
     labels = ", ".join(f"{key}={value}" for key, value in group.labels[:_LABELS_LISTED])
     yield indented(f"{number}{names}{f' ({labels})' if labels else ''}", "", term, _HANGING)
     theirs = merged(str(beside.get(name, 0)) for name in group.names)
-    for shared in group.causes:
-        words = f"{words_of(shared.causes, owners)}{_with_its_group(theirs)}"
-        yield indented(f"{shared.rule}: {words}", "  ", term, _HANGING)
+    told = dict.fromkeys(f"{shared.rule}: {words_of(shared.causes, owners)}" for shared in group.causes)
+    for words in told:
+        yield indented(f"{words}{_with_its_group(theirs)}", "  ", term, _HANGING)
 
 
 def _with_its_group(pods: str) -> str:
@@ -162,8 +162,9 @@ def _rows(
 ) -> Iterator[tuple[str | None, ...]]:
     name, zone = node.name, node.zone
     for verdict in node.verdicts:
-        for cause in verdict.because:
-            words = f"{cause.words(owners)}{_with_its_group(str(beside))}"
+        told = {cause.words(owners): cause for cause in verdict.because}  # of two rules it may be the same
+        for said, cause in told.items():
+            words = f"{said}{_with_its_group(str(beside))}"
             why = f"{', '.join(verdict.reasons)}: {words}" if wide and cause.form else words
             yield name, zone, verdict.rule, why
             name, zone = "-", "-"

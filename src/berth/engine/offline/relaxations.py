@@ -41,6 +41,8 @@ class Relaxation:
     def sentence(self) -> str:
         what = " and ".join(change.phrase for change in self.changes)
         who = f"{self.nodes[0]} fits" if len(self.nodes) == 1 else f"{len(self.nodes)} nodes fit"
+        if len(self.nodes) > 1 and any(change.any_node for change in self.changes):
+            who = "that node fits"
         return f"{what}, {self.effect or who}"
 
 

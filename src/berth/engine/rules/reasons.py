@@ -58,6 +58,7 @@ class Cause:
         of_peer: It is the rule of the peers, which do not want this pod near; `path` is there.
         topology: Key and value of the domain, for rules about pods; no value if the node has no such label.
         peers: The pods it is about, sorted; only the first, if they are many.
+        elsewhere: The pod is for another node by its name, and this one never will be that.
         said: kube-scheduler's sentence, for a reason that has none of its own.
         worded: Our words, where those of the reason do not do.
     """
@@ -69,6 +70,7 @@ class Cause:
     of_peer: bool = field(default=False, kw_only=True)
     topology: tuple[str, str] | None = field(default=None, kw_only=True)
     peers: tuple[str, ...] = field(default=(), kw_only=True)
+    elsewhere: bool = field(default=False, kw_only=True)
     said: str = field(default="", kw_only=True)
     worded: str = field(default="", kw_only=True)
 

@@ -7,14 +7,15 @@ are; whoever asks tries them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from berth.engine.rules.near_misses import nearest
-from berth.engine.rules.reasons import WorkloadOf
+from berth.engine.rules.reasons import Cause, WorkloadOf, words_of
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
@@ -34,6 +35,7 @@ MOST = 12
 # Nodes one change may touch.
 _MOST_NODES = 50
 _NAMES_SHOWN = 3
+_MOST_REASONS = 3
 
 _T = TypeVar("_T")
 
@@ -70,6 +72,7 @@ class Change:
         phrase: The change in words: ``without the nodeSelector disk=ssd``.
         refine: Given the variant with all *other* changes made, the smallest form of this change.
         group: Only one change of a group is reported, the one that helps most.
+        any_node: One of the nodes it is about is enough.
         unpins: It may move a pod off the one node that was chosen for it, as a DaemonSet's controller does.
     """
 
@@ -81,6 +84,7 @@ class Change:
     value: str | None = None
     refine: Callable[[Variant], Change] | None = field(default=None, compare=False)
     group: str | None = None
+    any_node: bool = False
     unpins: bool = False
 
 
@@ -157,6 +161,12 @@ def listed(names: list[str]) -> str:
     return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
 
 
+def _one_of(names: list[str]) -> str:
+    shown = names[:_NAMES_SHOWN]
+    *first, last = shown if len(names) <= _NAMES_SHOWN else [*shown, "another"]
+    return f"{', '.join(first)} or {last}"
+
+
 def short(topology_key: str | None) -> str:
     return (topology_key or "").rpartition("/")[2]
 
@@ -183,6 +193,22 @@ def missing_label(question: Question, key: str) -> str | None:
     return f"no node has a label {key}" + (f"; {meant} is there" if meant else "")
 
 
+def why_refused(question: Question, slots: Sequence[int], causes: Sequence[Cause]) -> str:
+    """What keeps a pod from the nodes: every reason, and from how many."""
+    groups: dict[Hashable, list[tuple[int, Cause]]] = {}
+    for slot, cause in zip(slots, causes, strict=True):
+        groups.setdefault(cause.likeness, []).append((slot, cause))
+    names = question.cluster.nodes.names
+    found = sorted(groups.values(), key=len, reverse=True)
+    told = [
+        f"{words_of([cause for _, cause in group], question.workload_of)} "
+        f"({names[group[0][0]] if len(group) == 1 else f'{len(group)} nodes'})"
+        for group in found[:_MOST_REASONS]
+    ]
+    left = sum(map(len, found[_MOST_REASONS:]))
+    return "; ".join([*told, f"other reasons ({left} nodes)"] if left else told)
+
+
 def nodes_object(names: list[str]) -> str:
     return f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
 
@@ -190,12 +216,19 @@ def nodes_object(names: list[str]) -> str:
 def only_helpful(
     question: Question, names: list[str], apply: Apply, make: Callable[[Question, list[str]], Change]
 ) -> Callable[[Variant], Change]:
-    """Narrow a change of many nodes to those that then take the pod."""
+    """Narrow a change of many nodes to those that then take the pod, and say so if one is enough."""
 
     def refine(others: Variant) -> Change:
         table = question.cluster.nodes.names
         fitting = {table[slot] for slot in question.fitting(apply(others)).tolist()}
-        return make(question, [name for name in names if name in fitting] or names)
+        helpful = [name for name in names if name in fitting] or names
+        change = make(question, helpful)
+        if len(helpful) == 1 or others.nodes:
+            return change
+        if not len(question.fitting(make(question, helpful[:1]).apply(others))):
+            return change
+        phrase = change.phrase.replace(listed(helpful), _one_of(helpful))
+        return dataclasses.replace(change, phrase=phrase, any_node=True)
 
     return refine
 

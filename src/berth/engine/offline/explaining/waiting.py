@@ -49,7 +49,9 @@ def waits_of(groups: Sequence[NodeGroup], workload_of: WorkloadOf) -> list[Wait]
     """What a pod waits for that no node takes, as the rules that refuse it know it."""
     found: dict[str, Wait] = {}
     told: list[set[str]] = []
-    for group in groups[:_MOST_WAITS]:
+    # Nodes do not become the one that a pod is for by name; if it is not there, it is waited for.
+    others = [group for group in groups if not any(c.elsewhere for s in group.causes for c in s.causes)]
+    for group in (others or groups)[:_MOST_WAITS]:
         wanted = dict.fromkeys(waiting_words(shared.causes, workload_of) for shared in group.causes)
         sentence = ", and ".join(filter(None, wanted))
         # What needs more than another group does is not worth a word.

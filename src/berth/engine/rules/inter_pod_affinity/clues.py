@@ -9,7 +9,9 @@ import numpy as np
 
 from berth.engine.rules.near_misses import nearest
 from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.relaxing import Question, level, missing_label
+from berth.engine.rules.reasons import Cause
+from berth.engine.rules.relaxing import Question, level, missing_label, why_refused
+from berth.engine.rules.verdicts import UNRESOLVABLE
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.pod_class import OwnedTerm, Term
 from berth.kube.objects import Pod
@@ -126,19 +128,33 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     wanted_nodes = _wanted_nodes(question)
     domains = set(ids[wanted_nodes].tolist()) - {0}
     taken = set(ids[slots[slots >= 0]].tolist()) & domains
-    if not domains or taken != domains:
+    closed = _closed(question, [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken])
+    unusable = domains - taken
+    if not taken or unusable - set(ids[list(closed)].tolist()):
         return
     waiting = [name for name, pod in question.waiting.items() if _selects(question, term, name, pod)]
     wanted = len(taken) + max(len(waiting), 1)
     word = level(key)
-    more = wanted - len(domains)
+    more = wanted - len(taken)
     left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
-    replicas = f"{len(domains)} replicas, " if _one_workload(question, term) else ""
-    there = f"{len(domains)} {word}{'' if len(domains) == 1 else 's'}{left}"
+    replicas = f"{len(taken)} replicas, " if _one_workload(question, term) else ""
+    there = f"{len(taken)} {'usable ' if unusable else ''}{word}{'' if len(taken) == 1 else 's'}{left}"
+    why = f"; not usable: {why_refused(question, list(closed), list(closed.values()))}" if unusable else ""
     yield (
         f"{wanted} pods matching {term.selector}, {there}: "
-        f"{more} more {word}{'s' if more > 1 else ''}, {replicas}or preferred anti-affinity"
+        f"{more} more {word}{'s' if more > 1 else ''}, {replicas}or preferred anti-affinity{why}"
     )
+
+
+def _closed(question: Question, slots: list[int]) -> dict[int, Cause]:
+    """Those of the nodes that take no such pod whoever leaves them, and why; none if one of them may."""
+    found = {
+        slot: verdict.because[0]
+        for slot in slots
+        for verdict in question.verdicts.get(slot, ())
+        if verdict.code == UNRESOLVABLE and verdict.because
+    }
+    return found if len(found) == len(slots) else {}
 
 
 def _wanted_nodes(question: Question) -> IndexArray:

@@ -46,7 +46,7 @@ from berth.kube.selectors import (
     parse_node_selector,
     parse_preferred_terms,
 )
-from berth.kube.well_known import NODE_NAME_FIELD
+from berth.kube.well_known import HOSTNAME, NODE_NAME_FIELD
 
 REASON_CONFLICT = "pod affinity terms conflict"
 
@@ -165,7 +165,8 @@ class NodeAffinity(NodeRule):
             for requirement in sorted(selector.requirements, key=str):
                 if not requirement.matches(labels):
                     values = _wanted("nodeSelector", requirement, labels)
-                    yield Cause(SELECTOR, values, f"spec.nodeSelector[{requirement.key}]")
+                    path = f"spec.nodeSelector[{requirement.key}]"
+                    yield Cause(SELECTOR, values, path, elsewhere=requirement.key == HOSTNAME)
         for required in self.pod_class.required_nodes:
             if required.selector.matches(labels, name):
                 continue
@@ -173,10 +174,23 @@ class NodeAffinity(NodeRule):
             unmet = _unmet(required.selector, labels)
             for requirement in unmet:
                 values = _wanted(field, requirement, labels)
-                yield Cause(AFFINITY, values, required.path, execution=execution)
+                named = requirement.key == HOSTNAME
+                yield Cause(AFFINITY, values, required.path, execution=execution, elsewhere=named)
             if not unmet:
                 values = {"field": field, "wanted": str(required.selector)}
-                yield Cause(AFFINITY, values, required.path, execution=execution, worded=ADDED_AFFINITY.form)
+                yield Cause(
+                    AFFINITY,
+                    values,
+                    required.path,
+                    execution=execution,
+                    elsewhere=_by_name(required.selector),
+                    worded=ADDED_AFFINITY.form,
+                )
+
+
+def _by_name(selector: NodeTerms) -> bool:
+    """Whether all that a selector takes are nodes that it names."""
+    return all(term.fields or any(r.key == HOSTNAME for r in term.labels) for term in selector.terms)
 
 
 def _unmet(selector: NodeTerms, labels: Mapping[str, str]) -> list[Requirement]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from berth.engine.rules.pod_topology_spread.constraints import HardConstraint
 from berth.engine.rules.pod_topology_spread.skew import by_domain
-from berth.engine.rules.reasons import Cause, words_of
-from berth.engine.rules.relaxing import Question, missing_label, short
+from berth.engine.rules.relaxing import Question, missing_label, short, why_refused
 
 _MOST_DOMAINS = 2
-_MOST_REASONS = 3
 
 
 def clues(rule: str, question: Question, constraints: Sequence[HardConstraint]) -> Iterator[str]:
@@ -45,21 +43,5 @@ def _unusable(rule: str, question: Question, spread: HardConstraint, counts: dic
         if verdicts and all(verdicts):
             where = f"{short(spread.constraint.topology_key)}={domain}"
             pods = f"{least} pod{'' if least == 1 else 's'}"
-            why = _why(question, slots, [found[0].because[0] for found in verdicts])
+            why = why_refused(question, slots, [found[0].because[0] for found in verdicts])
             yield f"the emptiest domain, {where} with {pods}, takes none: {why}"
-
-
-def _why(question: Question, slots: Sequence[int], causes: Sequence[Cause]) -> str:
-    """What keeps a pod from the nodes of a domain: every reason, and from how many."""
-    groups: dict[Hashable, list[tuple[int, Cause]]] = {}
-    for slot, cause in zip(slots, causes, strict=True):
-        groups.setdefault(cause.likeness, []).append((slot, cause))
-    names = question.cluster.nodes.names
-    found = sorted(groups.values(), key=len, reverse=True)
-    told = [
-        f"{words_of([cause for _, cause in group], question.workload_of)} "
-        f"({names[group[0][0]] if len(group) == 1 else f'{len(group)} nodes'})"
-        for group in found[:_MOST_REASONS]
-    ]
-    left = sum(map(len, found[_MOST_REASONS:]))
-    return "; ".join([*told, f"other reasons ({left} nodes)"] if left else told)
