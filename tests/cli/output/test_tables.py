@@ -1,6 +1,8 @@
 """Tables fit the terminal they are shown on."""
 
+import os
 import re
+import termios
 from pathlib import Path
 
 import click
@@ -87,3 +89,15 @@ def test_every_note_and_warning_goes_that_way() -> None:
     """No command writes such a line by itself."""
     sources = (Path(berth.cli.__file__).parent).rglob("*.py")
     assert not [file for file in sources if re.search(r'echo\(f?"(note|warning): ', file.read_text())]
+
+
+def test_the_width_is_that_of_the_stream_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also once the stream that Python began with was replaced, as commands do."""
+    _, end = os.openpty()
+    termios.tcsetwinsize(end, (50, 60))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("sys.__stdout__", None)
+    with os.fdopen(end, "w") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+        assert terminal().width == 60
+        monkeypatch.undo()

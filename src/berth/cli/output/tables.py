@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 import click
 
@@ -37,7 +37,15 @@ def terminal() -> Terminal:
     is_terminal = sys.stdout.isatty()
     forced = os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
     color = (is_terminal or forced) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Terminal(color, shutil.get_terminal_size().columns if is_terminal else None)
+    return Terminal(color, _columns(sys.stdout) if is_terminal else None)
+
+
+def _columns(stream: TextIO) -> int:
+    """How wide a terminal is; shutil asks the stream that Python began with, which may be gone by now."""
+    try:
+        return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def table(
@@ -97,7 +105,7 @@ def indented(text: str, indent: str, term: Terminal, hanging: str | None = None)
 
 def tell(label: str, text: str) -> None:
     """A line on stderr such as ``note: …``, wrapped if that is a terminal."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    width = _columns(sys.stderr) if sys.stderr.isatty() else None
     click.echo(indented(text, f"{label}: ", Terminal(width=width), hanging="  "), err=True)
 
 
