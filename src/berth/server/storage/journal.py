@@ -162,7 +162,9 @@ class Journal:
                     self._refused = max(batch.epoch for batch in accepted)
                 outcome(accepted, error)
             if refused:
-                outcome(refused, JournalError("an earlier write failed"))
+                error = JournalError("an earlier write failed")
+                _log.error("%s", _told(refused, error))
+                outcome(refused, error)
             if last:
                 return
 
