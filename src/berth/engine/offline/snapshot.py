@@ -243,12 +243,31 @@ class SnapshotReader:
 
     def take_in_volumes(self) -> None:
         """Tell the cluster of all claims, volumes and storage classes; what it knows already is no change."""
-        self._volumes = SnapshotVolumes(self._cluster, self._manifests)
+        self._volumes.take_in()
+
+    @cached_property
+    def _volumes(self) -> SnapshotVolumes:
+        return SnapshotVolumes(self._cluster, self._manifests, whole=self._origin.whole_storage)
+
+    def make_claims(self, snapshot: Snapshot, entry: Entry) -> None:
+        """Make the claims of a pod that waits, where its controllers would."""
+        snapshot.manifests += [
+            Manifest(
+                "PersistentVolumeClaim",
+                "v1",
+                entry.namespace,
+                claim.metadata.name or "",
+                entry.manifest.source,
+                claim,
+                {},
+            )
+            for claim in self._volumes.make_claims(entry.pod)
+        ]
 
     def _counted(self, rounds: int) -> Iterator[Manifest]:
         """The manifests, telling how far they are: each is gone over twice, so it counts half."""
         number = len(self._manifests)
-        for done, manifest in enumerate(self._manifests):
+        for done, manifest in enumerate(tuple(self._manifests)):
             yield manifest
             if self._progress is not None:
                 self._progress((rounds * number + done + 1) // 2, number)
@@ -385,7 +404,7 @@ class SnapshotReader:
             else:
                 if entry.daemon_of is None:
                     snapshot.cluster.class_of(pod)
-                self._volumes.add_pod(pod)
+                self.make_claims(snapshot, entry)
                 snapshot.pending.append(entry)
         except AnnotationError as error:
             raise SnapshotError(f"{entry.manifest}: {error}") from None

@@ -2,7 +2,8 @@
 
 What an API server has stored is taken as it is.  What was only written down has seen no controller yet,
 so it is taken as it soon would be: a volume becomes available, a claim gets the default class, and the
-claims of a pod's ephemeral volumes are made.  A claim that is said to be Pending was seen, and left so.
+claims of a pod's ephemeral volumes and of its StatefulSet are made.  A claim that is said to be Pending was
+seen, and left so.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from berth.engine.state.cluster import Cluster
+from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import (
     CSIDriver,
@@ -26,29 +28,45 @@ from berth.kube.objects import (
     PersistentVolumeStatus,
     Pod,
     StorageClass,
+    Workload,
 )
+from berth.kube.ownership import controller_of
+from berth.kube.workloads.pod_templates import stateful_claims
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 
 
 class SnapshotVolumes:
-    """Puts the storage objects of manifests into a cluster; if there are none, it knows of none."""
+    """Puts the storage objects of manifests into a cluster; if there are none, it knows of none.
 
-    def __init__(self, cluster: Cluster, manifests: Iterable[Manifest]) -> None:
+    `whole` says that every storage class is among the manifests.
+    """
+
+    def __init__(self, cluster: Cluster, manifests: Iterable[Manifest], *, whole: bool = False) -> None:
         self._index = cluster.volumes
-        views = [manifest.object for manifest in manifests]
-        classes = [view for view in views if isinstance(view, StorageClass)]
+        self._whole = whole
+        self._views = [manifest.object for manifest in manifests]
+        classes = [view for view in self._views if isinstance(view, StorageClass)]
         self._default = _default_class(classes)
         self._classes = {each.metadata.name for each in classes}
         self._classes |= {
-            view.spec.storage_class_name for view in views if isinstance(view, PersistentVolume)
+            view.spec.storage_class_name for view in self._views if isinstance(view, PersistentVolume)
+        }
+        self._stateful_sets = {
+            (view.metadata.namespace or "default", view.metadata.name): view
+            for view in self._views
+            if isinstance(view, Workload) and view.spec.volume_claim_templates
         }
         self._missing: dict[str, bool] = {}
-        for storage_class in classes:
-            self._index.set_class(storage_class)
-            self._index.known = True
-        for view in views:
+
+    def take_in(self) -> None:
+        """Tell the cluster of all of them; what it knows already is no change."""
+        for view in self._views:
+            if isinstance(view, StorageClass):
+                self._index.set_class(view)
+                self._index.known = True
+        for view in self._views:
             if isinstance(view, PersistentVolume):
                 self._index.set_volume(_settled(view))
                 self._index.known = True
@@ -63,14 +81,24 @@ class SnapshotVolumes:
                 self._index.set_capacity(view)
                 self._index.capacities_known = True
 
-    def add_pod(self, pod: Pod) -> None:
-        """Make the claims of a pending pod that are made for every such pod."""
+    def make_claims(self, pod: Pod) -> list[PersistentVolumeClaim]:
+        """Make the claims of a pending pod that controllers make for it, and that are not there."""
         if not self._index.known or pod.metadata.uid:
-            return
-        for claim in _own_claims(pod):
+            return []
+        made = []
+        for claim in (*_own_claims(pod), *self._stateful_claims(pod)):
             meta = claim.metadata
             if self._index.claim(meta.namespace or "default", meta.name or "") is None:
                 self._set_claim(claim)
+                made.append(claim)
+        return made
+
+    def _stateful_claims(self, pod: Pod) -> Iterable[PersistentVolumeClaim]:
+        owner = controller_of(pod.metadata)
+        if owner is None or owner.kind != "StatefulSet":
+            return ()
+        view = self._stateful_sets.get((pod.metadata.namespace or "default", owner.name))
+        return () if view is None else stateful_claims(view, pod.metadata.name or "").values()
 
     def notes(self, place: str) -> Iterator[str]:
         """Of the storage classes that unbound claims name and that are neither there nor had by a volume."""
@@ -83,6 +111,8 @@ class SnapshotVolumes:
         left = claim.status is not None and claim.status.phase == "Pending"
         if written and claim.spec.storage_class_name is None and self._default is not None:
             claim = replace(claim, spec=replace(claim.spec, storage_class_name=self._default))
+        if self._whole and (claim.spec.storage_class_name or "") not in self._classes:
+            left = True  # nobody will ever bind it
         self._index.set_claim(claim, unseen=written and not left)
         held = self._index.claim(claim.metadata.namespace or "default", claim.metadata.name or "")
         wanted = held.storage_class if written and held is not None and not held.volume_name else None
@@ -106,6 +136,17 @@ def _settled(volume: PersistentVolume) -> PersistentVolume:
     if volume.status is not None and volume.status.phase is not None:
         return volume
     return replace(volume, status=PersistentVolumeStatus(phase="Available"))
+
+
+def lacks_claims(volumes: VolumeIndex, pod: Pod) -> bool:
+    """Whether a claim is not there that the controllers make for the pod."""
+    owner = controller_of(pod.metadata)
+    if not volumes.known or pod.metadata.uid or owner is None or owner.kind != "StatefulSet":
+        return False
+    names = [
+        v.persistent_volume_claim.claim_name for v in pod.spec.volumes or () if v.persistent_volume_claim
+    ]
+    return any(volumes.claim(pod.metadata.namespace or "default", name or "") is None for name in names)
 
 
 def _own_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:

@@ -9,6 +9,7 @@ from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, RawObject
 from berth.kube.objects.metadata import Condition, ObjectMeta, TypedObject
 from berth.kube.objects.pods import PodTemplateSpec
 from berth.kube.objects.selectors import LabelSelector
+from berth.kube.objects.storage import PersistentVolumeClaim
 
 
 class StatefulSetOrdinals(Struct, frozen=True):
@@ -30,6 +31,7 @@ class WorkloadBase(TypedObject, frozen=True):
 
 class WorkloadSpec(WorkloadSpecBase, frozen=True):
     template: PodTemplateSpec | None = None
+    volume_claim_templates: list[PersistentVolumeClaim] | None = None
 
 
 class Workload(WorkloadBase, frozen=True):

@@ -45,7 +45,9 @@ from berth.kube.workloads.pod_templates import (
     child_name,
     make_pod,
     pinned,
+    stateful_claims,
     template_hash,
+    with_claims,
 )
 
 # Beyond these, a count is rather a slip than a wish, and its pods would fill the memory.
@@ -232,7 +234,7 @@ class _Expander:
             if (metadata.namespace or "", name) not in self.taken:
                 labels = {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_HASH: revision}
                 own = ObjectMeta(name=name, namespace=metadata.namespace, labels=labels)
-                yield make_pod(spec.template, own, owner)
+                yield with_claims(make_pod(spec.template, own, owner), stateful_claims(view, name))
 
     def _daemon_set(self, view: Workload) -> Iterator[Pod]:
         metadata, spec = view.metadata, view.spec

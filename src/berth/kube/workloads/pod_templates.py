@@ -20,10 +20,14 @@ from berth.kube.objects import (
     NodeSelectorTerm,
     ObjectMeta,
     OwnerReference,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     PodSpec,
     PodTemplateSpec,
     Toleration,
+    Volume,
+    Workload,
 )
 
 # What generated names are made of: no vowels, no look-alikes.
@@ -71,6 +75,43 @@ def make_pod(template: PodTemplateSpec | None, own: ObjectMeta, owner: OwnerRefe
         spec=template.spec or PodSpec(),
     )
     return created(pod)
+
+
+# --- claims -----------------------------------------------------------------------------------------
+
+
+def stateful_claims(view: Workload, pod_name: str) -> dict[str, PersistentVolumeClaim]:
+    """The claims of a StatefulSet's pod, by the volume that each is, as its controller would make them."""
+    metadata, ordinal = view.metadata, pod_name.rpartition("-")[2]
+    labels = (view.spec.selector.match_labels if view.spec.selector else None) or {}
+    claims = {}
+    for template in view.spec.volume_claim_templates or ():
+        volume = template.metadata.name or ""
+        own = replace(
+            template.metadata,
+            name=f"{volume}-{metadata.name}-{ordinal}",
+            namespace=metadata.namespace or "default",
+            labels={**(template.metadata.labels or {}), **labels} or None,
+        )
+        claims[volume] = PersistentVolumeClaim(
+            api_version="v1", kind="PersistentVolumeClaim", metadata=own, spec=template.spec
+        )
+    return claims
+
+
+def with_claims(pod: Pod, claims: dict[str, PersistentVolumeClaim]) -> Pod:
+    """The pod with claims for the volumes of these names."""
+    if not claims:
+        return pod
+    kept = [volume for volume in pod.spec.volumes or () if volume.name not in claims]
+    made = [
+        Volume(
+            name=name,
+            persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim.metadata.name),
+        )
+        for name, claim in claims.items()
+    ]
+    return replace(pod, spec=replace(pod.spec, volumes=[*kept, *made]))
 
 
 # --- daemons ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from berth.engine.offline.snapshot import Entry
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.state.identity import has_own_claims
+from berth.kube.ownership import controller_of
 
 MOST_REPLICAS = 1000
 
@@ -29,6 +30,14 @@ class FurtherReplicas:
         return self.count >= MOST_REPLICAS
 
 
+def _has_own_claims(entry: Entry) -> bool:
+    """Whether the next one has other claims than this one."""
+    owner = controller_of(entry.pod.metadata)
+    stateful = owner is not None and owner.kind == "StatefulSet"
+    claims = any(volume.persistent_volume_claim for volume in entry.pod.spec.volumes or ())
+    return has_own_claims(entry.pod.spec) or (stateful and claims)
+
+
 def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | None:
     """How many pods like this one fit on the cluster as it is; None if it cannot be told from one of them.
 
@@ -36,7 +45,7 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
     has too few or too little room.  The cluster is left as it was.
     """
     snapshot = simulation.snapshot
-    if entry.daemon_of is not None or has_own_claims(entry.pod.spec) or not snapshot.nodes:
+    if entry.daemon_of is not None or _has_own_claims(entry) or not snapshot.nodes:
         return None
     if simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
         return None

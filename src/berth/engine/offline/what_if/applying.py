@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from berth.engine.offline.placements import count_on
 from berth.engine.offline.scheduling.making_room import is_daemon
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import Progress, read
@@ -87,6 +86,7 @@ def reconfigure(world: ChangingWorld, setup: SchedulerSetup) -> None:
         Manifest("Pod", "v1", entry.namespace, entry.name, entry.manifest.source, entry.pod, {})
         for entry in everyone.values()
     ]
+    promises = {key: snapshot.cluster.volumes.promised(key) for key in world.on}
     known_storage = snapshot.cluster.volumes.known
     origin = replace(snapshot.origin, controlled=True, whole_storage=known_storage)
     taken = read([*manifests, *pods], setup.options, None, origin, profiles=setup.profiles)
@@ -96,9 +96,9 @@ def reconfigure(world: ChangingWorld, setup: SchedulerSetup) -> None:
         snapshot.cluster.add_node(node)  # with what was done to it meanwhile
     for name in set(taken.nodes) - set(snapshot.nodes):
         snapshot.cluster.remove_node(name)
-    for key, placement in world.log.placements.items():
-        if key in world.on and world.on[key].pod.spec.node_name == placement.node:
-            count_on(snapshot.cluster, world.on[key], placement.node)
+    for key, promise in promises.items():
+        if promise is not None:
+            snapshot.cluster.volumes.assume(key, *promise)
 
 
 _MAKERS: dict[type[Any], Callable[[ChangingWorld, Any], None]] = {

@@ -17,7 +17,8 @@ from berth.engine.offline.scheduling.making_room import is_daemon, replacement, 
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.simulation import simulate
-from berth.engine.offline.snapshot import Entry, Progress, Snapshot
+from berth.engine.offline.snapshot import Entry, Progress, Snapshot, SnapshotReader
+from berth.engine.offline.snapshot_volumes import lacks_claims
 from berth.engine.offline.what_if.reasons import why_there
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
@@ -132,6 +133,7 @@ class ChangingWorld:
 
     def schedule(self, progress: Progress | None = None) -> Simulation:
         """Place everything that waits, as the scheduler would."""
+        self._make_claims()
         self._write_down()
         simulation = simulate(
             self.snapshot,
@@ -155,6 +157,14 @@ class ChangingWorld:
             self.on[placement.entry.key] = bound(placement.entry, placement.node)
         self._write_down()
         return simulation
+
+    def _make_claims(self) -> None:
+        volumes, snapshot = self.cluster.volumes, self.snapshot
+        lacking = [entry for entry in self.waiting.values() if lacks_claims(volumes, entry.pod)]
+        if lacking:
+            reader = SnapshotReader(snapshot.manifests, self.cluster, origin=snapshot.origin)
+            for entry in lacking:
+                reader.make_claims(snapshot, entry)
 
     def _write_down(self) -> None:
         self.snapshot.running = list(self.on.values())

@@ -390,7 +390,8 @@ class VolumeIndex:
     def _provision(self, claim: ClaimRecord, terms: Terms) -> int | None:
         storage_class = self.classes.get(claim.storage_class)
         if storage_class is None:
-            return EVERYWHERE if claim.unseen else None
+            by_hand = claim.storage_class in self._free  # there are some, and nobody used them yet
+            return EVERYWHERE if claim.unseen and not by_hand else None
         return terms.row(storage_class.topologies) if storage_class.provisions else None
 
     def _room(self, claim: ClaimRecord, terms: Terms) -> int | None:

@@ -10,13 +10,16 @@ from berth.engine.offline.explanation import explain
 from berth.engine.offline.placements import PodPlacement, count_on, take_off
 from berth.engine.offline.scheduling.simulated import Simulation
 from berth.engine.offline.snapshot import Entry, Progress
+from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.selecting import workload_of
 from berth.engine.offline.what_if.workloads import SCALABLE, missing, replicas_of, with_replicas
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
+from berth.kube.objects import ObjectMeta, Workload
 from berth.kube.well_known import ZONE
+from berth.kube.workloads.pod_templates import stateful_claims, with_claims
 
 # Beyond this it is "at least": nobody scales by so much at once.
 MOST = 20_000
@@ -57,15 +60,18 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
     owner = f"{manifest.kind}/{manifest.name}"
     mine = world.pods_of(owner, manifest.namespace or "default")
     asked = max(len(mine), replicas_of(manifest)) + 1
+    claims: list[ObjectMeta] = []
     made = missing(world, with_replicas(manifest, asked))
     if not made:
         raise WhatIfError(f"{manifest.title} makes no further pod that could be tried")
     first = made[0]
     waiting = [world.unplaced[entry.key] for entry in mine if entry.key in world.unplaced]
-    placed, stops = ([], waiting[0].message) if waiting else _fill(world, first, progress)
-    help_ = _help(world, first, placed) if stops is not None else None
+    placed, stops = ([], waiting[0].message) if waiting else _fill(world, first, claims, progress)
+    help_ = _help(world, _copy(first, len(placed)), placed) if stops is not None else None
     for placement in reversed(placed):
         take_off(world.cluster, placement.entry)
+    for claim in claims:
+        world.cluster.volumes.remove_claim(claim.namespace or "default", claim.name or "")
     nodes: dict[str, int] = {}
     zones: dict[str, int] = {}
     for placement in placed:
@@ -90,12 +96,14 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
 
 
 def _fill(
-    world: ChangingWorld, first: Entry, progress: Progress | None
+    world: ChangingWorld, first: Entry, claims: list[ObjectMeta], progress: Progress | None
 ) -> tuple[list[PodPlacement], str | None]:
     cluster = world.cluster
     placed: list[PodPlacement] = []
+    volumes = SnapshotVolumes(cluster, world.snapshot.manifests, whole=world.snapshot.origin.whole_storage)
     while len(placed) < MOST:
         entry = _copy(first, len(placed))
+        claims += (claim.metadata for claim in volumes.make_claims(entry.pod))
         pod_class = cluster.class_of(entry.pod)
         try:
             best = plan_for(cluster, pod_class).best()
@@ -112,9 +120,16 @@ def _fill(
 
 
 def _copy(entry: Entry, number: int) -> Entry:
-    name = f"{entry.name}-fit-{number}"
-    metadata = msgspec.structs.replace(entry.pod.metadata, name=name)
-    return replace(entry, pod=msgspec.structs.replace(entry.pod, metadata=metadata))
+    """Another one like it; of a StatefulSet the next, which has claims of its own."""
+    view = entry.manifest.object
+    if entry.manifest.kind == "StatefulSet" and isinstance(view, Workload):
+        base, _, ordinal = entry.name.rpartition("-")
+        name = f"{base}-{int(ordinal) + number}"
+        pod = with_claims(entry.pod, stateful_claims(view, name))
+    else:
+        name, pod = f"{entry.name}-fit-{number}", entry.pod
+    metadata = msgspec.structs.replace(pod.metadata, name=name)
+    return replace(entry, pod=msgspec.structs.replace(pod, metadata=metadata))
 
 
 def _help(world: ChangingWorld, first: Entry, placed: list[PodPlacement]) -> str | None:
