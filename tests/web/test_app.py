@@ -85,7 +85,7 @@ def test_nobody_is_let_in_without_a_session(path: str) -> None:
     async def script(client: httpx.AsyncClient, _: Sessions) -> None:
         for headers in (
             {},
-            {"Cookie": f"{COOKIE}=x"},
+            {"Cookie": f"{COOKIE.format(port=PORT)}=x"},
             {"Authorization": "Bearer "},
             {"Authorization": "Bearer x"},
         ):
@@ -101,8 +101,56 @@ def test_scripts_may_use_the_token() -> None:
         good = await client.get("/api/v1/overview", headers={"Authorization": f"Bearer {TOKEN}"})
         bad = await client.get("/api/v1/overview", headers={"Authorization": f"Bearer {TOKEN[:-1]}"})
         assert (good.status_code, bad.status_code) == (200, 401)
+        assert "token is not good" in bad.json()["error"]
 
     play(script, token=TOKEN)
+
+
+def test_two_pages_on_one_machine_do_not_shut_each_other_out() -> None:
+    """A browser has one jar for all ports of a host, so each page has a cookie of its own name."""
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        await enter(client, sessions)
+        other = Sessions(None, lambda _: None)
+        beside = Guard(
+            PageServer(dump(), DOCUMENTS, "").app(), other, host="127.0.0.1", port=lambda: PORT + 1
+        )
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(beside),
+            base_url=f"http://127.0.0.1:{PORT + 1}",
+            cookies=client.cookies,
+        ) as second:
+            assert (await second.get("/api/v1/overview")).status_code == 401
+            await enter(second, other)
+            client.cookies = second.cookies
+        assert (await client.get("/api/v1/overview")).status_code == 200
+
+    play(script)
+
+
+def test_only_opening_a_link_uses_it_up() -> None:
+    """Whoever looks at the head of what it leads to, as some mail programs do, leaves it good."""
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        link = sessions.link
+        assert (await client.head(f"/?link={link}")).status_code == 401
+        assert sessions.link == link
+        await enter(client, sessions)
+
+    play(script)
+
+
+@pytest.mark.parametrize(("name", "status"), [("10.1.2.3", 401), ("[fd00::1]", 401), ("evil.example", 421)])
+def test_a_page_for_every_address_is_known_by_each(name: str, status: int) -> None:
+    """Listening on all addresses, it answers to any of them, and still to no foreign name."""
+
+    async def script(_: httpx.AsyncClient, sessions: Sessions) -> None:
+        guard = Guard(PageServer(dump(), DOCUMENTS, "").app(), sessions, host="0.0.0.0", port=lambda: PORT)  # noqa: S104
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=HERE) as everywhere:
+            answer = await everywhere.get("/api/v1/overview", headers={"Host": f"{name}:{PORT}"})
+        assert answer.status_code == status
+
+    play(script)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "berth_page"
+COOKIE = "berth_page_{port}"  # browsers send cookies to every port of a host: two pages must not share one
 _SESSIONS = 256
 _OPEN = ("/static/", "/healthz")
 _NO_SESSION = "There is no session; open the link that the command printed."
+_STALE = "This token is not good, or no longer; take that of the kubeconfig that the server wrote."
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _HEADERS = {
     "Content-Security-Policy": (
@@ -69,12 +70,17 @@ class Sessions:
             self._cookies.popitem(last=False)
         return cookie
 
-    def knows(self, headers: Headers) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if self._token and scheme.lower() == "bearer":
+    def takes_token(self, headers: Headers) -> bool:
+        """Whether a request is to be judged by its bearer token, not by a cookie."""
+        return bool(self._token) and headers.get("authorization", "").lower().startswith("bearer ")
+
+    def knows(self, headers: Headers, port: int) -> bool:
+        """Whether a request has the token, or the cookie of the page on this port."""
+        if self._token and self.takes_token(headers):
+            token = headers["authorization"].partition(" ")[2]
             return hmac.compare_digest(token.strip().encode(), self._token.encode())
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            found = SimpleCookie(headers.get("cookie", "")).get(COOKIE.format(port=port))
         except CookieError:
             return False
         return found is not None and found.value in self._cookies
@@ -106,17 +112,19 @@ class Guard:
             return _said(403, "This request comes from another site, which may not ask anything here.")
         path: str = scope["path"]
         link = QueryParams(scope["query_string"]).get("link") if path == "/" else None
-        if link is not None:
+        if link is not None and scope["method"] == "GET":  # who only asks for the head uses nothing up
             return self._opened(link, headers)
-        if path.startswith(_OPEN) or self._sessions.knows(headers):
+        if path.startswith(_OPEN) or self._sessions.knows(headers, self._port()):
             return None
+        if self._sessions.takes_token(headers):
+            return _said(401, _STALE)
         return _stale() if not path.startswith("/api/") else _said(401, _NO_SESSION)
 
     def _opened(self, link: str, headers: Headers) -> Response:
         cookie = self._sessions.opened(link)
         if cookie is not None:
-            return _entered(cookie)
-        return RedirectResponse("/", 303) if self._sessions.knows(headers) else _stale()
+            return _entered(cookie, self._port())
+        return RedirectResponse("/", 303) if self._sessions.knows(headers, self._port()) else _stale()
 
     def _is_for_us(self, headers: Headers) -> bool:
         names = headers.getlist("host")
@@ -125,14 +133,21 @@ class Guard:
         name, _, port = names[0].rpartition(":")
         if port != str(self._port()) or not port:
             return False
-        return name in (_LOCAL if _is_loopback(self._host) else (*_LOCAL, self._host))
+        return name.lower() in (*_LOCAL, self._host.lower()) or (self._is_everywhere and _is_address(name))
+
+    @property
+    def _is_everywhere(self) -> bool:
+        """Whether it listens on every address of the machine, and so is known by any of them."""
+        return self._host in ("0.0.0.0", "[::]")  # noqa: S104 - what the user asked for
 
 
-def _is_loopback(host: str) -> bool:
+def _is_address(name: str) -> bool:
+    """Whether it is no name: only a name can be made to lead here by somebody else."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return host == "localhost"
+        return False
+    return True
 
 
 def _is_from_here(headers: Headers) -> bool:
@@ -144,9 +159,9 @@ def _is_from_here(headers: Headers) -> bool:
     return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
 
-def _entered(cookie: str) -> Response:
+def _entered(cookie: str, port: int) -> Response:
     answer = RedirectResponse("/", 303)
-    answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", path="/")
+    answer.set_cookie(COOKIE.format(port=port), cookie, httponly=True, samesite="strict", path="/")
     return answer
 
 
