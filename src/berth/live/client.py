@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -24,54 +24,23 @@ from berth.live.errors import (
     ApiError,
     NotSent,
     Silent,
-    Status,
     Unreachable,
     from_answer,
-    from_status,
     in_words,
 )
-from berth.live.fence import Fence, FencedBody
 from berth.live.ratelimit import Limiter, Urgency
+from berth.live.wire.answers import Frame, Page, frame_of, page_of
+from berth.live.wire.direct import Direct
+from berth.live.wire.fence import Fence, FencedBody
 
 PAGE = 500
 # Servers send a bookmark every minute once there was something to tell. A watch that is silent for longer
 # may be dead without anybody having noticed: it is opened anew.
 SILENCE = 90.0
+# What is small and sent often, and what aiohttp does not repeat by itself either.
+_SENT_DIRECT = frozenset({"POST", "PATCH"})
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-
-
-_META_NAMES = {
-    "continue_": "continue",
-    "resource_version": "resourceVersion",
-    "remaining": "remainingItemCount",
-}
-
-
-class ListMeta(msgspec.Struct, rename=_META_NAMES):
-    resource_version: str = ""
-    continue_: str = ""
-    remaining: int | None = None
-
-
-class _List(msgspec.Struct, Generic[_T]):
-    metadata: ListMeta
-    items: list[_T] | None = None
-
-
-class Frame(msgspec.Struct):
-    """One line of a watch."""
-
-    type: str
-    object: msgspec.Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[_T]):
-    items: list[_T]
-    resource_version: str
-    continue_token: str
-    remaining: int = 0  # as many more there are, if the server says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +71,13 @@ class Client:
     called when one was not accepted.  Requests wait
     for their turn at the `limiter`, if there is one: events behind everything else, a watch once.
     What would change something is sent only if the `fence`, if there is one, lets it through.
+    Objects and patches are sent `direct`, if that is given, everything else through the session.
 
     Attributes:
         served: Where a resource is that is not in the version it should be in.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three are optional
         self,
         session: aiohttp.ClientSession,
         url: str,
@@ -117,6 +87,7 @@ class Client:
         request_options: dict[str, Any] | None = None,
         limiter: Limiter | None = None,
         rejected: Callable[[], None] | None = None,
+        direct: Direct | None = None,
     ) -> None:
         self._session = session
         self.url = url.rstrip("/")
@@ -124,6 +95,7 @@ class Client:
         self._timeout = timeout
         self._options = request_options or {}
         self._rejected = rejected
+        self._direct = direct
         self.limiter = limiter
         self.fence: Fence | None = None
         self.served: dict[Resource, Resource] = {}
@@ -143,7 +115,8 @@ class Client:
         async def authorization() -> dict[str, str]:
             return headers
 
-        return cls(session, url, authorization, timeout=timeout)
+        direct = Direct(url, ssl_context(connector)) if Direct.reaches(url) else None
+        return cls(session, url, authorization, timeout=timeout, direct=direct)
 
     def unlimited(self) -> Client:
         """The same connection for what must not wait or be held up, such as the renewal of a lease."""
@@ -154,6 +127,7 @@ class Client:
             timeout=self._timeout,
             request_options=self._options,
             rejected=self._rejected,
+            direct=self._direct,
         )
         same.served = self.served
         return same
@@ -171,6 +145,8 @@ class Client:
         return ready
 
     async def close(self) -> None:
+        if self._direct is not None:
+            await self._direct.close()
         await self._session.close()
 
     async def __aenter__(self) -> Self:
@@ -289,14 +265,7 @@ class Client:
         path = self._path(resource, selection.namespace)
         accept = selection.accept("PartialObjectMetadataList")
         body = await self.request("GET", path, parameters=parameters, patience=patience, accept=accept)
-        try:
-            decoded = msgspec.json.decode(body, type=_List[view])  # type: ignore[valid-type]
-        except msgspec.ValidationError:
-            return _readable(body, view, path)
-        except msgspec.DecodeError as error:
-            raise Unreachable(f"{path}: the answer is not JSON: {error}") from error
-        meta = decoded.metadata
-        return Page(decoded.items or [], meta.resource_version, meta.continue_, meta.remaining or 0)
+        return page_of(body, view, path)
 
     async def pages(
         self, resource: Resource, view: type[_T], selection: Selection = EVERYTHING, *, limit: int = PAGE
@@ -356,7 +325,7 @@ class Client:
                     return
                 lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
                 rest = lines.pop()
-                frames = [_frame(line) for line in lines if line]
+                frames = [frame_of(line) for line in lines if line]
                 if frames:
                     yield frames
 
@@ -379,7 +348,13 @@ class Client:
         Its time is the client's times `patience`, without the wait for its turn.
         """
         data = msgspec.json.encode(body) if isinstance(body, dict | list) else body
-        limits = aiohttp.ClientTimeout(total=self._timeout * patience)
+        seconds = self._timeout * patience
+        if data is not None and parameters is None and method in _SENT_DIRECT and Direct.takes(path):
+            direct = self._direct
+            if direct is not None:
+                await self._turn(urgency)
+                return await self._send(direct, method, path, data, (content_type, accept), seconds)
+        limits = aiohttp.ClientTimeout(total=seconds)
         async with self._open(
             method,
             path,
@@ -395,6 +370,32 @@ class Client:
                 raise from_answer(response.status, answer, response.headers, time.time())
             return answer
 
+    async def _turn(self, urgency: Urgency) -> None:
+        if self.limiter is not None:
+            await self.limiter.acquire(urgency)
+
+    async def _proof(self) -> dict[str, str]:
+        try:
+            return await self._headers()
+        except Exception as error:  # a plugin of the user's, say
+            raise Unreachable(f"no credentials to be had: {error}") from error
+
+    async def _send(
+        self, direct: Direct, method: str, path: str, data: bytes, kind: tuple[str, str], seconds: float
+    ) -> bytes:
+        headers = await self._proof()
+        try:
+            answer = await direct.ask(
+                method, path, data, headers=headers, kind=kind, seconds=seconds, fence=self.fence
+            )
+        except OSError as error:
+            raise Unreachable(in_words(error)) from error
+        if answer.status == 401 and self._rejected is not None:
+            self._rejected()
+        if answer.status >= 300:
+            raise from_answer(answer.status, answer.body, answer.headers, time.time())
+        return answer.body
+
     @asynccontextmanager
     async def _open(  # noqa: PLR0913 - all but three are optional
         self,
@@ -408,12 +409,8 @@ class Client:
         urgency: Urgency = Urgency.URGENT,
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        if self.limiter is not None:
-            await self.limiter.acquire(urgency)
-        try:
-            headers = {**await self._headers(), "Accept": accept}
-        except Exception as error:  # a plugin of the user's, say
-            raise Unreachable(f"no credentials to be had: {error}") from error
+        await self._turn(urgency)
+        headers = {**await self._proof(), "Accept": accept}
         if data is not None:
             headers["Content-Type"] = content_type
         fenced = None if self.fence is None or method == "GET" else FencedBody(data or b"", self.fence)
@@ -439,47 +436,16 @@ class Client:
             raise Unreachable(in_words(error)) from error
 
 
+def ssl_context(connector: aiohttp.BaseConnector | None) -> ssl.SSLContext | None:
+    """How a connector was told to speak TLS."""
+    found = getattr(connector, "_ssl", None)
+    if isinstance(found, ssl.SSLContext):
+        return found
+    return ssl._create_unverified_context() if found is False else ssl.create_default_context()  # noqa: S323, SLF001
+
+
 def _urgency(resource: Resource) -> Urgency:
     return Urgency.BACKGROUND if resource == EVENTS else Urgency.URGENT
-
-
-def _readable(body: bytes, view: type[_T], path: str) -> Page[_T]:
-    """A page without the objects that are not what they should be; the others must not suffer."""
-    raw = msgspec.json.decode(body, type=_List[msgspec.Raw])
-    items: list[_T] = []
-    for item in raw.items or ():
-        try:
-            items.append(msgspec.json.decode(item, type=view))
-        except msgspec.ValidationError as error:
-            _log.warning("%s: %s is left out: %s", path, name_of(item), error)
-    return Page(items, raw.metadata.resource_version, raw.metadata.continue_)
-
-
-class _Named(msgspec.Struct, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class Nameplate(msgspec.Struct):
-    """As much of an object as every object has."""
-
-    metadata: _Named
-
-
-def name_of(item: msgspec.Raw) -> str:
-    metadata = msgspec.json.decode(item, type=Nameplate).metadata
-    return f"{metadata.namespace}/{metadata.name}".lstrip("/")
-
-
-def _frame(line: bytes) -> Frame:
-    try:
-        frame = msgspec.json.decode(line, type=Frame)
-    except msgspec.DecodeError as error:
-        raise Unreachable(f"the watch sent something else than JSON: {error}") from error
-    if frame.type == "ERROR":
-        raise from_status(msgspec.json.decode(frame.object, type=Status))
-    return frame
 
 
 def delete_options(

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from berth.live.client import Client
+from berth.live.client import Client, ssl_context
 from berth.live.ratelimit import Limiter
+from berth.live.wire.direct import Direct
 
 _log = logging.getLogger(__name__)
 HOME = Path("~/.kube/config")
@@ -71,14 +72,19 @@ async def connect(
     host = configuration.host or ""
     if proxy := transport.proxy or _proxy_from_environment(host):
         options["proxy"] = proxy
+    session = _session(transport.pool_manager)
+    direct = None
+    if not proxy and Direct.reaches(host):
+        direct = Direct(host, ssl_context(session.connector), server_hostname=transport.server_hostname)
     return Client(
-        _session(transport.pool_manager),
+        session,
         host,
         credentials.headers,
         timeout=patience,
         request_options=options,
         limiter=limiter,
         rejected=credentials.rejected,
+        direct=direct,
     )
 
 

@@ -154,9 +154,12 @@ def _seconds(header: str | None, now: float) -> float | None:
 def in_words(error: Exception) -> str:
     """In words for people: aiohttp tells the address of its TLS context, too."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        return f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or cause}"
-    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error.os_error, ssl.SSLError):
-        number, text = error.os_error.errno, error.os_error.strerror
-        return os.strerror(number) if number and number > 0 else text or str(error.os_error)
+        found = error.certificate_error
+        return f"its certificate is not trusted: {getattr(found, 'verify_message', '') or found}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message or error}"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError | aiohttp.ClientError):
+        number, text = cause.errno, cause.strerror
+        return os.strerror(number) if number and number > 0 else text or str(cause) or type(cause).__name__
     return str(error) or type(error).__name__

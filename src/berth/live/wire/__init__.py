@@ -1,0 +1,1 @@
+"""What goes over the wire to an API server, and what comes back."""
