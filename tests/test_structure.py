@@ -47,6 +47,7 @@ SAME_BY_CHANCE: frozenset[str] = frozenset(
         "node",  # a kind of rule, and a kind of metric
         "default",  # a namespace, and a service account
         "kubernetes",  # the finalizer of a namespace, and a Service
+        "Terminating",  # a scope of quotas, and what `explain` says of a pod
     )
 )
 

@@ -116,6 +116,9 @@ class Quantity:
         fits = all(-_MAX - 1 <= number <= _MAX for number in (left, right, total))
         return Quantity(total, exponent, form, wide or not fits)
 
+    def minus(self, other: Quantity) -> Quantity:
+        return self.plus(replace(other, unscaled=-other.unscaled, text=None))
+
     def __str__(self) -> str:
         if self.text is not None:
             return self.text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import RawObject
-from berth.server.registry import policy, writes
+from berth.server.registry import policy, quotas, writes
 from berth.server.registry.kinds import service_accounts
 from berth.server.registry.kinds.karmada import definitions as karmada
 from berth.server.registry.kinds.namespaces import INITIAL_NAMESPACES
@@ -18,7 +19,7 @@ from berth.server.settings import ServerSettings
 from berth.server.storage.store import decode
 
 _MANAGER = "berth"
-_INTENT = writes.Intent(_MANAGER)
+_INTENT = writes.Intent(_MANAGER, own=True)
 _REPAIR = 10.0  # seconds, as upstream
 _SERVICE = "kubernetes"
 _ABOUT = {
@@ -47,16 +48,18 @@ async def fill(registry: Registry, settings: ServerSettings) -> None:
         created += _ensure(registry, classes, "", body)
     created += _allow(registry)
     created += _announce(registry, settings)
+    quotas.recount(registry)
     for write in created:
         if write.done is not None:
             await write.done
 
 
 async def keep(registry: Registry, settings: ServerSettings) -> None:
-    """Repair, for as long as it is awaited, what tells clients where the server is."""
+    """Repair, for as long as it is awaited, what tells clients where the server is, and what is used."""
     while True:
         await asyncio.sleep(_REPAIR)
         _announce(registry, settings)
+        quotas.release(registry, time.time())
 
 
 def _define(registry: Registry, endpoint: Endpoint) -> list[writes.Write]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors, patch
-from berth.server.registry import metadata
+from berth.server.registry import metadata, quotas
 from berth.server.registry.fields import copy_field
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.storage.history import Record
@@ -36,6 +36,7 @@ class Intent:
     dry_run: bool = False
     subresource: str = ""
     tracked: bool = False  # managed fields are already right: the write is an apply
+    own: bool = False  # it is the server's, which no quota can refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,10 @@ def _store(
     instead_of: object = _WHATEVER,
 ) -> Write:
     """Propose a state in the place of another record, or of None."""
+    admitted = instead_of is not _WHATEVER and not intent.subresource and not intent.own
+    asked = quotas.Asked(endpoint, key, obj, is_admitted=admitted)
     if intent.dry_run:
+        registry.store.in_turn(lambda: quotas.charge(registry, asked))
         return Write(_imagined(key, obj))
 
     def propose() -> Write:
@@ -250,7 +254,10 @@ def _store(
             _check_namespace(registry, endpoint, key[0], key[1])
         if _may_go(endpoint, obj):
             return remove(registry, endpoint, key, obj)
+        settle = quotas.charge(registry, asked)
         record, done = registry.store.put(endpoint.bucket, key, obj)
+        if settle is not None:
+            settle()
         endpoint.strategy.after_write(registry, obj)
         return Write(record, done)
 
@@ -270,7 +277,10 @@ def _may_go(endpoint: Endpoint, obj: RawObject) -> bool:
 
 def remove(registry: Registry, endpoint: Endpoint, key: Key, obj: RawObject) -> Write:
     """Propose that an object goes, whatever its finalizers say."""
+    settle = quotas.charge(registry, quotas.Asked(endpoint, key, None))
     record, done = registry.store.remove(endpoint.bucket, key, obj)
+    if settle is not None:
+        settle()
     endpoint.strategy.after_remove(registry, endpoint, obj)
     return Write(record, done)
 

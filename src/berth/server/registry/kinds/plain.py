@@ -15,11 +15,6 @@ _CORE = (
         columns=tables.ENDPOINTS,
         generation=False,
     ),
-    Strategy(
-        served("v1", "resourcequotas", "ResourceQuota", short="quota", subresources="status"),
-        columns=tables.RESOURCE_QUOTA,
-        generation=False,
-    ),
 )
 _CLUSTER = (
     Strategy(

@@ -1,0 +1,327 @@
+"""What an object uses of a quota: one evaluator a resource, as upstream has them.
+
+An evaluator first looks at an object (`look`), and answers everything else about what it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from berth.kube.amounts.pod_resources import aggregate, limits_of, requests_of
+from berth.kube.amounts.quantity import Quantity, stored
+from berth.kube.amounts.resource_names import is_huge_page, is_native, is_pod_level
+from berth.kube.objects import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    RawObject,
+    ResourceList,
+    ResourceRequirements,
+)
+from berth.kube.quota.amounts import ONE, ZERO, Amounts, amounts_in, whole
+from berth.kube.quota.scopes import ScopeRequirement, claim_in_scope, has_deadline, pod_in_scope
+from berth.kube.text.decoding import convert, without_nulls
+from berth.kube.times import seconds_of
+from berth.kube.well_known import BETA_STORAGE_CLASS, FAILED, SUCCEEDED
+
+REQUESTS, LIMITS = "requests.", "limits."
+_COMPUTE = ("cpu", "memory")
+_POD_NAMES = frozenset(
+    {"count/pods", "pods"}
+    | {f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in (*_COMPUTE, "ephemeral-storage")}
+)
+# Whoever limits one of these makes every container say how much it asks for.
+_MUST_BE_SAID = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _COMPUTE)
+_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+_OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/"
+_OF_DEVICE_CLASS = ".deviceclass.resource.k8s.io/devices"
+_MOST_DEVICES = 32  # that a request for all of them may get
+_ALIASES = {"configmaps", "resourcequotas", "replicationcontrollers", "secrets"}
+_NOT_COUNTED = {("", "events"), ("events.k8s.io", "events")}
+
+
+class QuotaEvaluator:
+    """Objects of a resource that are only counted."""
+
+    grows: ClassVar[bool] = False  # with an update
+
+    def __init__(self, group: str, plural: str) -> None:
+        self.count_name = f"count/{plural}.{group}" if group else f"count/{plural}"
+        named = {self.count_name} | ({plural} if not group and plural in _ALIASES else set())
+        self._each = dict.fromkeys(named, ONE)
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        """Those of the resources in a quota that objects of this kind use."""
+        return sorted(name for name in names if self._counts(name))
+
+    def _counts(self, name: str) -> bool:
+        return name in self._each
+
+    def look(self, obj: RawObject) -> Any:  # noqa: ANN401 - what the other methods are asked about
+        return obj
+
+    def usage(self, seen: Any, now: float) -> Amounts:  # noqa: ANN401, ARG002 - only pods end by time
+        return self._lasting(seen)
+
+    def _lasting(self, seen: Any) -> Amounts:  # noqa: ANN401, ARG002
+        return self._each
+
+    def in_scope(self, seen: Any, wanted: ScopeRequirement) -> bool:  # noqa: ANN401, ARG002
+        return False
+
+    def missing(self, seen: Any, names: Sequence[str]) -> str:  # noqa: ANN401, ARG002
+        """What the object has to say and does not, as a sentence; empty if it says everything."""
+        return ""
+
+    def may_grow(self, seen: Any, before: Any) -> bool:  # noqa: ANN401, ARG002
+        """Whether an update has to ask the quotas; what it uses less of is never asked."""
+        return self.grows
+
+
+class PodQuota(QuotaEvaluator):
+    """A pod uses what it requests and may use, as long as it is not at its end."""
+
+    def _counts(self, name: str) -> bool:
+        if name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")):
+            return True
+        return name.startswith(REQUESTS) and (
+            not is_native(name) or name.startswith(f"{REQUESTS}{_DEVICE_CLASS}")
+        )
+
+    def look(self, obj: RawObject) -> Pod:
+        return convert(without_nulls(obj), Pod)
+
+    def usage(self, seen: Pod, now: float) -> Amounts:
+        used = {self.count_name: ONE}
+        if is_over(seen, now):
+            return used
+        return {**used, **_compute(*_whole(seen))}
+
+    def in_scope(self, seen: Pod, wanted: ScopeRequirement) -> bool:
+        return pod_in_scope(seen, wanted)
+
+    def missing(self, seen: Pod, names: Sequence[str]) -> str:
+        required = _MUST_BE_SAID.intersection(names)
+        if not required or _says_for_all(seen.spec):
+            return ""
+        lacking: dict[str, set[str]] = {}
+        for container in (*(seen.spec.containers or ()), *(seen.spec.init_containers or ())):
+            resources = container.resources or ResourceRequirements()
+            given = _compute(amounts_in(resources.requests), amounts_in(resources.limits))
+            for name in required - given.keys():
+                lacking.setdefault(name, set()).add(container.name or "")
+        if not lacking:
+            return ""
+        said = (f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking))
+        return f"must specify {'; '.join(said)}"
+
+    def may_grow(self, seen: Pod, before: Pod) -> bool:
+        return has_deadline(seen.spec) != has_deadline(before.spec)
+
+
+def is_over(pod: Pod, now: float) -> bool:
+    """Whether a pod has ended, or should long be gone and is only held up."""
+    if pod.status is not None and pod.status.phase in (SUCCEEDED, FAILED):
+        return True
+    return (until := held_until(pod)) is not None and now > until
+
+
+def held_until(pod: Pod) -> float | None:
+    """Until when a pod that is being deleted is charged at most."""
+    metadata = pod.metadata
+    when, grace = seconds_of(metadata.deletion_timestamp), metadata.deletion_grace_period_seconds
+    return when + grace if when is not None and grace is not None else None
+
+
+def _says_for_all(spec: PodSpec) -> bool:
+    """Whether the pod as a whole says what it asks for, which containers then need not."""
+    own = spec.resources or ResourceRequirements()
+    return any(is_pod_level(name) for listed in (own.requests, own.limits) for name in listed or ())
+
+
+def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
+    used = {"pods": ONE}
+    for name, amount in requests.items():
+        if name in (*_COMPUTE, "ephemeral-storage") or is_huge_page(name):
+            used[name] = used[f"{REQUESTS}{name}"] = amount
+        elif not is_native(name) or name.startswith(_DEVICE_CLASS):
+            used[f"{REQUESTS}{name}"] = amount
+    for name in (*_COMPUTE, "ephemeral-storage"):
+        if name in limits:
+            used[f"{LIMITS}{name}"] = limits[name]
+    return used
+
+
+def _whole(pod: Pod) -> tuple[Amounts, Amounts]:
+    """Requests and limits of a pod: of its containers together, what it says itself, and its overhead."""
+    spec = _resized(pod.spec, pod.status) if pod.status is not None else pod.spec
+    own, overhead = spec.resources or ResourceRequirements(), amounts_in(spec.overhead)
+    requests: dict[str, Quantity] = aggregate(spec, requests_of, stored)
+    limits: dict[str, Quantity] = aggregate(spec, limits_of, stored)
+    for amounts, listed in ((requests, own.requests), (limits, own.limits)):
+        stated = amounts_in(listed)
+        amounts.update({name: amount for name, amount in stated.items() if is_pod_level(name)})
+    for name, amount in overhead.items():
+        requests[name] = requests[name].plus(amount) if name in requests else amount
+        if name in limits and limits[name].unscaled:
+            limits[name] = limits[name].plus(amount)
+    return requests, limits
+
+
+def _resized(spec: PodSpec, status: PodStatus) -> PodSpec:
+    """The spec with the most of what containers ask for, were allocated and have."""
+    entries = {
+        entry.name: entry
+        for entry in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        if entry.resources is not None
+    }
+    if not entries:
+        return spec
+    infeasible = any(
+        each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions or ()
+    )
+
+    def resized(containers: list[Container] | None, *, lasting: bool) -> list[Container]:
+        return [
+            _as_running(each, entries[each.name], infeasible=infeasible)
+            if each.name in entries and (lasting or each.restart_policy == "Always")
+            else each
+            for each in containers or ()
+        ]
+
+    return replace(
+        spec,
+        containers=resized(spec.containers, lasting=True),
+        init_containers=resized(spec.init_containers, lasting=False),
+    )
+
+
+def _as_running(container: Container, entry: ContainerStatus, *, infeasible: bool) -> Container:
+    wanted = ResourceRequirements() if infeasible else container.resources or ResourceRequirements()
+    has = entry.resources or ResourceRequirements()
+    return replace(
+        container,
+        resources=ResourceRequirements(
+            requests=_most(wanted.requests, has.requests, entry.allocated_resources),
+            limits=_most(wanted.limits, has.limits),
+        ),
+    )
+
+
+def _most(*lists: ResourceList | None) -> ResourceList:
+    most: ResourceList = {}
+    for listed in lists:
+        for name, raw in (listed or {}).items():
+            if name not in most or stored(raw).exceeds(stored(most[name])):
+                most[name] = raw
+    return most
+
+
+class ServiceQuota(QuotaEvaluator):
+    """A Service may use a load balancer and ports of the nodes."""
+
+    grows = True
+
+    def _counts(self, name: str) -> bool:
+        return name in (self.count_name, "services", "services.nodeports", "services.loadbalancers")
+
+    def _lasting(self, seen: RawObject) -> Amounts:
+        spec = seen.get("spec") or {}
+        kind, ports = spec.get("type"), spec.get("ports") or ()
+        opened = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
+        balanced = kind == "LoadBalancer"
+        if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+            opened = sum(bool(port.get("nodePort")) for port in ports)
+        return {
+            self.count_name: ONE,
+            "services": ONE,
+            "services.nodeports": whole(opened),
+            "services.loadbalancers": ONE if balanced else ZERO,
+        }
+
+
+class StorageQuota(QuotaEvaluator):
+    """A claim uses storage, in all and of its class."""
+
+    grows = True
+
+    def _counts(self, name: str) -> bool:
+        own = ("persistentvolumeclaims", "requests.storage")
+        return (
+            name == self.count_name
+            or name in own
+            or name.endswith(tuple(f"{_OF_STORAGE_CLASS}{each}" for each in own))
+        )
+
+    def _lasting(self, seen: RawObject) -> Amounts:
+        spec, status = seen.get("spec") or {}, seen.get("status") or {}
+        used = {self.count_name: ONE, "persistentvolumeclaims": ONE}
+        asked = amounts_in((spec.get("resources") or {}).get("requests")).get("storage")
+        if asked is not None:
+            allocated = amounts_in(status.get("allocatedResources")).get("storage", asked)
+            used["requests.storage"] = _whole_bytes(allocated if allocated.exceeds(asked) else asked)
+        annotated = (seen["metadata"].get("annotations") or {}).get(BETA_STORAGE_CLASS)
+        if kind := annotated or spec.get("storageClassName"):
+            counted = ("persistentvolumeclaims", "requests.storage")
+            used |= {f"{kind}{_OF_STORAGE_CLASS}{name}": used[name] for name in counted if name in used}
+        return used
+
+    def in_scope(self, seen: RawObject, wanted: ScopeRequirement) -> bool:
+        return claim_in_scope(seen, wanted)
+
+
+def _whole_bytes(amount: Quantity) -> Quantity:
+    return amount if amount.milli_value % 1000 == 0 else whole(amount.value)
+
+
+class DeviceQuota(QuotaEvaluator):
+    """A claim uses as many devices of a class as it may get at most."""
+
+    grows = True
+
+    def _counts(self, name: str) -> bool:
+        return name == self.count_name or name.endswith(_OF_DEVICE_CLASS)
+
+    def _lasting(self, seen: RawObject) -> Amounts:
+        counts: dict[str, int] = {}
+        for request in ((seen.get("spec") or {}).get("devices") or {}).get("requests") or ():
+            most: dict[str, int] = {}
+            for one in request.get("firstAvailable") or [request.get("exactly") or {}]:
+                kind = one.get("deviceClassName")
+                if kind:
+                    most[kind] = max(most.get(kind, 0), _devices(one))
+            for kind, number in most.items():
+                counts[kind] = counts.get(kind, 0) + number
+        return {
+            self.count_name: ONE,
+            **{f"{kind}{_OF_DEVICE_CLASS}": whole(number) for kind, number in counts.items()},
+        }
+
+
+def _devices(request: RawObject) -> int:
+    mode = request.get("allocationMode")
+    if mode == "All":
+        return _MOST_DEVICES
+    return int(request.get("count") or 1) if mode in (None, "ExactCount") else 0
+
+
+_OWN = {
+    ("", "pods"): PodQuota,
+    ("", "services"): ServiceQuota,
+    ("", "persistentvolumeclaims"): StorageQuota,
+    ("resource.k8s.io", "resourceclaims"): DeviceQuota,
+}
+
+
+@lru_cache(maxsize=1024)
+def evaluator_of(group: str, plural: str) -> QuotaEvaluator | None:
+    """Who knows what objects of a namespaced resource use; None if quotas ignore them."""
+    if (group, plural) in _NOT_COUNTED:
+        return None
+    return _OWN.get((group, plural), QuotaEvaluator)(group, plural)

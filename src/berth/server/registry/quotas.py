@@ -1,0 +1,159 @@
+"""Quotas: nothing is stored that goes beyond one, and what is used is counted with every write.
+
+Upstream has a controller that counts, and admission that counts what was admitted since. Here both are one: a
+quota is asked and charged in the turn in which the object is proposed, and in the same transaction, so that
+neither concurrent creates nor a loss of power make it wrong. What an object uses less of is given back in
+the same way. All is counted again when a quota appears or is written to, when the server starts, and for
+pods that are held up in their deletion.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from berth.kube.objects import Key, Pod, RawObject
+from berth.kube.quota.charging import (
+    QuotaError,
+    change,
+    charged,
+    check_room,
+    check_stated,
+    counted,
+    limits_of,
+    used_of,
+)
+from berth.kube.quota.usage import QuotaEvaluator, evaluator_of, held_until, is_over
+from berth.server import errors
+from berth.server.registry.strategy import Endpoint, Registry
+from berth.server.storage.history import Record
+from berth.server.storage.store import Bucket, decode
+
+_QUOTAS = "resourcequotas"
+_LEAVING = b'"deletionTimestamp"'
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a write makes of an object, for the quotas of its namespace.
+
+    Attributes:
+        new: None if the object goes.
+        is_admitted: Whether the quotas may refuse it; what happens to an object later they only count.
+    """
+
+    endpoint: Endpoint
+    key: Key
+    new: RawObject | None
+    is_admitted: bool = False
+
+
+def charge(registry: Registry, asked: Asked) -> Callable[[], None] | None:
+    """Ask the quotas of a namespace; what is returned charges them, once the write itself is proposed.
+
+    Raises:
+        StatusError: a quota has not enough left, or has to know more (403).
+    """
+    bucket = _bucket(registry)
+    if not bucket.records and not bucket.queued:
+        return None
+    records = bucket.newest_in(asked.key[0])
+    resource = asked.endpoint.resource
+    evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
+    if not records or evaluator is None:
+        return None
+    known = asked.endpoint.bucket.newest(asked.key)
+    before = evaluator.look(decode(known.data)) if known is not None else None
+    after = evaluator.look(asked.new) if asked.new is not None else None
+    now = time.time()
+    if isinstance(before, Pod) and is_over(before, now) and held_until(before) is not None:
+        return lambda: recount(registry, asked.key[0])  # it may have been given back before its time
+    admits = asked.is_admitted and (before is None or evaluator.may_grow(after, before))
+    changed = []
+    for record in records:
+        quota = _ready(registry, evaluator, record)
+        try:
+            if admits:
+                check_stated(quota, evaluator, after)
+            wanted = change(quota, evaluator, before, after, now)
+            if admits:
+                check_room(quota, wanted)
+        except QuotaError as error:
+            name = (asked.new or {})["metadata"].get("name") or ""
+            raise errors.forbidden(resource.plural, resource.group, name, str(error)) from None
+        status = charged(quota, wanted)
+        if status is not None:
+            changed.append((record.key, {**quota, "status": status}))
+
+    def settle() -> None:
+        for key, quota in changed:
+            # A quota that is itself what is written has a new state already, and is counted after it.
+            if asked.endpoint.bucket is not bucket or asked.key != key:
+                registry.store.put(bucket, key, quota)
+
+    return settle if changed else None
+
+
+def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> RawObject:
+    """A quota in which everything is counted that objects of this kind use."""
+    quota = decode(record.data)
+    if not used_of(quota).keys() >= set(evaluator.matching(limits_of(quota))):
+        status = _status(registry, quota)
+        return {**quota, "status": status} if status is not None else quota
+    return quota
+
+
+def recount(registry: Registry, namespace: str = "") -> None:
+    """Count what is used in a namespace, or in all, and correct what quotas say of it."""
+    bucket = _bucket(registry)
+    for record in bucket.newest_in(namespace):
+        quota = decode(record.data)
+        status = _status(registry, quota)
+        if status is not None:
+            registry.store.put(bucket, record.key, {**quota, "status": status})
+
+
+def release(registry: Registry, now: float) -> None:
+    """Give back what pods hold that should have gone by now."""
+    for namespace in sorted({key[0] for key in _bucket(registry).keys}):
+        leaving = (
+            decode(record.data)
+            for record in registry.builtin("", "pods").bucket.in_namespace(namespace)
+            if _LEAVING in record.data
+        )
+        if any(_is_held_up(pod, now) for pod in leaving):
+            recount(registry, namespace)
+
+
+def _is_held_up(obj: RawObject, now: float) -> bool:
+    evaluator = evaluator_of("", "pods")
+    until = held_until(evaluator.look(obj)) if evaluator is not None else None
+    return until is not None and until < now
+
+
+def _status(registry: Registry, quota: RawObject) -> RawObject | None:
+    namespace = quota["metadata"]["namespace"]
+    hard = (quota.get("spec") or {}).get("hard") or {}
+    contents = {
+        evaluator: [evaluator.look(decode(record.data)) for record in bucket.newest_in(namespace)]
+        for evaluator, bucket in _counted_in(registry, hard)
+    }
+    return counted(quota, contents, time.time())
+
+
+def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEvaluator, Bucket]]:
+    """The evaluators that a quota needs, and where the objects are."""
+    seen = set()
+    for resource in registry.resources():
+        evaluator = evaluator_of(resource.group, resource.plural)
+        if not (resource.namespaced and resource.stored) or evaluator is None or evaluator in seen:
+            continue
+        seen.add(evaluator)
+        endpoint = registry.lookup(resource.group, resource.version, resource.plural)
+        if endpoint is not None and evaluator.matching(hard):
+            yield evaluator, endpoint.bucket
+
+
+def _bucket(registry: Registry) -> Bucket:
+    return registry.builtin("", _QUOTAS).bucket
