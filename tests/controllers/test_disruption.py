@@ -83,3 +83,23 @@ def test_an_eviction_under_way_counts_until_it_is_seen_or_forgotten() -> None:
     world.advance(121)
     assert figures(world) == (3, 2, 3, 1)
     assert world.get(BUDGETS, "web")["status"]["disruptedPods"] == {}
+
+
+def test_pods_without_a_scale_are_not_counted() -> None:
+    """With a pod of a Job a share cannot be counted: nobody may go, until that pod is gone."""
+    world = script(4, 4, maxUnavailable=1)
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    metadata = {"name": "j-0", "labels": {"app": "web"}, "ownerReferences": [job]}
+    world.create(PODS, {"metadata": metadata, "spec": {"nodeName": "n"}})
+    world.settle()
+    status = world.get(BUDGETS, "web")["status"]
+    (condition,) = status["conditions"]
+    assert status["disruptionsAllowed"] == 0
+    assert (condition["reason"], condition["message"]) == (
+        "SyncFailed",
+        "jobs.batch does not implement the scale subresource",
+    )
+    world.delete(PODS, "j-0", grace=0)
+    world.settle()
+    assert figures(world) == (4, 3, 4, 1)
+    assert world.get(BUDGETS, "web")["status"]["conditions"][0]["reason"] == "SufficientPods"

@@ -22,7 +22,7 @@ from berth.kube.objects import (
     RawObject,
     key_of,
 )
-from berth.kube.ownership import controller_of
+from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.kube.selectors import parse_label_selector
 from berth.kube.times import seconds
@@ -32,6 +32,7 @@ from berth.machines.controller import Controller
 
 # An eviction whose pod is still there after this long did not happen.
 EVICTION_TIMEOUT = 120.0
+_FAILED = "SyncFailed"
 
 
 class DisruptionController(Controller):
@@ -64,6 +65,11 @@ class DisruptionController(Controller):
             for pod in self.cache.pods_in(key[0])
             if not is_finished(pod) and _selects(budget, pod.metadata)
         ]
+        owners = {owner.kind for pod in pods if (owner := controller_of(pod.metadata)) is not None}
+        unscaled = sorted(WITHOUT_SCALE[kind] for kind in owners if kind in WITHOUT_SCALE)
+        if unscaled and counts_replicas(budget.spec):
+            yield from self._fail(budget, f"{unscaled[0]} does not implement the scale subresource", now)
+            return
         expected, desired = self._numbers(budget, pods)
         disrupted = self._disrupted(key, budget, pods, now)
         healthy = sum(
@@ -138,7 +144,8 @@ class DisruptionController(Controller):
         if (condition := conditions.get("DisruptionAllowed")) is not None:
             condition["observedGeneration"] = generation
         known = (old.current_healthy, old.desired_healthy, old.expected_pods, old.disruptions_allowed)
-        same = known == numbers and (old.observed_generation or 0) == generation
+        failed = any(each.reason == _FAILED for each in old.conditions or ())
+        same = known == numbers and not failed and (old.observed_generation or 0) == generation
         if same and (old.disrupted_pods or {}) == disrupted:
             return
         gone = dict.fromkeys(name for name in old.disrupted_pods or {} if name not in disrupted)
@@ -149,6 +156,23 @@ class DisruptionController(Controller):
             "disruptionsAllowed": allowed,
             "observedGeneration": generation,
             "disruptedPods": {**disrupted, **gone},
+            "conditions": conditions.list(),
+        }
+        yield status_patch(BUDGETS, budget, status)
+
+    def _fail(self, budget: PodDisruptionBudget, why: str, now: float) -> Iterator[Action]:
+        """Nobody knows how many pods there should be, so none may go."""
+        old = budget.status or PodDisruptionBudgetStatus()
+        told = any(each.reason == _FAILED and each.message == why for each in old.conditions or ())
+        if told and old.disruptions_allowed == 0:
+            return
+        conditions = Conditions(old.conditions, now)
+        conditions.set("DisruptionAllowed", FALSE, _FAILED, why)
+        status: RawObject = {
+            "currentHealthy": old.current_healthy or 0,
+            "desiredHealthy": old.desired_healthy or 0,
+            "expectedPods": old.expected_pods or 0,
+            "disruptionsAllowed": 0,
             "conditions": conditions.list(),
         }
         yield status_patch(BUDGETS, budget, status)

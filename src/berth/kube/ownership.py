@@ -7,13 +7,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Job, Key, KubeObject, ObjectMeta, OwnerReference, Pod, RawObject
+from berth.kube.objects import (
+    Job,
+    Key,
+    KubeObject,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodDisruptionBudgetSpec,
+    RawObject,
+)
 from berth.kube.pods import is_active
 from berth.kube.well_known import SUCCEEDED, TEMPLATE_HASH, TRUE
 
 # Whether a Job is over is said by these conditions.
 JOB_OVER = ("Complete", "Failed")
 OwnerKey = tuple[str, str, str]  # namespace, kind, name
+
+# Controllers of pods that nobody can ask for a number of replicas, as messages call them. The disruption
+# controller gives up on a budget that needs it: it lets no pod go.
+WITHOUT_SCALE = {"Job": "jobs.batch", "DaemonSet": "daemonsets.apps", "Node": "nodes"}
+
+
+def counts_replicas(spec: PodDisruptionBudgetSpec) -> bool:
+    """Whether a budget is measured by how many replicas the controllers of its pods want."""
+    return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:

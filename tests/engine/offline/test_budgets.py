@@ -12,6 +12,7 @@ from berth.kube.objects import (
     IntOrString,
     KubeObject,
     ObjectMeta,
+    OwnerReference,
     Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
@@ -199,3 +200,25 @@ def test_a_pod_that_does_not_serve(keep: DisruptionBudget, goes: bool) -> None:
 def test_a_pod_that_has_not_begun() -> None:
     """No budget counts a pod that is bound and still pending."""
     assert AllowedDisruptions([counted(0)]).evict(entry(web("w1").phase("Pending").build())) == ()
+
+
+def test_jobs_have_no_replicas_to_measure_by() -> None:
+    """A budget that needs their number lets nobody go, and says why; one with a plain number does."""
+    shares = the_budget(budget(max_unavailable=1), of("Job", "p0"), of("Job", "p1"))
+    assert (shares.allowed, shares.fault) == (0, "pods of a Job have no replicas that it could count")
+    assert the_budget(budget(max_unavailable=1), of("StatefulSet", "p0")).fault is None
+    plain = the_budget(budget(min_available=1), of("Job", "p0"), of("Job", "p1"))
+    assert (plain.allowed, plain.fault) == (1, None)
+
+
+def test_pods_without_an_owner_cannot_be_measured_by() -> None:
+    """Nobody says how many of them there should be."""
+    assert the_budget(budget(max_unavailable=1), web("p0").build()).allowed == 0
+    assert the_budget(budget(min_available=0), web("p0").build()).allowed == 1
+
+
+def of(kind: str, name: str) -> Pod:
+    """A running pod that belongs to something of this kind."""
+    pod = web(name).build()
+    owner = OwnerReference(kind=kind, name="it", uid="it", controller=True)
+    return replace(pod, metadata=replace(pod.metadata, owner_references=[owner]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.kube.amounts.shares import resolved
 from berth.kube.objects import Pod, PodDisruptionBudget, ReplicationController, Workload
+from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.pods import is_active, is_ready
 from berth.kube.selectors import Selector, parse_label_selector
 
@@ -30,6 +31,7 @@ class DisruptionBudget:
         pods: How many running pods it protects.
         computed: The numbers are not from its status, which is missing, but from the snapshot's pods.
         lenient: Pods that are not ready may go at any time.
+        fault: Why nobody can tell how many pods it should have, so that it lets none go.
     """
 
     namespace: str
@@ -41,6 +43,7 @@ class DisruptionBudget:
     pods: int
     computed: bool
     lenient: bool = False
+    fault: str | None = None
 
     def protects(self, entry: Entry) -> bool:
         return entry.namespace == self.namespace and self.selector.matches(entry.pod.metadata.labels or {})
@@ -85,13 +88,14 @@ def _budget(
         for groups in (running.get(namespace, {}), waiting.get(namespace, {}))
     )
     status = view.status
+    fault = _fault(view, [*pods, *more])
     if status is not None and status.disruptions_allowed is not None:
         allowed = status.disruptions_allowed
         healthy, desired = status.current_healthy or 0, status.desired_healthy or 0
     else:
         expected, desired = _wanted(view, [*pods, *more], replicas)
         healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
-        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        allowed = max(healthy - desired, 0) if expected > 0 and fault is None else 0
     return DisruptionBudget(
         namespace=namespace,
         name=view.metadata.name or "",
@@ -102,7 +106,20 @@ def _budget(
         pods=len(pods),
         computed=status is None or status.disruptions_allowed is None,
         lenient=view.spec.unhealthy_pod_eviction_policy == _ALWAYS,
+        fault=fault,
     )
+
+
+def _fault(view: PodDisruptionBudget, pods: list[Entry]) -> str | None:
+    """As the disruption controller sees it: some controllers have no replicas that it could ask for."""
+    if not counts_replicas(view.spec) or not pods:
+        return None
+    owners = [controller_of(entry.pod.metadata) for entry in pods]
+    kinds = {owner.kind or "" for owner in owners if owner is not None}
+    unscaled = sorted(kinds & WITHOUT_SCALE.keys())
+    if unscaled:
+        return f"pods of a {unscaled[0]} have no replicas that it could count"
+    return None if kinds else "pods without an owner have no replicas that it could count"
 
 
 def _wanted(
@@ -123,7 +140,9 @@ def _scale(pods: list[Entry], replicas: dict[tuple[str, str], int]) -> int:
     """What the workloads behind the pods are meant to run: as many as there are of those not in the input."""
     by_owner: dict[tuple[str, str], int] = {}
     for entry in pods:
-        owner = (entry.namespace, entry.owner or f"Pod/{entry.name}")
+        if entry.owner is None:
+            continue
+        owner = (entry.namespace, entry.owner)
         by_owner[owner] = by_owner.get(owner, 0) + 1
     return sum(replicas.get(owner, number) for owner, number in by_owner.items())
 

@@ -21,6 +21,7 @@ from tests.engine.offline.lint.manifests import (
     policy,
     priority_class,
     spread,
+    template,
     term,
     together,
     within,
@@ -34,6 +35,12 @@ RULES = (
     '{"nodeAffinity": {"%s": {"nodeSelectorTerms": '
     '[{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}}'
 )
+JOB: Object = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "batch"},
+    "spec": {"parallelism": 3, "template": template()},
+}
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 TAINTED = node("t", "c", taints=[GPU])
 EXPRESSED = [within("disk", "hdd"), within("disk", "ssd")]
@@ -177,6 +184,13 @@ OF_NODES: dict[str, list[Case]] = {
     "BERTH117": [
         Case([budget(maxUnavailable=0)], [budget(maxUnavailable=1)], "error", "spec.maxUnavailable"),
         Case([budget(maxUnavailable="0%")], [budget(maxUnavailable="1%")], "error", "spec.maxUnavailable"),
+        Case([budget(maxUnavailable=1), JOB], [budget(minAvailable=1), JOB], "error", "spec.maxUnavailable"),
+        Case(
+            [budget(minAvailable="50%"), deployment(kind="DaemonSet")],
+            [budget(minAvailable="50%"), deployment(replicas=2)],
+            "error",
+            "spec.minAvailable",
+        ),
         Case([budget(minAvailable="100%")], [budget(minAvailable="99%")], "error", "spec.minAvailable"),
         Case(
             [budget(minAvailable=2), deployment(replicas=2)],

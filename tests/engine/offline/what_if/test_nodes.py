@@ -304,3 +304,14 @@ def test_apart_stays_apart(tmp_path: Path) -> None:
     found = after(tmp_path, "lose zone=a", *NODES, deployment)
     assert len(found.unplaced) == 1
     assert "anti-affinity" in found.unplaced[0].message
+
+
+def test_local_storage_is_lost_with_every_eviction_and_rollout(tmp_path: Path) -> None:
+    """Whoever leaves a node loses what it has there, whyever it leaves."""
+    scratch = [{"name": "scratch", "emptyDir": {}}]
+    web = workload("Deployment", "web", 1, volumes=scratch)
+    for change in ("evict web", "rollout deploy/web", "drain a1", "lose zone=a", "delete pod/web"):
+        made = world(tmp_path, node("a1", "a"), web)
+        (name,) = places(made)
+        found = changed(made, tmp_path, change.replace("web", name) if "deploy" not in change else change)
+        assert [(lost.pod, lost.volumes) for lost in found.local_storage] == [(name, ["scratch"])], change

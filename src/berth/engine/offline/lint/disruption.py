@@ -12,9 +12,11 @@ from berth.engine.state.pod_class import LabelSet
 from berth.kube.amounts.shares import resolved
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import PodDisruptionBudget
+from berth.kube.ownership import WITHOUT_SCALE, controller_of, counts_replicas
 from berth.kube.selectors import Selector, parse_label_selector
 
 _ALL = 100
+_MADE_BY = {"CronJob": "Job"}
 
 
 def _judged(world: World) -> Iterator[tuple[Manifest, PodDisruptionBudget]]:
@@ -38,6 +40,12 @@ def _makers(world: World, manifest: Manifest, view: PodDisruptionBudget) -> list
 def budget_blocks_drains(world: World) -> Iterator[Hit]:
     for manifest, view in _judged(world):
         spec = view.spec
+        unscaled = _unscaled(world, manifest, view) if counts_replicas(spec) else None
+        if unscaled is not None:
+            field = "minAvailable" if spec.max_unavailable is None else "maxUnavailable"
+            why = f"{unscaled}, so that the disruption controller gives up and lets no pod go ever"
+            yield hit(manifest, f"spec.{field}", why, "give minAvailable as a number of pods")
+            continue
         if spec.max_unavailable is not None:
             if not resolved(spec.max_unavailable, _ALL, default=1, up=True):
                 why = "maxUnavailable 0 lets no pod go ever, so that every drain of their nodes hangs"
@@ -56,6 +64,21 @@ def budget_blocks_drains(world: World) -> Iterator[Hit]:
             yield hit(manifest, "spec.minAvailable" if wanted is not None else "spec", why, fix)
 
 
+def _unscaled(world: World, manifest: Manifest, view: PodDisruptionBudget) -> str | None:
+    """Whose pods keep a share from being counted."""
+    makers = _makers(world, manifest, view)
+    for subject in makers:
+        if _MADE_BY.get(subject.manifest.kind, subject.manifest.kind) in WITHOUT_SCALE:
+            return f"{subject.title} has no number of replicas to measure by"
+    if makers and all(subject.manifest.kind == "Pod" and _is_bare(subject) for subject in makers):
+        return f"{makers[0].title} has no owner whose replicas could be measured by"
+    return None
+
+
+def _is_bare(subject: Subject) -> bool:
+    return controller_of(subject.pod.metadata) is None
+
+
 def _most(subjects: list[Subject]) -> int | None:
     """How many pods there can come to be; None if nobody knows."""
     counts = [subject.most for subject in subjects]
@@ -72,9 +95,9 @@ def budget_protects_nobody(world: World) -> Iterator[Hit]:
         near = near_peer(world, selector, others)
         if not (world.has_nodes or others or selector.nothing):
             continue  # they are elsewhere
-        what = "has no selector" if selector.nothing else f"selects {selector}"
         place = "there" if world.has_nodes else "among these files"
-        why = f"it {what}, which no pod of namespace {where} {place} has, so it protects nobody"
+        what = f"selects {selector}, which no pod of namespace {where} {place} has"
+        why = f"it {'has no selector' if selector.nothing else what}, so it protects nobody"
         fix = f"select {near}" if near else "select the labels of the pods it is for"
         severity = None if world.has_nodes or near or selector.nothing else Severity.INFO
         yield hit(manifest, "spec.selector", why, fix, severity)

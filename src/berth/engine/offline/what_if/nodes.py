@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import structs
 
-from berth.engine.offline.budgets import AllowedDisruptions
+from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget
 from berth.engine.offline.scheduling.making_room import comes_again, is_daemon
 from berth.engine.offline.snapshot import Entry
 from berth.engine.offline.what_if.changes import (
@@ -51,7 +50,6 @@ def drain(world: ChangingWorld, change: DrainNodes) -> None:
             world.log.stays.append(StayingPod(entry, node, NO_OWNER, refused=True))
         else:
             leaving.append(entry)
-    _note_local_storage(world, leaving)
     evict_in_rounds(world, leaving)
 
 
@@ -74,15 +72,20 @@ def evict_in_rounds(world: ChangingWorld, leaving: Sequence[Entry]) -> None:
     else:
         return
     for entry in left:
-        names = ", ".join(budget.name for budget in stopped[entry.key])
-        many = "two budgets at once, so it is never evicted" if len(stopped[entry.key]) > 1 else "no eviction"
-        why = f"budget {names} allows {many}" if len(stopped[entry.key]) == 1 else f"{names}: {many}"
-        world.log.stays.append(StayingPod(entry, entry.pod.spec.node_name or "", why, stopped[entry.key]))
+        budgets = stopped[entry.key]
+        world.log.stays.append(StayingPod(entry, entry.pod.spec.node_name or "", _held(budgets), budgets))
+
+
+def _held(budgets: Sequence[DisruptionBudget]) -> str:
+    if len(budgets) > 1:
+        names = ", ".join(budget.name for budget in budgets)
+        return f"{names}: two budgets at once, so it is never evicted"
+    fault = f" ever: {budgets[0].fault}" if budgets[0].fault else ""
+    return f"budget {budgets[0].name} allows no eviction{fault}"
 
 
 def lose(world: ChangingWorld, change: LoseNodes) -> None:
     names = nodes_with(world.snapshot, change.key, change.value)
-    _note_local_storage(world, world.pods_on(names))
     world.remove_nodes(names, "its node is lost")
 
 
@@ -131,7 +134,6 @@ def driven_out(world: ChangingWorld, name: str) -> None:
         for entry in world.pods_on([name])
         if not is_mirror(entry) and not all(_stays_with(entry, each) for each in taints)
     ]
-    _note_local_storage(world, going)
     for entry in going:
         world.displace(entry, keeps_node=False, why="driven out by a taint")
 
@@ -170,20 +172,3 @@ def _copy(node: Node, name: str) -> Node:
 
 
 # --- local storage ---------------------------------------------------------------------------------
-
-
-def _note_local_storage(world: ChangingWorld, entries: Sequence[Entry]) -> None:
-    for entry in entries:
-        volumes = local_volumes(entry)
-        if volumes:
-            world.log.local[entry.key] = volumes
-
-
-def local_volumes(entry: Entry) -> tuple[str, ...]:
-    """The emptyDir volumes of a pod: their data is gone when it leaves its node."""
-    spec: Any = entry.manifest.to_dict().get("spec") or {}
-    if entry.manifest.kind != "Pod":
-        spec = (spec.get("jobTemplate") or {}).get("spec") or spec
-        spec = (spec.get("template") or {}).get("spec") or {}
-    volumes = spec.get("volumes") or ()
-    return tuple(str(each.get("name")) for each in volumes if isinstance(each, dict) and "emptyDir" in each)

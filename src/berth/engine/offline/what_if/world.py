@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -146,6 +147,7 @@ class ChangingWorld:
         for victim, preemptor in simulation.preemptions():
             key = victim.entry.key
             self.on.pop(key, None)
+            self._note_local_storage(victim.entry)
             self.log.preempted[key] = (victim.node, preemptor.key)
             self.log.displaced.add(key)
             if victim.replacement is None and not is_terminating(victim.entry.pod):
@@ -192,6 +194,7 @@ class ChangingWorld:
         """
         key, node = entry.key, entry.pod.spec.node_name
         self._leave(entry)
+        self._note_local_storage(entry)
         if is_terminating(entry.pod):
             self.log.gone[key] = "was being deleted"
             return
@@ -218,6 +221,7 @@ class ChangingWorld:
         """A pod goes, as it should."""
         if entry.key in self.on:
             self._leave(entry)
+            self._note_local_storage(entry)
         self.waiting.pop(entry.key, None)
         self.unplaced.pop(entry.key, None)
         self.log.gone[entry.key] = why
@@ -225,6 +229,11 @@ class ChangingWorld:
     def _leave(self, entry: Entry) -> None:
         take_off(self.cluster, entry)
         del self.on[entry.key]
+
+    def _note_local_storage(self, entry: Entry) -> None:
+        volumes = local_volumes(entry)
+        if volumes:
+            self.log.local[entry.key] = volumes
 
     def pods_of(self, owner: str, namespace: str) -> list[Entry]:
         """The pods of a workload, those without a node last."""
@@ -275,3 +284,13 @@ def is_mirror(entry: Entry) -> bool:
 def bound(entry: Entry, node: str) -> Entry:
     pod = structs.replace(entry.pod, spec=structs.replace(entry.pod.spec, node_name=node))
     return replace(entry, pod=pod)
+
+
+def local_volumes(entry: Entry) -> tuple[str, ...]:
+    """The emptyDir volumes of a pod: their data is gone when it leaves its node."""
+    spec: Any = entry.manifest.to_dict().get("spec") or {}
+    if entry.manifest.kind != "Pod":
+        spec = (spec.get("jobTemplate") or {}).get("spec") or spec
+        spec = (spec.get("template") or {}).get("spec") or {}
+    volumes = spec.get("volumes") or ()
+    return tuple(str(each.get("name")) for each in volumes if isinstance(each, dict) and "emptyDir" in each)
