@@ -237,6 +237,7 @@ def test_pending_pods_are_told_by_reason() -> None:
         told = await answer_of(client, sessions, "pending")
         (group,) = told["groups"]
         assert group["message"].startswith("0/4 nodes are available: 4 Insufficient cpu")
+        assert group["title"] == "Insufficient cpu"
         assert group["workloads"][0]["pods"] == [{"name": "big", "turn": 1}]
         assert [each["name"] for each in told["placeable"]] == ["fits"]
 

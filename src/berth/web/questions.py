@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from berth.kube.objects import RawObject
 from berth.kube.well_known import BERTH_API_VERSION
 
 API_VERSION = BERTH_API_VERSION
+_AVAILABLE = "nodes are available: "
+_COUNTED = re.compile(r"(?:^|, )(\d+) ")
 _MOST_PODS = 50  # of one workload that are named
 
 Document = dict[str, Any]
@@ -57,17 +60,20 @@ def pending(snapshot: Snapshot) -> Document:
     """The pods without a node, by the reason why, then by workload."""
     simulation = simulate(snapshot)
     turns = {entry.key: turn for turn, entry in enumerate(snapshot.pending, start=1)}
-    reasons: dict[tuple[str, str], list[UnplacedPod]] = {}
+    reasons: dict[tuple[str, frozenset[str]], list[UnplacedPod]] = {}
     for unplaced in simulation.unplaced:
-        reasons.setdefault((unplaced.reason, unplaced.message), []).append(unplaced)
+        key = (unplaced.reason, frozenset(_refusals(unplaced.message)))
+        reasons.setdefault(key, []).append(unplaced)
     groups = [
         {
             "reason": reason,
-            "message": message,
+            "title": title(those[0].message),
+            "message": those[0].message,
+            "messages": len({each.message for each in those}),
             "pods": len(those),
             "workloads": _by_workload((each.entry for each in those), turns),
         }
-        for (reason, message), those in reasons.items()
+        for (reason, _), those in reasons.items()
     ]
     return {
         "apiVersion": API_VERSION,
@@ -85,6 +91,22 @@ def pending(snapshot: Snapshot) -> Document:
         ],
         "placeablePods": len(simulation.placements),
     }
+
+
+def _refusals(message: str) -> dict[str, int]:
+    """Why nodes refuse, and how many of them: what the scheduler's sentence counts up; else the sentence."""
+    said = message.partition(" preemption: ")[0].partition(_AVAILABLE)[2]
+    counted = _COUNTED.split(said.rstrip("."))
+    return dict(zip(counted[2::2], map(int, counted[1::2]), strict=True)) or {message: 0}
+
+
+def title(message: str) -> str:
+    """The same without figures, what most nodes say first: pods that wait for the same read alike."""
+    found = _refusals(message)
+    first, *rest = sorted(found, key=lambda why: -found[why])
+    return ", ".join(
+        (first.replace("node(s)", "nodes", 1), *(each.removeprefix("node(s) ") for each in rest))
+    )
 
 
 def _workload(entry: Entry) -> str:

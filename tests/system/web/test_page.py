@@ -70,12 +70,42 @@ def test_pods_are_found_by_label_workload_and_name(visit: Visit) -> None:
         assert visit.page.locator("aside dd").nth(2).inner_text() == str(number), words
 
 
+def test_the_first_screen_says_what_to_look_at(visit: Visit) -> None:
+    """Whoever opens the page sees which pods wait, and gets from there to the reason."""
+    visit.go("/")
+    visit.says("Look here first", within="aside")
+    visit.says("without a node", within="aside .attention")
+    visit.page.locator("aside .attention a", has_text="without a node").click()
+    visit.page.wait_for_url(re.compile("/pending"))
+    visit.says("default/report", within="#view")
+
+
+def test_what_is_found_is_counted_in_every_domain(visit: Visit) -> None:
+    """Where is it, by zone? The picture has the number in each domain, and the list names the pods."""
+    visit.go("/topology?by=zone&find=app%3Dweb")
+    visit.says("on node-", within="aside")
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="SVG").click()
+    assert saved.value.path().read_text().count("2 found") == 3
+
+
+@pytest.mark.parametrize("colour", ["workload", "namespace", "phase", "rule", "use"])
+def test_pods_are_coloured_by_what_the_reader_picks(visit: Visit, colour: str) -> None:
+    """Every way has a legend, and one that is pressed looks for just that."""
+    visit.go(f"/topology?color={colour}")
+    visit.page.locator(".legend .swatch").first.wait_for()
+    if colour in ("workload", "namespace", "phase"):
+        visit.page.locator(".legend button").first.click()
+        visit.page.wait_for_url(re.compile("find="))
+        visit.page.locator('.legend button[aria-pressed="true"]').wait_for()
+
+
 def test_a_pod_goes_pending_and_the_page_says_why(visit: Visit, api: Client) -> None:
     """A pod that fits nowhere appears among the pending ones by itself, with the scheduler's sentence."""
     visit.go("/pending")
     visit.says("without a node", within="#view")
     api.post("/api/v1/namespaces/default/pods", pod("choosy", nodeSelector={"disk": "nvme"}))
-    visit.says("default/Pod/choosy", within="#view")
+    visit.says("default/choosy", within="#view")
     visit.go("/pods/default/choosy")
     visit.says("nodes are available", within="#view")
     visit.says("disk", within="#view")

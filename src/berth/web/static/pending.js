@@ -16,7 +16,7 @@ export function pending(view, query, go) {
       groups.map(reason),
       answer.placeablePods > 0 && h("section", { class: "card good" },
         h("h2", {}, `${plural(answer.placeablePods, "pod")} would find a node now`),
-        h("p", { class: "soft" }, "Its scheduler has not come to it yet, or does not run."),
+        h("p", { class: "soft" }, "The scheduler has not come to them yet, or does not run."),
         h("ul", { class: "plain" }, answer.placeable.map((each) => h("li", {}, podLink(each.namespace, each.name), ` → ${each.node}`)))),
       same(`berth simulate ${store.source.command} -o json`));
   });
@@ -24,10 +24,14 @@ export function pending(view, query, go) {
 
 function reason(group) {
   return h("section", { class: "card bad" },
-    h("div", {}, h("span", { class: "tag bad" }, group.reason), " ", h("b", {}, plural(group.pods, "pod"))),
-    h("p", {}, group.message),
-    h("ul", { class: "plain" }, group.workloads.map((each) =>
-      h("li", {}, h("details", { open: group.workloads.length === 1 && each.count <= 5 }, h("summary", {}, `${each.namespace}/${each.workload} · ${plural(each.count, "pod")}`),
+    h("h2", {}, `${plural(group.pods, "pod")}: ${group.title}`),
+    h("p", { class: "soft" }, h("span", { class: "tag bad" }, group.reason), " ", group.message, group.messages > 1 && ` (${group.messages - 1} more sentences with other figures)`),
+    h("ul", { class: "plain" }, group.workloads.map((each) => (each.count === 1 ? single(each)
+      : h("li", {}, h("details", { open: group.workloads.length === 1 && each.count <= 5 }, h("summary", {}, `${each.namespace}/${each.workload} · ${plural(each.count, "pod")}`),
         h("ul", { class: "plain" }, each.pods.map((pod) => h("li", {}, podLink(each.namespace, pod.name), h("span", { class: "soft" }, ` number ${pod.turn} in the queue`))),
-          each.count > each.pods.length && h("li", { class: "soft" }, `and ${each.count - each.pods.length} more`)))))));
+          each.count > each.pods.length && h("li", { class: "soft" }, `and ${each.count - each.pods.length} more`))))))));
+}
+
+function single({ namespace, workload, pods: [pod] }) {
+  return h("li", {}, podLink(namespace, pod.name), h("span", { class: "soft" }, ` ${workload.startsWith("Pod/") ? "" : `of ${workload}, `}number ${pod.turn} in the queue`));
 }

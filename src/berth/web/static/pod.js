@@ -11,6 +11,9 @@ export function pod(view, query, go, [namespace, name]) {
     const ranked = found.nodes.filter((each) => each.total !== null);
     const refused = grouped(found.nodes.filter((each) => !each.feasible));
     const chart = ranked.length ? waterfall(ranked, found.node) : null;
+    const whyNot = refused.length > 0 && h("section", { class: "card" }, h("h2", {}, `Why not: ${plural(found.nodes.length - ranked.length, "node")}`), matrix(refused));
+    const why = chart && h("section", { class: "card" }, h("h2", {}, found.state === "Running" ? "Why there: if it were placed now" : "Which node, and why"),
+        found.decision && h("p", {}, found.decision), h("div", { class: "scroll" }, chart), flips(beside(ranked, found.node)), scores(ranked));
     replace(view,
       h("div", { class: "bar" }, h("div", {}, h("h1", {}, `${found.namespace}/${found.pod}`), h("span", { class: "soft" }, found.owner ?? "without owner")),
         exporting(found.pod, () => Promise.resolve(found), () => (chart ? svgText(chart) : wordsSvg(view)))),
@@ -23,9 +26,7 @@ export function pod(view, query, go, [namespace, name]) {
         h("li", {}, each.sentence, each.nodes.length > 0 && h("span", { class: "soft" }, ` → ${each.nodes.slice(0, 3).join(", ")}${each.nodes.length > 3 ? ` and ${each.nodes.length - 3} more` : ""}`)))),
       found.preemption && h("section", { class: "card warn" }, h("h2", {}, "What preemption would do"),
         h("p", {}, `Evict ${found.preemption.victims.join(", ")} from ${found.preemption.node}.`)),
-      refused.length > 0 && h("section", { class: "card" }, h("h2", {}, `Why not: ${plural(found.nodes.length - ranked.length, "node")}`), matrix(refused)),
-      chart && h("section", { class: "card" }, h("h2", {}, found.state === "Running" ? "Why there: if it were placed now" : "Which node, and why"),
-        found.decision && h("p", {}, found.decision), h("div", { class: "scroll" }, chart), flips(ranked), scores(ranked)),
+      found.node ? [why, whyNot] : [whyNot, why],
       same(`berth explain ${found.pod} -n ${found.namespace} ${store.source.command} -o json`));
   });
 }
@@ -42,43 +43,48 @@ function waits(found) {
   return items.length ? section("What it waits for", items) : null;
 }
 
+// Nodes that the same rules refuse for the same reasons; `causes` are the figures of each rule, which may differ.
 function grouped(nodes) {
   const groups = new Map();
-  for (const node of nodes) {
-    const key = JSON.stringify(node.rejections.map((each) => [each.rule, each.reasons, each.causes]));
-    if (!groups.has(key)) groups.set(key, { nodes: [], rejections: node.rejections });
-    groups.get(key).nodes.push(node.name);
+  for (const { name, rejections } of nodes) {
+    const key = JSON.stringify(rejections.map((each) => [each.rule, each.reasons]));
+    if (!groups.has(key)) groups.set(key, { nodes: [], rules: new Map() });
+    const group = groups.get(key);
+    group.nodes.push(name);
+    for (const each of rejections) {
+      const words = each.causes[0] ?? each.reasons[0], causes = group.rules.get(each.rule) ?? new Map();
+      group.rules.set(each.rule, causes.set(words, (causes.get(words) ?? 0) + 1));
+    }
   }
-  // What the same reasons say with other figures is one group, too.
-  const merged = new Map();
-  for (const group of groups.values()) {
-    const key = JSON.stringify(group.rejections.map((each) => [each.rule, each.reasons]));
-    if (!merged.has(key)) merged.set(key, { nodes: [], rejections: group.rejections, different: 0 });
-    const into = merged.get(key);
-    into.nodes.push(...group.nodes);
-    into.different += 1;
-  }
-  return [...merged.values()].sort((a, b) => a.rejections.length - b.rejections.length || b.nodes.length - a.nodes.length);
+  return [...groups.values()].sort((a, b) => a.rules.size - b.rules.size || b.nodes.length - a.nodes.length);
 }
 
 function matrix(groups) {
-  const rules = [...new Set(groups.flatMap((group) => group.rejections.map((each) => each.rule)))];
-  return table(["nodes", ...rules], groups.slice(0, 60).map((group) => [
-    h("div", {}, h("b", {}, plural(group.nodes.length, "node")), h("div", { class: "soft" }, `${group.nodes.slice(0, 3).join(", ")}${group.nodes.length > 3 ? ", …" : ""}`)),
-    ...rules.map((rule) => {
-      const own = group.rejections.find((each) => each.rule === rule);
-      if (!own) return h("span", { class: "good-text", "aria-label": "no objection" }, "✓");
-      return h("span", { class: "bad-text" }, "✕ ", own.causes[0] ?? own.reasons[0], group.different > 1 && " (and the like)");
-    }),
-  ]), { class: "matrix" });
+  const rules = [...new Set(groups.flatMap((group) => [...group.rules.keys()]))];
+  return table(["nodes", ...rules], groups.slice(0, 60).map((group) => [names(group.nodes), ...rules.map((rule) => {
+    if (!group.rules.has(rule)) return h("span", { class: "good-text", "aria-label": "no objection" }, "✓");
+    const causes = [...group.rules.get(rule)].sort((a, b) => b[1] - a[1]);
+    return h("div", { class: "bad-text" }, "✕ ", causes[0][0], causes.length > 1 && h("details", { class: "soft" },
+      h("summary", {}, `and ${causes.length - 1} more like it`), causes.slice(1, 30).map(([words, number]) => h("div", {}, `${words} (${plural(number, "node")})`))));
+  })]), { class: "matrix" });
+}
+
+function names(nodes) {
+  const links = (some) => some.map((name, i) => [i > 0 && ", ", link(nodePath(name), name)]);
+  if (nodes.length <= 3) return h("div", {}, h("b", {}, plural(nodes.length, "node")), h("div", {}, links(nodes)));
+  return h("details", {}, h("summary", {}, h("b", {}, plural(nodes.length, "node"))), links(nodes.slice(0, 200)), nodes.length > 200 && ` and ${nodes.length - 200} more`);
+}
+
+// The node that the pod is on, or would be, and the best of the others.
+function beside(ranked, node) {
+  const own = ranked.find((each) => each.name === node) ?? ranked[0];
+  return [own, ranked.find((each) => each !== own)].filter(Boolean);
 }
 
 function waterfall(ranked, node) {
-  const own = ranked.find((each) => each.name === node) ?? ranked[0];
-  const other = ranked.find((each) => each !== own);
-  const shown = [own, other].filter(Boolean), rules = own.scores.filter((each) => shown.some((row) => row.scores.some((score) => score.rule === each.rule && score.weighted)));
+  const shown = beside(ranked, node), [own, other] = shown, rules = own.scores.filter((each) => shown.some((row) => row.scores.some((score) => score.rule === each.rule && score.weighted)));
   const most = Math.max(1, ...shown.map((each) => each.total)), width = 860, left = 190, scale = (width - left - 70) / most;
-  const svg = s("svg", { class: "waterfall", width, height: 34 * shown.length + 26 + 20 * Math.ceil(rules.length / 3), role: "img",
+  const svg = s("svg", { class: "waterfall", width, height: 34 * shown.length + 12 + 20 * Math.ceil(rules.length / 3), role: "img",
     "aria-label": shown.map((each) => `${each.name}: ${each.total}`).join("; ") });
   shown.forEach((each, row) => {
     let x = left;
@@ -99,9 +105,9 @@ function waterfall(ranked, node) {
   return svg;
 }
 
-function flips(ranked) {
-  if (ranked.length < 2) return null;
-  const [best, second] = ranked, margin = best.total - second.total;
+function flips(shown) {
+  if (shown.length < 2) return null;
+  const [best, second] = shown.toSorted((a, b) => b.total - a.total), margin = best.total - second.total;
   const found = best.scores.map((score) => {
     const other = second.scores.find((each) => each.rule === score.rule) ?? score;
     const gain = other.normalized - score.normalized; // what one more of weight gives the runner-up
@@ -110,8 +116,8 @@ function flips(ranked) {
     return null;
   }).filter(Boolean);
   if (!margin) return h("p", { class: "soft" }, `${best.name} and ${second.name} are equally good: anything decides.`);
-  if (!found.length) return h("p", { class: "soft" }, `No weight of a single rule would put ${second.name} first.`);
-  return h("p", {}, `${second.name} would be first with `, found.map(([score, weight], i) => [i > 0 && ", or ", h("b", {}, score.rule), ` at weight ${weight} instead of ${score.weight}`]), ".");
+  if (!found.length) return h("p", { class: "soft" }, `No weight of a single rule would put ${second.name} before ${best.name}.`);
+  return h("p", {}, `${second.name} would come before ${best.name} with `, found.map(([score, weight], i) => [i > 0 && ", or ", h("b", {}, score.rule), ` at weight ${weight} instead of ${score.weight}`]), ".");
 }
 
 function scores(ranked) {

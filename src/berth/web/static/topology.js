@@ -5,13 +5,18 @@ import { store, ask, shortKey, longKey } from "./store.js";
 import { colorOf, nameColors, theme, PHASES, onTheme } from "./colors.js";
 import { CanvasPainter, SvgPainter } from "./painters.js";
 import { domainsOf, layout, allNodes } from "./layout.js";
+import { attention, look } from "./attention.js";
 
 const COLOURS = [["workload", "workload"], ["namespace", "namespace"], ["phase", "phase"], ["rule", "broken rule"], ["use", "use of the node"]];
 const COMMANDS = { rule: "audit" };
+const HOLD = "all rules hold";
+const SIGNS = () => h("span", {}, "hollow: not running yet, or ending · dashed ⊘: cordoned · ✕ or struck: not ready");
+const FEW = 48; // nodes up to which workloads can be told apart by their colours
+const FULL = [[0.95, "bad"], [0.8, "warn"], [0, "accent"]]; // from which use on a node is drawn how
 
 export function topology(view, query, go) {
   const keys = (query.get("by") ?? defaultKeys()).split(",").filter(Boolean).map(longKey);
-  const colour = query.get("color") ?? "workload";
+  const colour = query.get("color") ?? (store.nodes.size > FEW ? "use" : "workload");
   const filter = query.get("find") ?? "";
   const chosen = query.get("at") ?? "";
   const state = { broken: new Map(), picture: null };
@@ -34,15 +39,16 @@ export function topology(view, query, go) {
   function draw() {
     if (!holder.isConnected) return;
     const podsOf = store.podsByNode();
-    const match = matcher(filter);
+    const match = matcher(filter, state.broken);
     if (colour === "workload") nameColors(new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
     const root = domainsOf(store.nodes.values(), keys);
-    const picture = (state.picture = { ...layout(root, podsOf, holder.clientWidth - 18, innerHeight - 270, store.nodes.size), podsOf, match, root });
+    const picture = (state.picture = { ...layout(root, podsOf, holder.clientWidth - 18, innerHeight - 270, store.nodes.size), podsOf, match, root, pods: colour !== "use" || match });
     paint(new CanvasPainter(canvas, picture.width + 16, picture.height + 16), picture, colour, state.broken, chosen);
     canvas.setAttribute("aria-label", `${plural(store.nodes.size, "node")} and ${plural(store.pods.size, "pod")} by ${keys.map(shortKey).join(", ") || "nothing"}. Arrow keys choose a node, Enter opens it.`);
     replace(legend, legendOf(podsOf, match, colour, state.broken, filter, to));
     replace(domains, domainTable(root, podsOf, to));
     replace(details, detailsOf(chosen, podsOf, root, match, filter, to));
+    if (!chosen && !filter) look(() => details.isConnected && replace(details, detailsOf(chosen, store.podsByNode(), root, match, filter, to)));
   }
 
   function svg() {
@@ -63,7 +69,10 @@ export function topology(view, query, go) {
   canvas.addEventListener("keydown", (event) => steer(event, state.picture, chosen, to, go));
   if (colour === "rule")
     ask("audit").then(({ violations }) => {
-      for (const each of violations) if (each.hard) state.broken.set(`${each.namespace}/${each.pod}`, each);
+      for (const each of violations) {
+        const pod = `${each.namespace}/${each.pod}`;
+        if (each.hard && !state.broken.has(pod)) state.broken.set(pod, each);
+      }
       draw();
     }, (error) => replace(legend, h("span", { class: "bad-text" }, error.message)));
   onTheme(draw);
@@ -92,7 +101,8 @@ function nesting(keys, to) {
         known.map(([key, values]) => h("option", { value: key }, `${shortKey(key)} (${values.size})`)))));
 }
 
-export function matcher(filter) {
+// Every word must fit: key=value of the pod, its labels or its node's, or a part of its name.
+function matcher(filter, broken) {
   const words = filter.trim().toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return null;
   return (pod) => words.every((word) => {
@@ -101,6 +111,9 @@ export function matcher(filter) {
       if (key === "namespace") return pod.namespace.toLowerCase() === value;
       if (key === "workload") return pod.workload.toLowerCase() === value;
       if (key === "phase") return pod.phase.toLowerCase() === value;
+      if (key === "node") return pod.node.toLowerCase() === value;
+      if (key === "rule") return broken.get(`${pod.namespace}/${pod.name}`)?.rule.toLowerCase() === value;
+      if (key === "state") return isIn(store.nodes.get(pod.node), value);
       const labels = [...Object.entries(pod.labels), ...Object.entries(store.nodes.get(pod.node)?.labels ?? {})];
       return labels.some(([each, own]) => (each.toLowerCase() === key || shortKey(each) === key) && own.toLowerCase() === value);
     }
@@ -108,10 +121,14 @@ export function matcher(filter) {
   });
 }
 
+function isIn(node, state) {
+  return Boolean(node) && (state === "cordoned" ? node.unschedulable : state === "notready" ? node.state !== "Ready" : node.state.toLowerCase() === state);
+}
+
 function podColor(pod, colour, colors, broken) {
   if (colour === "namespace") return colorOf(pod.namespace);
   if (colour === "phase") return colors[PHASES[pod.phase] ?? "soft"];
-  if (colour === "rule") return broken.has(`${pod.namespace}/${pod.name}`) ? colors.bad : colors.good;
+  if (colour === "rule") { const own = broken.get(`${pod.namespace}/${pod.name}`); return own ? colorOf(`rule ${own.rule}`) : colors.line; }
   if (colour === "use") return colors.accent;
   return colorOf(`${pod.namespace}/${pod.workload}`);
 }
@@ -125,9 +142,11 @@ function paint(painter, { mode, domains, nodes, podsOf, match }, colour, broken,
     const is = `domain:${domain.path.map((each) => each.join("=")).join(",")}` === chosen;
     painter.rect(x, y, domain.w, domain.h, { fill: domain.path.length % 2 ? colors.sunk : colors.card, stroke: is ? colors.accent : colors.line, line: is ? 2 : 1, radius: 6 });
     if ((domain.top ?? 20) < 12) continue;
-    const count = `${own.length} · ${pods}`, name = domain.name || `no ${shortKey(domain.key)}`;
-    const both = domain.w > 24 + name.length * 7.4 + count.length * 6.2;
-    if (both) painter.text(x + domain.w - 7, y + 11, count, { fill: colors.soft, size: 11, align: "right" });
+    const found = match ? own.reduce((sum, node) => sum + (podsOf.get(node.name)?.filter(match).length ?? 0), 0) : 0;
+    const words = match ? `${found.toLocaleString("en")} found` : `${plural(own.length, "node")} · ${plural(pods, "pod")}`;
+    const short = match ? String(found) : `${own.length} · ${pods}`, name = domain.name || `no ${shortKey(domain.key)}`;
+    const count = [words, short].find((each) => domain.w > 24 + name.length * 7.4 + each.length * 6.2);
+    if (count) painter.text(x + domain.w - 7, y + 11, count, { fill: match && found ? colors.accent : colors.soft, size: 11, weight: match && found ? 600 : 400, align: "right" });
     painter.text(x + 6, y + 11, name, { fill: colors.text, size: 12, weight: 600, room: domain.w - 10 });
   }
   for (const part of nodes) paintNode(painter, part, mode, podsOf.get(part.node.name) ?? [], match, colour, colors, broken, chosen);
@@ -138,9 +157,11 @@ function paintNode(painter, part, mode, pods, match, colour, colors, broken, cho
   const bad = node.state !== "Ready", closed = node.unschedulable;
   const is = chosen === `node:${node.name}`;
   if (!mode.pod) {
-    const { fill, mark } = cellColor(node, pods, match, colour, colors, broken);
-    painter.rect(x, y, part.w, part.h, { fill, stroke: is ? colors.text : bad ? colors.bad : closed ? colors.warn : undefined, line: is ? 2 : 1.5, radius: 2 });
-    if (mark || bad) painter.line(x + 2, y + part.h - 2, x + part.w - 2, y + 2, bad ? colors.bad : colors.bad, 1.5);
+    const { fill, mark } = cellColor(pods, match, colour, colors, broken);
+    painter.rect(x, y, part.w, part.h, { fill });
+    if (colour === "use" && !match) level(painter, x, y, part.w, part.h, use(node, pods), colors);
+    painter.rect(x, y, part.w, part.h, { stroke: is ? colors.text : bad ? colors.bad : closed ? colors.warn : undefined, line: is ? 2 : 1.5, radius: 2 });
+    if (mark || bad) painter.line(x + 2, y + part.h - 2, x + part.w - 2, y + 2, colors.bad, 1.5);
     return;
   }
   painter.rect(x, y, part.w, part.h, { fill: colors.card, stroke: is ? colors.accent : bad ? colors.bad : closed ? colors.warn : colors.line, line: is ? 2.5 : bad || closed ? 1.5 : 1, radius: 4, dash: closed && !is ? [4, 3] : undefined });
@@ -148,6 +169,12 @@ function paintNode(painter, part, mode, pods, match, colour, colors, broken, cho
     const mark = bad ? "✕ " : closed ? "⊘ " : "";
     painter.text(x + mode.pad, y + mode.head / 2 + 2, mark + node.name, { fill: bad ? colors.bad : colors.soft, size: mode.head > 15 ? 11 : 10, room: part.w - 2 * mode.pad });
   } else if (bad) painter.line(x, y + part.h, x + part.w, y, colors.bad, 1.5);
+  if (colour === "use" && !match) {
+    const top = mode.head ? mode.head + 2 : 1, share = use(node, pods);
+    level(painter, x + 1.5, y + top, part.w - 3, part.h - top - 1.5, share, colors);
+    if (mode.head) painter.text(x + mode.pad, y + part.h - 11, `${Math.round(100 * share)} % · ${plural(pods.length, "pod")}`, { fill: colors.text, size: 11, room: part.w - 2 * mode.pad });
+    return;
+  }
   const step = mode.pod + mode.gap, most = part.across * Math.max(1, Math.floor((part.h - mode.head - 2 * mode.pad + mode.gap) / step));
   pods.slice(0, most).forEach((pod, i) => {
     const px = x + mode.pad + (i % part.across) * step, py = y + mode.head + mode.pad + Math.floor(i / part.across) * step;
@@ -160,16 +187,23 @@ function paintNode(painter, part, mode, pods, match, colour, colors, broken, cho
   if (pods.length > most && mode.head) painter.text(x + part.w - mode.pad, y + part.h - 5, `+${pods.length - most}`, { fill: colors.soft, size: 9, align: "right" });
 }
 
-function cellColor(node, pods, match, colour, colors, broken) {
+// How full a node is, as a vessel would show it.
+function level(painter, x, y, w, h, share, colors) {
+  const [, name] = FULL.find(([from]) => share >= from);
+  if (h < 14) { painter.rect(x, y, w, h, { fill: mixed(colors.sunk, colors[name], share ? 0.12 + 0.78 * Math.min(share, 1) : 0), radius: 2 }); return; }
+  const tall = Math.max(h * Math.min(share, 1), share ? 1 : 0);
+  painter.rect(x, y + h - tall, w, tall, { fill: mixed(colors.card, colors[name], 0.45) });
+}
+
+function cellColor(pods, match, colour, colors, broken) {
   const shown = match ? pods.filter(match) : pods;
   if (colour === "rule") {
     const hurt = shown.some((pod) => broken.has(`${pod.namespace}/${pod.name}`));
-    return { fill: hurt ? colors.bad : shown.length ? colors.good : colors.sunk, mark: hurt };
+    const first = shown.find((pod) => broken.has(`${pod.namespace}/${pod.name}`));
+    return { fill: first ? podColor(first, colour, colors, broken) : shown.length ? colors.line : colors.sunk, mark: hurt };
   }
-  if (match || colour === "use") {
-    const share = match ? (pods.length ? shown.length / pods.length : 0) : use(node, pods);
-    return { fill: mixed(colors.sunk, match ? colors.accent : colors.accent, shown.length ? 0.2 + 0.8 * Math.min(1, share) : 0) };
-  }
+  if (match) return { fill: mixed(colors.sunk, colors.accent, shown.length ? 0.4 + 0.6 * (shown.length / pods.length) : 0) };
+  if (colour === "use") return { fill: colors.sunk };
   const most = new Map();
   for (const pod of shown) { const own = podColor(pod, colour, colors, broken); most.set(own, (most.get(own) ?? 0) + 1); }
   const top = [...most].sort((a, b) => b[1] - a[1])[0];
@@ -196,7 +230,7 @@ function hit(picture, x, y) {
     return domain ? `domain:${domain.path.map((each) => each.join("=")).join(",")}` : null;
   }
   const { mode } = picture;
-  if (mode.pod > 3) {
+  if (picture.pods && mode.pod > 3) {
     const step = mode.pod + mode.gap;
     const column = Math.floor((x - part.x - mode.pad) / step), row = Math.floor((y - part.y - mode.head - mode.pad) / step);
     const pod = column >= 0 && column < part.across && row >= 0 ? (picture.podsOf.get(part.node.name) ?? [])[row * part.across + column] : undefined;
@@ -223,26 +257,27 @@ function steer(event, picture, chosen, to, go) {
 
 function legendOf(podsOf, match, colour, broken, filter, to) {
   const colors = theme(), counts = new Map();
-  if (colour === "use") return [h("span", {}, "the stronger the colour, the more of its cpu or memory is asked for")];
+  if (colour === "use") return [h("span", {}, "the fuller or stronger, the more of its cpu or memory is asked for"), FULL.map(([from, name]) =>
+    h("span", {}, h("i", { class: "swatch", style: { background: mixed(colors.card, colors[name], 0.45) } }), from ? ` from ${100 * from} %` : " less")), SIGNS()];
   for (const pods of podsOf.values())
     for (const pod of pods) {
       if (match && !match(pod)) continue;
       const name = colour === "namespace" ? pod.namespace : colour === "phase" ? pod.phase
-        : colour === "rule" ? (broken.has(`${pod.namespace}/${pod.name}`) ? "breaks a rule" : "all rules hold") : `${pod.namespace}/${pod.workload}`;
+        : colour === "rule" ? (broken.get(`${pod.namespace}/${pod.name}`)?.rule ?? HOLD) : `${pod.namespace}/${pod.workload}`;
       const known = counts.get(name) ?? { number: 0, pod };
       known.number += 1;
       counts.set(name, known);
     }
   const shown = [...counts].sort((a, b) => b[1].number - a[1].number);
-  const words = (name, pod) => (colour === "namespace" ? `namespace=${name}` : colour === "phase" ? `phase=${name}` : `namespace=${pod.namespace} workload=${pod.workload}`);
+  const words = (name, pod) => (colour === "namespace" ? `namespace=${name}` : colour === "phase" ? `phase=${name}` : colour === "rule" ? (name === HOLD ? "" : `rule=${name}`) : `namespace=${pod.namespace} workload=${pod.workload}`);
   return [
     shown.slice(0, 14).map(([name, { number, pod }]) => {
-      const find = colour === "rule" ? filter : words(name, pod);
-      return h("button", { type: "button", "aria-pressed": String(find === filter && colour !== "rule"), onclick: () => to({ find: find === filter ? "" : find }) },
+      const find = words(name, pod);
+      return h("button", { type: "button", "aria-pressed": String(find === filter && find !== ""), onclick: () => to({ find: find === filter ? "" : find }) },
         h("i", { class: "swatch", style: { background: podColor(pod, colour, colors, broken) } }), `${name} ${number.toLocaleString("en")}`);
     }),
     shown.length > 14 && h("span", {}, `and ${shown.length - 14} more`),
-    h("span", {}, "hollow: not running yet, or ending · dashed ⊘: cordoned · ✕: not ready"),
+    SIGNS(),
   ];
 }
 
@@ -276,15 +311,20 @@ function detailsOf(chosen, podsOf, root, match, filter, to) {
   if (kind === "domain") return domainDetails(name, root, podsOf, to);
   const nodes = [...store.nodes.values()], placed = [...store.pods.values()].filter((pod) => pod.node);
   return [
+    !filter && attention(),
     h("h2", {}, filter ? "Found" : "The cluster"),
-    h("dl", {}, h("dt", {}, "nodes"), h("dd", {}, nodes.length), h("dt", {}, "pods"), h("dd", {}, store.pods.size),
+    h("dl", {}, h("dt", {}, "nodes"), h("dd", {}, nodes.length.toLocaleString("en")), h("dt", {}, "pods"), h("dd", {}, store.pods.size.toLocaleString("en")),
       filter && [h("dt", {}, "found"), h("dd", {}, [...store.pods.values()].filter(match ?? (() => true)).length)],
-      h("dt", {}, "without a node"), h("dd", {}, waiting.length ? link("/pending", String(waiting.length)) : "0"),
-      h("dt", {}, "not ready"), h("dd", {}, nodes.filter((node) => node.state !== "Ready").length),
-      h("dt", {}, "cordoned"), h("dd", {}, nodes.filter((node) => node.unschedulable).length)),
+      h("dt", {}, "without a node"), h("dd", {}, waiting.length ? link("/pending", String(waiting.length)) : "0")),
     total("cpu", nodes, placed, cores), total("memory", nodes, placed, bytes),
+    filter && foundPods([...store.pods.values()].filter(match ?? (() => true))),
     h("p", { class: "soft" }, "Choose a domain, a node or a pod in the picture."),
   ];
+}
+
+function foundPods(pods) {
+  return [h("ul", { class: "plain" }, pods.slice(0, 25).map((pod) => h("li", {}, podLink(pod.namespace, pod.name), h("span", { class: "soft" }, pod.node ? ` on ${pod.node}` : " on no node")))),
+    pods.length > 25 && h("p", { class: "soft" }, `and ${pods.length - 25} more`)];
 }
 
 function total(of, nodes, pods, words) {

@@ -1,0 +1,39 @@
+"""What the page asks of a snapshot: the pods that wait by reason, the constraints, the fleet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.engine.offline.snapshot import read
+from berth.engine.state.options import Options
+from berth.kube.well_known import ZONE
+from berth.web import questions
+from tests.support.builders import make_pod
+from tests.support.snapshots import manifest, zone_node
+
+
+def test_pods_that_are_refused_for_the_same_reasons_are_one_group() -> None:
+    """How many nodes say what makes no other group: figures change from pod to pod, the reason does not."""
+    nodes = [zone_node(f"n{i}", zone).capacity({"cpu": "4", "pods": "10"}) for i, zone in enumerate("abb")]
+    pods: list[Any] = [make_pod("plain").requests({"cpu": "64"})]
+    pods += [make_pod(zone).requests({"cpu": "64"}).node_selector({ZONE: zone}) for zone in "ab"]
+    found = questions.pending(read([manifest(each.build()) for each in (*nodes, *pods)], Options()))
+    choosy, plain = found["groups"]
+    assert (choosy["pods"], choosy["messages"]) == (2, 2)
+    assert {each["workload"] for each in choosy["workloads"]} == {"Pod/a", "Pod/b"}
+    assert (plain["pods"], plain["title"]) == (1, "Insufficient cpu")
+
+
+def test_a_sentence_that_counts_no_nodes_is_its_own_reason() -> None:
+    """What is said of a pod that is not tried at all is told as it is."""
+    message = "Scheduling is blocked due to non-empty scheduling gates"
+    assert questions.title(message) == message
+
+
+def test_a_title_names_what_most_nodes_say_first() -> None:
+    """Without figures, and without what preemption could not do."""
+    message = (
+        "0/9 nodes are available: 1 Insufficient cpu, 8 node(s) had untolerated taint(s). "
+        "preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling."
+    )
+    assert questions.title(message) == "nodes had untolerated taint(s), Insufficient cpu"
