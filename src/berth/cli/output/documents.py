@@ -9,17 +9,17 @@ import click
 import msgspec
 import yaml
 
-from berth.cli.output.reason_documents import (
-    cause_document,
-    group_document,
-    refusal_documents,
-    verdict_document,
-)
 from berth.cli.output.tables import Terminal, terminal
 from berth.engine.execution.eviction_ceiling import Halt
 from berth.engine.offline.audit import Audit, Eviction
 from berth.engine.offline.budgets import DisruptionBudget
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict
+from berth.engine.offline.explaining.reason_documents import (
+    cause_document,
+    group_document,
+    refusal_documents,
+    verdict_document,
+)
 from berth.engine.offline.explaining.refusals import Refusals
 from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.explaining.waiting import QueuePlace, Wait

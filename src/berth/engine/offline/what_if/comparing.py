@@ -8,6 +8,9 @@ from typing import Any
 
 from msgspec import structs
 
+from berth.engine.offline.explaining.reason_documents import cause_document, refusal_documents
+from berth.engine.offline.explaining.refusals import Refusals
+from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.scheduling.simulated import Simulation
 from berth.engine.offline.snapshot import Entry
@@ -121,7 +124,9 @@ def _moves(world: ChangingWorld, before: Observation, after: Observation) -> lis
 
 
 def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPod]:
-    helps = _helps(world)
+    simulation = unplaced_simulation(world)
+    helps, refusals = _helps(world, simulation), Refusals(simulation)
+    workloads = Workloads(world.entries.values())
     return [
         data.StrandedPod(
             **_named(unplaced.entry),
@@ -130,12 +135,24 @@ def _unplaced(world: ChangingWorld, before: Observation) -> list[data.StrandedPo
             message=unplaced.message,
             waited=key in before.waiting,
             help=helps.get(key),
+            details=refusal_documents(refusals.of(unplaced), workloads),
         )
         for key, unplaced in world.unplaced.items()
     ]
 
 
-def _helps(world: ChangingWorld) -> dict[str, str]:
+def unplaced_simulation(world: ChangingWorld) -> Simulation:
+    """The scheduler's turn as it ended, to be asked about those without a node."""
+    return Simulation(
+        world.snapshot,
+        unplaced=list(world.unplaced.values()),
+        schedulers=world.setup.schedulers,
+        preempting=world.setup.preempting,
+        failed_groups=world.failed_groups,
+    )
+
+
+def _helps(world: ChangingWorld, simulation: Simulation) -> dict[str, str]:
     """By pod, the smallest change that would give it a node; asked once for pods that are alike."""
     groups: dict[tuple[str, str | None, str], list[str]] = {}
     for key, unplaced in world.unplaced.items():
@@ -143,12 +160,6 @@ def _helps(world: ChangingWorld) -> dict[str, str]:
             entry = unplaced.entry
             groups.setdefault((entry.namespace, entry.owner or key, unplaced.message), []).append(key)
     found: dict[str, str] = {}
-    simulation = Simulation(
-        world.snapshot,
-        unplaced=list(world.unplaced.values()),
-        schedulers=world.setup.schedulers,
-        preempting=world.setup.preempting,
-    )
     for keys in list(groups.values())[:_MOST_HELPED] if world.snapshot.nodes else ():
         relaxations = explain(simulation, world.waiting[keys[0]]).relaxations
         if relaxations:
@@ -197,14 +208,15 @@ def _rules(
     world: ChangingWorld, there: Observation, elsewhere: Observation, still: dict[str, str] | None = None
 ) -> list[data.BrokenRule]:
     """What is broken in one observation and not in the other; `still`: only of pods that are in it."""
+    workloads = Workloads(world.entries.values())
     return [
-        _rule(world.entries[violation.pod], violation)
+        _rule(world.entries[violation.pod], violation, workloads)
         for key, violation in there.broken.items()
         if key not in elsewhere.broken and (still is None or violation.pod in still)
     ]
 
 
-def _rule(entry: Entry, violation: RuleViolation) -> data.BrokenRule:
+def _rule(entry: Entry, violation: RuleViolation, workloads: Workloads) -> data.BrokenRule:
     return data.BrokenRule(
         **_named(entry),
         node=violation.node,
@@ -213,6 +225,9 @@ def _rule(entry: Entry, violation: RuleViolation) -> data.BrokenRule:
         cause=violation.cause,
         path=violation.path,
         hard=violation.hard,
+        execution=violation.because.execution,
+        of_peer=violation.because.of_peer,
+        **cause_document(violation.because, workloads),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from berth.kube.well_known import UNSCHEDULABLE
@@ -37,6 +39,7 @@ class StrandedPod(_Data, frozen=True, kw_only=True):
         source: The node it was on before, if any.
         waited: It had none before either.
         help: The smallest change that would give it one, if one is known.
+        details: The reasons as data, each with the number of nodes it keeps from the pod.
     """
 
     namespace: str
@@ -47,6 +50,7 @@ class StrandedPod(_Data, frozen=True, kw_only=True):
     message: str
     waited: bool = False
     help: str | None = None
+    details: list[dict[str, Any]] = []
 
 
 class GonePod(_Data, frozen=True, kw_only=True):
@@ -70,7 +74,7 @@ class PreemptedPod(_Data, frozen=True, kw_only=True):
 
 
 class BrokenRule(_Data, frozen=True, kw_only=True):
-    """A rule that a pod breaks where it runs."""
+    """A rule that a pod breaks where it runs; beside the words, the same as data."""
 
     namespace: str
     pod: str
@@ -81,6 +85,13 @@ class BrokenRule(_Data, frozen=True, kw_only=True):
     cause: str
     path: str | None
     hard: bool
+    execution: bool
+    of_peer: bool
+    code: str
+    topology: list[str | None] | None
+    peers: list[str]
+    workloads: list[dict[str, str]]
+    values: dict[str, str]
 
 
 class SkewState(_Data, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import structs
 
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
+from berth.engine.offline.groups import GroupFailure
 from berth.engine.offline.placements import PodPlacement, take_off
 from berth.engine.offline.scheduling.making_room import is_daemon, replacement, unbound
 from berth.engine.offline.scheduling.setup import SchedulerSetup
@@ -24,6 +25,7 @@ from berth.engine.offline.what_if.reasons import why_there
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Node
+from berth.kube.pod_groups import GroupKey
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import MIRROR_POD
 
@@ -101,7 +103,7 @@ class ChangingWorld:
     Attributes:
         on: The pods on nodes, by key.
         waiting: The pods without one, by key.
-        unplaced: Why each of these has none.
+        unplaced: Why each of these has none, and `failed_groups`, why groups of them have none.
         entries: Every pod there is or was.
     """
 
@@ -121,6 +123,7 @@ class ChangingWorld:
         self.waiting = {entry.key: entry for entry in snapshot.pending}
         self.entries = self.on | self.waiting
         self.unplaced: dict[str, UnplacedPod] = {}
+        self.failed_groups: dict[GroupKey, GroupFailure] = {}
         self.log = WorldLog()
         self._rng = None if seed is None else np.random.default_rng(seed)
         self._reasons = _MOST_REASONS if reasons else 0
@@ -154,6 +157,7 @@ class ChangingWorld:
                 self.log.lost[key] = f"preempted by {preemptor.key}; {NOT_MADE_AGAIN}"
         self.waiting = {unplaced.entry.key: unplaced.entry for unplaced in simulation.unplaced}
         self.unplaced = {unplaced.entry.key: unplaced for unplaced in simulation.unplaced}
+        self.failed_groups = dict(simulation.failed_groups)
         for placement in simulation.placements:
             self.log.placements[placement.entry.key] = placement
             self.on[placement.entry.key] = bound(placement.entry, placement.node)

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
+from berth.engine.offline.explaining.reason_documents import refusal_documents
+from berth.engine.offline.explaining.refusals import Refusals
+from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.groups import GroupBooks
 from berth.engine.offline.scheduling.making_room import PreemptionRoom, is_daemon, replacement
 from berth.engine.offline.scheduling.placer import QueuePlacer
@@ -23,6 +27,8 @@ from berth.kube.pods import is_terminating
 
 # Nodes that a preemption chooses from, lowest victims first; whether it helps does not depend on it.
 _CANDIDATES = 20
+# Rows whose reasons are told as data: each takes a look at all nodes.
+_MOST_DETAILED = 100
 
 
 class DomainLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,6 +41,7 @@ class DomainLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         lost: The pods that nobody makes again.
         preempted: How many others have to make room.
         message: Why most of the unplaced find no node.
+        details: The same as data, for the first rows that cannot be lost.
     """
 
     domain: str
@@ -45,6 +52,7 @@ class DomainLoss(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lost: list[str]
     preempted: int
     message: str | None
+    details: list[dict[str, Any]]
 
     @property
     def ok(self) -> bool:
@@ -106,6 +114,8 @@ class _Losses:
         self._on: dict[str, list[tuple[int, Entry]]] = {}
         for number, entry in enumerate(world.on.values()):
             self._on.setdefault(entry.pod.spec.node_name or "", []).append((number, entry))
+        self._detailed = 0
+        self._workloads = Workloads(world.entries.values())
         self._books = GroupBooks(world.snapshot)
         self._room = PreemptionRoom(world.snapshot, world.setup.preempting, _CANDIDATES)
 
@@ -138,9 +148,17 @@ class _Losses:
                 lost=lost + victims,
                 preempted=sum(1 for _ in simulation.preemptions()),
                 message=messages.most_common(1)[0][0] if messages else None,
+                details=self._details(simulation, messages.most_common(1)[0][0]) if messages else [],
             )
             simulation.rewind(0)
         return found
+
+    def _details(self, simulation: Simulation, message: str) -> list[dict[str, Any]]:
+        if self._detailed >= _MOST_DETAILED:
+            return []
+        self._detailed += 1
+        one = next(unplaced for unplaced in simulation.unplaced if unplaced.message == message)
+        return refusal_documents(Refusals(simulation).of(one), self._workloads)
 
     def _placed(self, waiting: list[Entry], books: GroupBooks) -> Simulation:
         setup = self._world.setup

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
+from berth.engine.offline.explaining.reason_documents import refusal_documents
+from berth.engine.offline.explaining.refusals import Refusals
+from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.placements import PodPlacement, count_on, take_off
-from berth.engine.offline.scheduling.simulated import Simulation
+from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.snapshot import Entry, Progress
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.offline.what_if.changes import WhatIfError
@@ -18,7 +22,7 @@ from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.kube.objects import ObjectMeta, Workload
-from berth.kube.well_known import ZONE
+from berth.kube.well_known import UNSCHEDULABLE, ZONE
 from berth.kube.workloads.pod_templates import stateful_claims, with_claims
 
 # Beyond this it is "at least": nobody scales by so much at once.
@@ -35,6 +39,7 @@ class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
         nodes, zones: Where they go.
         stops: Why the next one finds none.
         help: The smallest change that would give it one.
+        details: What stops it, as data.
     """
 
     sentence: str
@@ -47,6 +52,7 @@ class FittingReplicas(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     zones: dict[str, int]
     stops: str | None
     help: str | None
+    details: list[dict[str, Any]]
     notes: list[str]
 
 
@@ -67,7 +73,7 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
     first = made[0]
     waiting = [world.unplaced[entry.key] for entry in mine if entry.key in world.unplaced]
     placed, stops = ([], waiting[0].message) if waiting else _fill(world, first, claims, progress)
-    help_ = _help(world, _copy(first, len(placed)), placed) if stops is not None else None
+    help_, details = _help(world, _copy(first, len(placed)), placed) if stops is not None else (None, [])
     for placement in reversed(placed):
         take_off(world.cluster, placement.entry)
     for claim in claims:
@@ -91,6 +97,7 @@ def fit(world: ChangingWorld, workload: str, progress: Progress | None = None) -
         zones=dict(sorted(zones.items())),
         stops=stops,
         help=help_,
+        details=details,
         notes=list(world.snapshot.notes),
     )
 
@@ -132,11 +139,15 @@ def _copy(entry: Entry, number: int) -> Entry:
     return replace(entry, pod=msgspec.structs.replace(pod, metadata=metadata))
 
 
-def _help(world: ChangingWorld, first: Entry, placed: list[PodPlacement]) -> str | None:
-    """What would help the first that does not fit, beside those that do."""
+def _help(
+    world: ChangingWorld, following: Entry, placed: list[PodPlacement]
+) -> tuple[str | None, list[dict[str, Any]]]:
+    """What would help the first that does not fit, beside those that do, and its reasons as data."""
     simulation = Simulation(world.snapshot, list(placed), schedulers=world.setup.schedulers)
-    relaxations = explain(simulation, replace(first, daemon_of=None)).relaxations
-    return relaxations[0].sentence if relaxations else None
+    relaxations = explain(simulation, replace(following, daemon_of=None)).relaxations
+    refusals = Refusals(simulation).of(UnplacedPod(following, UNSCHEDULABLE, ""))
+    details = refusal_documents(refusals, Workloads(world.entries.values()))
+    return relaxations[0].sentence if relaxations else None, details
 
 
 def _sentence(owner: str, number: int, waiting: int, *, more: bool, stops: str | None) -> str:
