@@ -12,6 +12,7 @@ from berth.engine.offline.explaining.replicas import FurtherReplicas
 from berth.engine.offline.explaining.waiting import QueuePlace, Wait, queue_place, waits_of
 from berth.engine.offline.explaining.workloads import Workloads
 from berth.engine.offline.groups import GroupFailure, GroupSite
+from berth.engine.offline.placements import PodPlacement
 from berth.engine.offline.relaxations import Relaxation, question_of, relaxations
 from berth.engine.offline.rollouts import rollout_clue
 from berth.engine.offline.scheduling.making_room import PreemptionRoom
@@ -165,17 +166,17 @@ def _without_those_behind(simulation: Simulation, entry: Entry) -> None:
             return other.priority < entry.priority
         return turns.get(other.key, len(turns)) > own  # who replaces a victim comes last
 
-    later = [
-        placement
-        for placement in simulation.placements
-        if behind(placement.entry)
-        and not any(rule.seeks(pod_class, cluster.class_of(placement.entry.pod)) for rule in TOPOLOGY_RULES)
-    ]
-    if not later:
-        return
-    simulation.take_back(later)
-    if simulation.held_back(entry) is None and _fits(simulation, entry):
-        simulation.put_back(later)
+    def later(placement: PodPlacement) -> bool:
+        return behind(placement.entry) and not any(
+            rule.seeks(pod_class, cluster.class_of(placement.entry.pod)) for rule in TOPOLOGY_RULES
+        )
+
+    undone: list[list[PodPlacement]] = []
+    while found := list(filter(later, simulation.placements)):  # whom they preempted may be behind it, too
+        undone.append(simulation.take_back(found))
+    if undone and simulation.held_back(entry) is None and _fits(simulation, entry):
+        for placements in reversed(undone):
+            simulation.put_back(placements)
 
 
 def _fits(simulation: Simulation, entry: Entry) -> bool:
@@ -259,7 +260,17 @@ def _explain_pending(simulation: Simulation, entry: Entry, placed_on: str | None
         return Explanation(entry, state, None, message, nodes, decision)
     decision = decision_of(nodes, f"; {node} is taken")
     count = f"{len(evaluation.feasible)}/{len(evaluation.nodes)} nodes are available"
-    return Explanation(entry, FITS, node, f"{count}: {entry.key} goes to {node}.", nodes, decision)
+    message = f"{count}: {entry.key} goes to {node}{_after_preemption(simulation, node)}."
+    return Explanation(entry, FITS, node, message, nodes, decision)
+
+
+def _after_preemption(simulation: Simulation, node: str) -> str:
+    """Who leaves the node before for another pod of the queue: until then there may be no room."""
+    left = {victim.entry.key: heir.key for victim, heir in simulation.preemptions() if victim.node == node}
+    if not left:
+        return ""
+    first, heir = next(iter(left.items()))
+    return f" once {first}{f' and {len(left) - 1} more' if len(left) > 1 else ''} went for {heir}"
 
 
 def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure) -> Explanation:

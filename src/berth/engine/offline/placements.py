@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.engine.offline.snapshot import Entry
@@ -43,6 +44,13 @@ class PodPlacement:
     victims: tuple[Victim, ...] = ()
     why: str | None = None
     number: int = 0
+
+    def preemptions(self) -> Iterator[tuple[Victim, Entry]]:
+        """Who was preempted for it, and before that for these, and for whom each."""
+        for victim in self.victims:
+            if victim.placement is not None:
+                yield from victim.placement.preemptions()
+            yield victim, self.entry
 
 
 def count_on(cluster: Cluster, entry: Entry, node: str, pod_class: PodClass | None = None) -> None:

@@ -45,9 +45,9 @@ def books_of(simulation: Simulation) -> GroupBooks:
     books = GroupBooks(simulation.snapshot)
     for placement in simulation.placements:
         books.count(placement.entry)
-        for victim in placement.victims:
-            if victim.placement is None:
-                books.count(victim.entry, -1)
+    for victim, _ in simulation.preemptions():
+        if victim.placement is None:
+            books.count(victim.entry, -1)
     return books
 
 

@@ -1,6 +1,7 @@
 """Pods of higher priority make room for themselves, as the scheduler does it, and it can be taken back."""
 
 from berth.engine.offline.simulation import Simulation, simulate
+from berth.engine.offline.topology import domains
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import KubeObject, Pod
 from tests.engine.offline.test_budgets import budget
@@ -48,6 +49,56 @@ def test_a_victim_whose_replacement_finds_no_node_is_told() -> None:
     assert where(simulation) == {"p": "n0"}
     assert messages(simulation) == {"a": "0/1 nodes are available: 1 Insufficient cpu."}
     assert on_nodes(simulation.snapshot.cluster) == {"default/p": "n0"}
+
+
+def chain() -> list[KubeObject]:
+    """A pod that needs a peer: another makes room for itself first, and goes for it once the peer came."""
+    seeks = (
+        new("seeks").priority(10).requests(cpu="1").affinity_to({"app": "peer"}, topology=HOSTNAME).build()
+    )
+    peer = new("peer").priority(10).labels(app="peer").build()
+    return [*nodes(1), low("old", "n0", owner=None), seeks, peer, high("mid", priority=5)]
+
+
+def test_who_was_preempted_by_a_victim_is_gone_too() -> None:
+    """Both preemptions are told, and only who is left counts on the node."""
+    simulation = simulated(*chain())
+    assert preempted(simulation) == {"old": ("n0", "mid"), "mid": ("n0", "seeks")}
+    assert on_nodes(simulation.snapshot.cluster) == {"default/seeks": "n0", "default/peer": "n0"}
+    shown = {pod.entry.name for zone in domains(simulation) for node in zone.nodes for pod in node.pods}
+    assert shown == {"seeks", "peer"}
+
+
+def test_a_chain_of_preemptions_can_be_taken_back() -> None:
+    """All the way, and every pod of it can be explained at its turn."""
+    simulation = simulated(*chain())
+    simulation.rewind(0)
+    assert on_nodes(simulation.snapshot.cluster) == {"default/old": "n0"}
+    assert simulation.placements == []
+    assert {name: explained(name, *chain()).state for name in ("seeks", "peer", "mid")} == {
+        "seeks": "DoesNotFit",
+        "peer": "Fits",
+        "mid": "DoesNotFit",
+    }
+
+
+def test_what_was_taken_back_can_be_made_again() -> None:
+    """Taking back a pod that preempted and putting it back changes nothing."""
+    simulation = simulated(*chain())
+    before, on = list(simulation.placements), on_nodes(simulation.snapshot.cluster)
+    simulation.put_back(simulation.take_back(simulation.placements[-1:]))
+    assert (simulation.placements, on_nodes(simulation.snapshot.cluster)) == (before, on)
+
+
+def test_a_pod_that_fits_only_after_a_preemption_says_so() -> None:
+    """One that may not preempt itself goes where a lower one makes room: who leaves first is named."""
+    big = make_pod("big").on("n0").requests(cpu="2").build()
+    never = new("never").priority(10).requests(cpu="1").never_preempts().build()
+    found = explained("never", *nodes(2), big, never, high("mid", priority=5))
+    assert found.node == "n0"
+    assert found.message == (
+        "1/1 nodes are available: default/never goes to n0 once default/big went for default/mid."
+    )
 
 
 def test_a_replacement_may_preempt_in_turn() -> None:

@@ -90,17 +90,19 @@ class Simulation:
         return found
 
     def preemptions(self) -> Iterator[tuple[Victim, Entry]]:
-        """Every pod that had to make room, and for whom."""
+        """Every pod that had to make room, and for whom; those of pods that were preempted since, too."""
         for placement in self.placements:
-            for victim in placement.victims:
-                yield victim, placement.entry
+            yield from placement.preemptions()
 
     def node_of(self, key: str) -> str | None:
         """Where a pod was placed, None if it was not."""
         return next((placement.node for placement in self.placements if placement.entry.key == key), None)
 
-    def take_back(self, placements: Iterable[PodPlacement]) -> None:
-        """Undo some of the placements: victims return, and the pods that replaced these go first."""
+    def take_back(self, placements: Iterable[PodPlacement]) -> list[PodPlacement]:
+        """Undo some of the placements: victims return, and the pods that replaced these go first.
+
+        Returns all that were undone; `put_back` makes them again.
+        """
         undone = {placement.entry.key for placement in placements}
         for placement in self.placements:
             if placement.entry.key in undone:
@@ -111,18 +113,23 @@ class Simulation:
             take_off(self.snapshot.cluster, placement.entry)
             for victim in placement.victims:
                 self._return(victim)
+        self.placements.sort(key=lambda placement: placement.number)
+        return gone
 
     def _return(self, victim: Victim) -> None:
+        """A victim is where it was; whoever had made room for it is still gone."""
         if victim.placement is None:
             self.snapshot.cluster.add_pod(victim.entry.pod)
         else:
-            self.put_back((victim.placement,))
-            self.placements.sort(key=lambda placement: placement.number)
+            count_on(self.snapshot.cluster, victim.entry, victim.placement.node)
+            self.placements.append(victim.placement)
 
     def put_back(self, placements: Iterable[PodPlacement]) -> None:
-        """Make placements that were taken back, the last ones."""
+        """Make placements that were taken back again."""
         for placement in placements:
             for victim in placement.victims:
                 take_off(self.snapshot.cluster, victim.entry)
+                self.placements = [other for other in self.placements if other is not victim.placement]
             count_on(self.snapshot.cluster, placement.entry, placement.node)
             self.placements.append(placement)
+        self.placements.sort(key=lambda placement: placement.number)
