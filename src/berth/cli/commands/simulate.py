@@ -47,23 +47,13 @@ def command(
     if target is not None:
         save(simulation, target)
     _show(simulation, form, namespace)
-    ctx.exit(1 if _only(simulation, namespace).unplaced else 0)
-
-
-def _only(simulation: Simulation, namespace: str | None) -> Simulation:
-    if namespace is None:
-        return simulation
-    return Simulation(
-        simulation.snapshot,
-        [placement for placement in simulation.placements if placement.entry.namespace == namespace],
-        [unplaced for unplaced in simulation.unplaced if unplaced.entry.namespace == namespace],
-    )
+    ctx.exit(1 if simulation.within(namespace).unplaced else 0)
 
 
 def _show(simulation: Simulation, form: str, namespace: str | None) -> None:
     zones = domains(simulation, namespace)
     constraints = [s for s in spreads(simulation) if namespace in (None, s.namespace)]
-    shown = _only(simulation, namespace)
+    shown = simulation.within(namespace)
     present(
         form,
         lambda: simulation_document(shown, zones, constraints),

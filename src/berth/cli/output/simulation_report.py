@@ -183,7 +183,8 @@ def _per_domain(counts: dict[str, int], *, wide: bool = False) -> str:
 def _conclusion(simulation: Simulation, term: Terminal) -> Report:
     total = len(simulation.placements) + len(simulation.unplaced)
     if not total:
-        yield "There is no pending pod to place."
+        where = f" in namespace {simulation.namespace}" if simulation.namespace else ""
+        yield f"There is no pending pod{where} to place."
         return
     if not simulation.unplaced:
         yield term.styled("The pod was placed." if total == 1 else f"All {total} pods were placed.", "green")

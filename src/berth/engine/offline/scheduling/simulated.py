@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from berth.engine.offline.groups import GroupFailure, group_key
 from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
@@ -49,6 +49,8 @@ class Simulation:
         schedulers: The names of the schedulers whose pods were placed; others wait for theirs.
         preempting: Which of them may preempt; None: all.
         failed_groups: The groups whose pods wait, because too few of them find a node at once.
+        namespace: The one whose pods these are; None: all.
+        elsewhere: The placements of other namespaces then.
     """
 
     snapshot: Snapshot
@@ -57,6 +59,20 @@ class Simulation:
     schedulers: tuple[str, ...] = SCHEDULERS
     failed_groups: dict[GroupKey, GroupFailure] = field(default_factory=dict)
     preempting: frozenset[str] | None = None
+    namespace: str | None = None
+    elsewhere: list[PodPlacement] = field(default_factory=list)
+
+    def within(self, namespace: str | None) -> Simulation:
+        """The same with the pods of one namespace only; who preempts whom concerns both sides."""
+        if namespace is None:
+            return self
+        return replace(
+            self,
+            placements=[made for made in self.placements if made.entry.namespace == namespace],
+            unplaced=[left for left in self.unplaced if left.entry.namespace == namespace],
+            namespace=namespace,
+            elsewhere=[made for made in self.placements if made.entry.namespace != namespace],
+        )
 
     def rewind(self, placements: int) -> None:
         """Take back all but the first `placements`; whom later ones had preempted is where it was then."""
@@ -91,12 +107,15 @@ class Simulation:
 
     def preemptions(self) -> Iterator[tuple[Victim, Entry]]:
         """Every pod that had to make room, and for whom; those of pods that were preempted since, too."""
-        for placement in self.placements:
-            yield from placement.preemptions()
+        for placement in sorted((*self.placements, *self.elsewhere), key=lambda made: made.number):
+            for victim, heir in placement.preemptions():
+                if self.namespace in (None, victim.entry.namespace, heir.namespace):
+                    yield victim, heir
 
     def node_of(self, key: str) -> str | None:
         """Where a pod was placed, None if it was not."""
-        return next((placement.node for placement in self.placements if placement.entry.key == key), None)
+        made = (*self.placements, *self.elsewhere)
+        return next((placement.node for placement in made if placement.entry.key == key), None)
 
     def take_back(self, placements: Iterable[PodPlacement]) -> list[PodPlacement]:
         """Undo some of the placements: victims return, and the pods that replaced these go first.
