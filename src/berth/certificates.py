@@ -136,10 +136,10 @@ def write_private(path: Path, content: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Write through which files a folder has."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,138 +1,242 @@
-"""The machine loses its power: what was synced stays, what was not stays in parts, sector by sector."""
+"""The machine loses its power, or the disk fails: whatever was acknowledged is there, and nothing else."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 import logging
 import os
 import random
 import resource
 import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from berth.server import DataDirError
+from berth.server.storage.journal import JournalError
 from berth.server.storage.store import Store
+from tests.server.storage.disk import Disk, Image
 from tests.server.storage.test_damage import opened
 
-_SECTOR = 512
-_FILES = ("state.db", "state.db-wal", "versions")
 # `make soak` asks for more of everything.
 ROUNDS = int(os.environ.get("BERTH_SOAK_ROUNDS", "1"))
+_STEPS = 12
 
-Image = dict[str, bytes]
-
-
-def image_of(folder: Path) -> Image:
-    return {name: (folder / name).read_bytes() for name in _FILES if (folder / name).exists()}
+State = dict[str, int]  # name: version
 
 
-async def _change(store: Store, step: int) -> None:
-    """Several objects of different sizes in one commit; every tenth step one goes."""
-    bucket, done = store.bucket("things"), None
-    for i in range(1 + step % 4):
-        key = ("", f"n{step}-{i}")
-        obj = {"metadata": {"name": key[1], "uid": key[1]}, "value": "x" * (step * 97 % 9000)}
-        _, done = store.put(bucket, key, obj)
-    if step % 10 == 9:
-        key = ("", f"n{step - 1}-0")
-        _, done = store.remove(bucket, key, {"metadata": {"name": key[1], "uid": key[1]}})
-    assert done is not None
-    await done
+class _Story:
+    """Sessions of a store, and what its clients know.
 
-
-def recorded(folder: Path, steps: int) -> tuple[list[Image], list[dict[str, int]], list[int]]:
-    """What was on disk, stored and the newest version after every acknowledged commit."""
-
-    async def story() -> tuple[list[Image], list[dict[str, int]], list[int]]:
-        store = opened(folder)
-        store.start(asyncio.get_running_loop())
-        # What SQLite syncs before a commit returns, and only then, is what the images below rest upon.
-        connection = store._journal._connection
-        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        images, states, versions = [], [], []
-        for step in range(steps):
-            await _change(store, step)
-            images.append(image_of(folder))
-            records = store.bucket("things").records
-            states.append({key[1]: record.rv for key, record in records.items()})
-            versions.append(store.rv)
-        store.close()
-        return images, states, versions
-
-    return asyncio.run(story())
-
-
-def torn(before: Image, after: Image, chance: random.Random) -> Image:
-    """A disk on which some of the sectors written since the last sync have arrived.
-
-    What was acknowledged is noted once the database is synced: a database in parts has the note of before.
+    Attributes:
+        acknowledged: What is stored for certain.
+        proposed: What will be if the write under way succeeds.
+        seen: The last version that a client was told.
+        failures: What was answered instead.
+        refused: What would be stored if a write that failed had not.
+        after: Called after every write.
     """
-    found = {"versions": before["versions"]}
-    for name, new in after.items():
-        if name in found:
-            continue
-        old = before.get(name, b"")
-        sectors = []
-        for start in range(0, len(new), _SECTOR):
-            fresh, stale = new[start : start + _SECTOR], old[start : start + _SECTOR]
-            lost = stale.ljust(len(fresh), b"\0")
-            sectors.append(fresh if fresh == stale or chance.random() < 0.5 else lost)
-        found[name] = b"".join(sectors)
-    return found
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.acknowledged: State = {}
+        self.proposed: State = {}
+        self.seen = 0
+        self.failures: list[Exception] = []
+        self.refused: tuple[State, ...] = ()
+        self.after: Callable[[], None] = lambda: None
 
-def test_what_was_acknowledged_survives(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """After a loss of power during a commit all before it is there, and it itself whole or not at all."""
-    steps = 25 * ROUNDS
-    images, states, versions = recorded(tmp_path / "a", steps)
-    chance = random.Random(7)  # noqa: S311
-    for step in range(1, steps):
-        for _ in range(2):
-            folder = tmp_path / "b"
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            for name, content in torn(images[step - 1], images[step], chance).items():
-                (folder / name).write_bytes(content)
-            with caplog.at_level(logging.ERROR):
-                store = opened(folder)
-            found = {key[1]: record.rv for key, record in store.bucket("things").records.items()}
-            assert found in (states[step - 1], states[step]), step
-            assert store._newest >= versions[step]
-            assert caplog.records == []
+    def session(self, steps: range) -> None:
+        """Open, write, close."""
+        try:
+            asyncio.run(self._session(steps))
+        except (DataDirError, OSError) as error:
+            self.failures.append(error)
+
+    async def _session(self, steps: range) -> None:
+        store = Store(self.folder, event_limit=10, fields={})
+        try:
+            store.start(asyncio.get_running_loop())
+            for step in steps:
+                await self._write(store, step)
+                thread = store._journal._thread
+                assert thread is not None
+                assert thread.is_alive()
+                self.after()
+        finally:
             store.close()
 
+    async def _write(self, store: Store, step: int) -> None:
+        """Several objects of different sizes in one commit; now and then one goes."""
+        bucket, after = store.bucket("things"), dict(self.acknowledged)
+        for i in range(1 + step % 3):
+            name = f"n{step % 7}-{i}"
+            obj = {"metadata": {"name": name, "uid": name}, "value": "x" * (step * 971 % 9000)}
+            record, done = store.put(bucket, ("", name), obj)
+            after[name] = record.rv
+        if step % 4 == 3 and f"n{(step - 1) % 7}-0" in self.acknowledged:
+            name = f"n{(step - 1) % 7}-0"
+            record, done = store.remove(bucket, ("", name), {"metadata": {"name": name, "uid": name}})
+            del after[name]
+        self.proposed = after
+        try:
+            await done
+        except RuntimeError as error:
+            self.failures.append(error)
+            self.refused = (*self.refused, after)
+            self.proposed = self.acknowledged
+        else:
+            self.acknowledged, self.seen = after, record.rv
 
-def test_a_disk_that_is_full_at_any_moment(tmp_path: Path) -> None:
-    """Wherever writing stops, what was acknowledged is there, the rest fails, and later writes work again."""
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder where syncs cost nothing, if the machine has one."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:  # noqa: S108
+        yield Path(folder)
+
+
+@contextmanager
+def disk_of(folder: Path) -> Iterator[Disk]:
+    """The store uses this disk, inside the block."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disk = Disk(folder)
+        disk.take_over(monkeypatch)
+        yield disk
+
+
+def found_in(image: Image, folder: Path) -> tuple[State, int]:
+    """What a healthy machine makes of some files, and the next version it would hand out."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, content in image.items():
+        (folder / name).write_bytes(content)
+    store = opened(folder)
+    found = {key[1]: record.rv for key, record in store.bucket("things").records.items()}
+    newest = store._newest
+    store.close()
+    return found, newest
+
+
+def check(image: Image, folder: Path, story: _Story, *more: State) -> None:
+    """Some files hold what was acknowledged, or one of the other states, and no version is used again."""
+    found, newest = found_in(image, folder)
+    assert found in (story.acknowledged, *more)
+    assert newest >= story.seen
+
+
+def _note(disk: Disk, story: _Story, chance: random.Random, moments: list[tuple[Image, _Story]]) -> None:
+    moments.append((disk.left(chance), copy(story)))
+
+
+def test_a_loss_of_power_at_any_moment(memory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """All that was acknowledged is there, what was under way whole or not at all, no version comes again."""
+    for seed in range(ROUNDS):
+        chance, folder = random.Random(seed), memory / str(seed)  # noqa: S311
+        story = _Story(folder)
+        moments: list[tuple[Image, _Story]] = []
+        with disk_of(folder) as disk:
+            disk.before = partial(_note, disk, story, chance, moments)
+            story.session(range(_STEPS))
+            story.session(range(_STEPS, 2 * _STEPS))
+        assert story.failures == []
+        assert len(moments) > 400
+        with caplog.at_level(logging.ERROR):
+            for image, then in moments:
+                check(image, memory / "after", then, then.proposed)
+        assert caplog.records == []
+
+
+def _once(number: int, error: int) -> Callable[[int], int]:
+    return lambda call: error if call == number else 0
+
+
+def _from_now_on(number: int, error: int) -> Callable[[int], int]:
+    return lambda call: error if call >= number else 0
+
+
+def _session_with(
+    folder: Path, fails: Callable[[int], int], chance: random.Random
+) -> tuple[Disk, list[tuple[Image, _Story]]]:
+    """A session on a failing disk; what is left if it is killed, or the power goes, then or at the end."""
+    story: _Story = _Story(folder)
+    moments: list[tuple[Image, _Story]] = []
+    with disk_of(folder) as disk:
+        disk.fails = fails
+
+        def note() -> None:
+            moments.extend(((disk.visible(), copy(story)), (disk.left(chance), copy(story))))
+
+        story.after = lambda: note() if disk.struck and not moments else None
+        story.session(range(_STEPS))
+        note()
+    assert all(str(failure) for failure in story.failures)
+    return disk, moments
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_an_error_at_any_call(memory: Path, error: int) -> None:
+    """Whichever call fails, its write is answered with an error or is safe, and so are all the others."""
+    chance = random.Random(error)  # noqa: S311
+    for number in itertools.count(1):
+        folder = memory / str(number)
+        folder.mkdir()
+        disk, moments = _session_with(folder, _once(number, error), chance)
+        if not disk.struck:
+            break
+        for image, story in moments:
+            check(image, memory / "after", story)
+        last = moments[-1][1]
+        assert len(last.failures) <= 1, disk.struck
+        if any(isinstance(failure, JournalError) for failure in last.failures):
+            assert last.acknowledged
+        shutil.rmtree(folder)
+    assert number > 250
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_fails_for_good(memory: Path, error: int) -> None:
+    """Whenever it begins to fail, what was acknowledged is there; the write that met it may be as well."""
+    chance = random.Random(error)  # noqa: S311
+    for number in itertools.count(1, max(1, 4 // ROUNDS)):
+        folder = memory / str(number)
+        folder.mkdir()
+        disk, moments = _session_with(folder, _from_now_on(number, error), chance)
+        if not disk.struck:
+            break
+        for image, story in moments:
+            check(image, memory / "after", story, *story.refused)
+        shutil.rmtree(folder)
+    assert number > 250
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """So on a real one: wherever writing stops, what was acknowledged is there; later writes work again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    async def story(folder: Path, limit: int) -> tuple[int, int]:
-        store = opened(folder)
-        store.start(asyncio.get_running_loop())
-        failed, kept = 0, {}
+    def limited(limit: int) -> int:
+        story = _Story(tmp_path / str(limit))
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
-            for step in range(15):
-                try:
-                    await _change(store, step)
-                except RuntimeError:
-                    failed += 1
-                records = store.bucket("things").records
-                kept = {key: record.rv for key, record in records.items()}
+            story.session(range(_STEPS))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        await _change(store, 1000)
+        failures = len(story.failures)
+        story.session(range(_STEPS, _STEPS + 1))
+        assert len(story.failures) == failures
+        store = opened(story.folder)
+        found = {key[1]: record.rv for key, record in store.bucket("things").records.items()}
         store.close()
-        again = opened(folder)
-        found = {key: record.rv for key, record in again.bucket("things").records.items()}
-        again.close()
-        assert kept.items() <= found.items()
-        return failed, len(found)
+        assert found == story.acknowledged
+        return failures
 
-    outcomes = [
-        asyncio.run(story(tmp_path / str(limit), limit)) for limit in range(4096, 200_000, 24_000 // ROUNDS)
-    ]
-    assert outcomes[0][0] > 0
-    assert outcomes[-1][0] == 0 or outcomes[-1][1] > outcomes[0][1]
+    failures = [limited(limit) for limit in range(8192, 300_000, max(1000, 24_000 // ROUNDS))]
+    assert failures[0] > 0
+    assert failures[-1] == 0

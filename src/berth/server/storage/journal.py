@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from berth.certificates import sync_folder
 from berth.server.errors import DataDirError
 from berth.server.storage.marks import VersionMarks
 
@@ -84,7 +85,7 @@ class Journal:
     """The file and the thread that writes it; holds the data directory until it is closed."""
 
     def __init__(self, data_dir: Path) -> None:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(data_dir)
         self._lock = _lock(data_dir / "lock")
         self._path = data_dir / "state.db"
         with contextlib.ExitStack() as opening:
@@ -200,15 +201,24 @@ class Journal:
                     )
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - see above
-            with contextlib.suppress(sqlite3.Error):
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+            self._take_back()
             return JournalError(f"{self._path}: {error}")
         try:
             self.marks.acknowledge(newest)
         except OSError as error:  # the write itself is safe
             _log.warning("%s cannot be written: %s", self.marks.path, error.strerror)
         return None
+
+    def _take_back(self) -> None:
+        """Leave nothing of a failed commit.
+
+        It may be in the log as a whole, only not safely: whoever opens the file after a crash would find it.
+        """
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _told(group: list[Batch], error: Exception) -> str:
@@ -217,6 +227,14 @@ def _told(group: list[Batch], error: Exception) -> str:
     names = [f"{row.bucket} {row.namespace}/{row.name}".replace(" /", " ") for row in rows[:_NAMED]]
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return f"{len(rows)} write{'s' * (len(rows) > 1)} failed ({', '.join(names)}{more}): {error}"
+
+
+def _make_folder(folder: Path) -> None:
+    """What is synced in a folder is lost with it, unless the folder itself is."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.parent)
 
 
 def _check_there(path: Path, acknowledged: int) -> None:
@@ -236,25 +254,35 @@ def _open(path: Path) -> sqlite3.Connection:
     Raises:
         DataDirError: it is damaged, or cannot be opened.
     """
-    try:
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        path.chmod(0o600)
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA journal_size_limit={_LOG_LIMIT}")
-        connection.executescript(_SCHEMA)
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(changes)")}
-        if "sum" not in columns:
-            connection.execute("ALTER TABLE changes ADD COLUMN sum INTEGER")
-        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.OperationalError as error:
-        raise DataDirError(f"{path} cannot be used: {error}") from None
-    except sqlite3.DatabaseError as error:
-        raise _damaged(path, error) from None
+    with contextlib.ExitStack() as opening:
+        try:
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            opening.callback(connection.close)
+            path.chmod(0o600)
+            _set_up(connection)
+        except sqlite3.OperationalError as error:
+            raise DataDirError(f"{path} cannot be used: {error}") from None
+        except sqlite3.DatabaseError as error:
+            raise _damaged(path, error) from None
+        opening.pop_all()
+        return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    # All of it is fetched: an error comes after the answer, and without such a log commits are not safe.
+    [(mode,)] = connection.execute("PRAGMA journal_mode=WAL")
+    if mode != "wal":
+        raise sqlite3.OperationalError("it cannot have a write-ahead log")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA journal_size_limit={_LOG_LIMIT}")
+    connection.executescript(_SCHEMA)
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(changes)")}
+    if "sum" not in columns:
+        connection.execute("ALTER TABLE changes ADD COLUMN sum INTEGER")
+    [(said,)] = connection.execute("PRAGMA quick_check(1)")
     if said != "ok":
-        raise _damaged(path, sqlite3.DatabaseError(said))
-    return connection
+        raise sqlite3.DatabaseError(said)
 
 
 def _damaged(path: Path, error: sqlite3.DatabaseError) -> DataDirError:

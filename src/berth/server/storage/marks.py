@@ -12,6 +12,7 @@ import os
 import zlib
 from pathlib import Path
 
+from berth.certificates import write_private
 from berth.server.errors import DataDirError
 
 _LENGTH = 64
@@ -33,24 +34,25 @@ class VersionMarks:
         self.acknowledged = self.reserved = 0
         if self.known:
             self.acknowledged, self.reserved = _read(path)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        else:
+            write_private(path, _line(0, 0))  # at no moment is it there and empty
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def reserve(self, version: int) -> None:
         """Before a version is stored: it and some more are never new again."""
         if version > self.reserved:
-            self.reserved = version + AHEAD
-            self._write()
+            self._write(self.acknowledged, version + AHEAD)
             os.fsync(self._file)
+            self.reserved = version + AHEAD  # not before it is safe
 
     def acknowledge(self, version: int) -> None:
         """After a version is stored, before anybody is told."""
+        self._write(version, self.reserved)
         self.acknowledged = version
-        self._write()
 
     def settle(self, version: int) -> None:
         """At the end, and when a loss was told: this is the newest version there is."""
-        self.acknowledged = version
-        self._write()
+        self.acknowledge(version)
         os.fsync(self._file)
 
     def end(self, version: int) -> None:
@@ -61,9 +63,8 @@ class VersionMarks:
     def release(self) -> None:
         os.close(self._file)
 
-    def _write(self) -> None:
-        text = f"{self.acknowledged} {self.reserved}"
-        os.pwrite(self._file, f"{text} {_sum(text)}\n".ljust(_LENGTH).encode(), 0)
+    def _write(self, acknowledged: int, reserved: int) -> None:
+        os.pwrite(self._file, _line(acknowledged, reserved), 0)
 
 
 def _read(path: Path) -> tuple[int, int]:
@@ -74,6 +75,11 @@ def _read(path: Path) -> tuple[int, int]:
     except ValueError:
         pass
     raise DataDirError(f"{path} is damaged: put back a copy, or remove it if the rest is known to be whole")
+
+
+def _line(acknowledged: int, reserved: int) -> bytes:
+    text = f"{acknowledged} {reserved}"
+    return f"{text} {_sum(text)}\n".ljust(_LENGTH).encode()
 
 
 def _sum(text: str) -> str:
