@@ -169,6 +169,8 @@ def test_versus(cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("steps: [{lose: zone=a}]")
     scenario = berth("what-if", "--vs", tmp_path / "s.yaml", "-f", cluster, "-o", "json")
     assert json.loads(scenario.out)["b"]["measures"]["nodesUsed"] == 2
+    same = berth("what-if", "--vs", tmp_path / "pack.yaml", "--cordon", "c1", "-f", cluster)
+    assert same.out.startswith("Both ways every pod has the same node."), "who waits is placed the same way"
     refused = berth("what-if", "--vs", cluster / "0.yaml", "-f", cluster)
     assert (refused.code, "expected one document" in refused.err) == (2, True)
 
@@ -206,6 +208,11 @@ def test_a_scenario_with_a_typo(cluster: Path, tmp_path: Path) -> None:
         f"error: {tmp_path / 's.yaml'}: line 5: an expectation has no scew; did you mean skew? it may have "
         "placed, unplaced, moved, skew, broken, preempted, lost, blocked, rounds\n"
     )
+    (tmp_path / "s.yaml").write_text("steps:\n- name: x\n  drain: [a1,\n  b9]\n")
+    told = berth("what-if", "--scenario", tmp_path / "s.yaml", "-f", cluster).err
+    assert "s.yaml: line 4: node b9 is not" in told
+    against = berth("what-if", "--vs", tmp_path / "s.yaml", "-f", cluster)
+    assert (against.code, "s.yaml: line 4: node b9 is not" in against.err) == (2, True)
     (tmp_path / "s.yaml").write_text("steps: [")
     assert "not valid YAML: line" in berth("what-if", "--scenario", tmp_path / "s.yaml", "-f", cluster).err
 

@@ -32,7 +32,7 @@ from berth.cli.output.what_if_tables import every_report, fit_report, scenario_r
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import Snapshot, read
 from berth.engine.offline.what_if.applying import make
-from berth.engine.offline.what_if.changes import ClusterChange, ReplaceAll, WhatIfError
+from berth.engine.offline.what_if.changes import ClusterChange, ReplaceAll, UseConfiguration, WhatIfError
 from berth.engine.offline.what_if.parsing import FORMS, parse
 from berth.engine.offline.what_if.questions.every import lose_each
 from berth.engine.offline.what_if.questions.fitting import fit
@@ -172,7 +172,10 @@ class _Question:
         else:
             # Without a change there would be nothing to place, and nothing to compare.
             changes = changes or [ReplaceAll()]
-            other, theirs = start.world(against), list(changes)
+            # Both begin with the same pods on the same nodes.
+            options = replace(against.options, version=start.snapshot.cluster.options.version)
+            configuration = UseConfiguration(replace(against, options=options), file)
+            other, theirs = start.world(self._setup), [configuration, *changes]
         mine = start.world(self._setup)
         said = ", ".join(change.words for change in changes) or "nothing is changed"
         found = versus((said, mine, changes), (file, other, theirs))

@@ -157,7 +157,7 @@ def _document(file: str) -> tuple[str, object]:
 def _scenario(file: str, text: str, value: object, files: ChangeFiles) -> Scenario:
     earlier, files.folder = files.folder, Path(file).parent
     try:
-        return read_scenario(value, files)
+        return read_scenario(value, files, lambda path: f"{file}: line {yaml_line(text, path)}")
     except ScenarioError as error:
         line = yaml_line(text, error.path)
         raise click.ClickException(f"{file}: line {line}: {error}") from None

@@ -120,7 +120,7 @@ def test_rules_stop_the_next_one(tmp_path: Path) -> None:
 
 
 def scenario(folder: Path, value: object, *things: Thing) -> dict[str, bool]:
-    found = run_scenario(read_scenario(value, Files(folder)), lambda: world(folder, *things))
+    found = run_scenario(read_scenario(value, Files(folder), str), lambda: world(folder, *things))
     return {step.name: step.ok for step in found.steps}
 
 
@@ -163,15 +163,16 @@ def test_a_scenario_with_a_mistake(
 ) -> None:
     """It is told where it is and what is allowed there."""
     with pytest.raises(ScenarioError) as refused:
-        read_scenario(value, Files(tmp_path))
+        read_scenario(value, Files(tmp_path), str)
     assert refused.value.path == path
     assert words in str(refused.value)
 
 
 def test_a_step_that_cannot_be_made(tmp_path: Path) -> None:
-    """The step is named."""
-    made = read_scenario({"steps": [{"name": "gone", "drain": "n9"}]}, Files(tmp_path))
-    with pytest.raises(WhatIfError, match="gone: node n9 is not"):
+    """It is told where the change is written."""
+    value = {"steps": [{"name": "gone", "drain": ["a1", "n9"]}]}
+    made = read_scenario(value, Files(tmp_path), lambda path: "/".join(map(str, path)))
+    with pytest.raises(WhatIfError, match=r"^steps/0/drain/1: node n9"):
         run_scenario(made, lambda: world(tmp_path, *NODES))
 
 

@@ -25,6 +25,7 @@ from berth.engine.offline.what_if.changes import (
     ScaleWorkload,
     TaintNode,
     UseConfiguration,
+    WhatIfError,
 )
 from berth.engine.offline.what_if.selecting import pod_of
 from berth.engine.offline.what_if.world import ChangingWorld, StayingPod, is_mirror
@@ -44,7 +45,10 @@ def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progr
         if progress is not None:
             progress(number, len(changes))
         world.log.change += 1
-        _MAKERS[type(change)](world, change)
+        try:
+            _MAKERS[type(change)](world, change)
+        except WhatIfError as error:
+            raise WhatIfError(f"{change.place}: {error}" if change.place else str(error)) from None
         world.schedule()
 
 

@@ -12,7 +12,11 @@ class WhatIfError(Exception):
     """A change that cannot be made; the message is a sentence for the user."""
 
 
-class DrainNodes(msgspec.Struct, frozen=True, tag="drain"):
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    place: str = ""  # where it is written, in a file
+
+
+class DrainNodes(_Change, frozen=True, tag="drain"):
     """Cordon nodes and evict their pods, as far as drain does. By name, or by a selector over labels."""
 
     node: str = ""
@@ -23,7 +27,7 @@ class DrainNodes(msgspec.Struct, frozen=True, tag="drain"):
         return f"drain {f'node {self.node}' if self.node else f'nodes with {self.selector}'}"
 
 
-class LoseNodes(msgspec.Struct, frozen=True, tag="lose"):
+class LoseNodes(_Change, frozen=True, tag="lose"):
     """All nodes with a label are gone at once; the key `node` names one."""
 
     key: str
@@ -35,7 +39,7 @@ class LoseNodes(msgspec.Struct, frozen=True, tag="lose"):
         return f"lose {self.said or f'{self.key}={self.value}'}"
 
 
-class CordonNode(msgspec.Struct, frozen=True, tag="cordon"):
+class CordonNode(_Change, frozen=True, tag="cordon"):
     node: str
 
     @property
@@ -43,7 +47,7 @@ class CordonNode(msgspec.Struct, frozen=True, tag="cordon"):
         return f"cordon node {self.node}"
 
 
-class LabelNode(msgspec.Struct, frozen=True, tag="label"):
+class LabelNode(_Change, frozen=True, tag="label"):
     """Set a label of a node; without a value, remove it."""
 
     node: str
@@ -57,7 +61,7 @@ class LabelNode(msgspec.Struct, frozen=True, tag="label"):
         return f"label node {self.node} {self.key}={self.value}"
 
 
-class TaintNode(msgspec.Struct, frozen=True, tag="taint"):
+class TaintNode(_Change, frozen=True, tag="taint"):
     """Taint a node; `removed`: take all taints of that key, and effect if there is one, away."""
 
     node: str
@@ -78,7 +82,7 @@ class TaintNode(msgspec.Struct, frozen=True, tag="taint"):
         )
 
 
-class AddNodes(msgspec.Struct, frozen=True, tag="add"):
+class AddNodes(_Change, frozen=True, tag="add"):
     """New nodes like one that is there."""
 
     like: str
@@ -89,7 +93,7 @@ class AddNodes(msgspec.Struct, frozen=True, tag="add"):
         return f"add {self.count} node{'s' if self.count != 1 else ''} like {self.like}"
 
 
-class ScaleWorkload(msgspec.Struct, frozen=True, tag="scale"):
+class ScaleWorkload(_Change, frozen=True, tag="scale"):
     workload: str
     replicas: int
 
@@ -98,7 +102,7 @@ class ScaleWorkload(msgspec.Struct, frozen=True, tag="scale"):
         return f"scale {self.workload} to {self.replicas}"
 
 
-class RolloutWorkload(msgspec.Struct, frozen=True, tag="rollout"):
+class RolloutWorkload(_Change, frozen=True, tag="rollout"):
     """All pods of a workload are replaced by new ones, as its strategy says."""
 
     workload: str
@@ -108,7 +112,7 @@ class RolloutWorkload(msgspec.Struct, frozen=True, tag="rollout"):
         return f"roll out {self.workload}"
 
 
-class ApplyObjects(msgspec.Struct, frozen=True, tag="apply"):
+class ApplyObjects(_Change, frozen=True, tag="apply"):
     """Objects that come or change; `new` if they must not be there yet."""
 
     manifests: tuple[Manifest, ...]
@@ -120,7 +124,7 @@ class ApplyObjects(msgspec.Struct, frozen=True, tag="apply"):
         return f"{'add' if self.new else 'apply'} {self.file}"
 
 
-class DeleteObject(msgspec.Struct, frozen=True, tag="delete"):
+class DeleteObject(_Change, frozen=True, tag="delete"):
     """An object goes, with all that belongs to it."""
 
     target: str  # kind/name
@@ -130,7 +134,7 @@ class DeleteObject(msgspec.Struct, frozen=True, tag="delete"):
         return f"delete {self.target}"
 
 
-class EvictPod(msgspec.Struct, frozen=True, tag="evict"):
+class EvictPod(_Change, frozen=True, tag="evict"):
     pod: str
 
     @property
@@ -138,7 +142,7 @@ class EvictPod(msgspec.Struct, frozen=True, tag="evict"):
         return f"evict pod {self.pod}"
 
 
-class ReplaceAll(msgspec.Struct, frozen=True, tag="replaceAll"):
+class ReplaceAll(_Change, frozen=True, tag="replaceAll"):
     """Every pod that is not tied to its node is taken off and placed anew."""
 
     @property
@@ -146,7 +150,7 @@ class ReplaceAll(msgspec.Struct, frozen=True, tag="replaceAll"):
         return "place everything anew"
 
 
-class UseConfiguration(msgspec.Struct, frozen=True, tag="config"):
+class UseConfiguration(_Change, frozen=True, tag="config"):
     """Pods are placed as another configuration says, from now on."""
 
     setup: SchedulerSetup

@@ -99,8 +99,8 @@ def is_scenario(value: object) -> bool:
     return isinstance(value, dict) and (value.get("kind") == KIND or "steps" in value)
 
 
-def read_scenario(value: object, files: Files) -> Scenario:
-    """The scenario in a decoded document.
+def read_scenario(value: object, files: Files, place: Callable[[Path], str]) -> Scenario:
+    """The scenario in a decoded document; `place` says in words where in it something is written.
 
     Raises:
         ScenarioError: it is none.
@@ -112,11 +112,19 @@ def read_scenario(value: object, files: Files) -> Scenario:
     steps = top.get("steps")
     if not isinstance(steps, list) or not steps:
         raise ScenarioError(("steps",), "steps: expected a list of steps, each with a name and changes")
-    found = [_step(step, ("steps", i), files) for i, step in enumerate(steps)]
+    found = [_step(step, ("steps", i), _Places(files, place)) for i, step in enumerate(steps)]
     return Scenario(str(top.get("name") or ""), found)
 
 
-def _step(value: object, path: Path, files: Files) -> ScenarioStep:
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Reads files, and says where something is written."""
+
+    files: Files
+    place: Callable[[Path], str]
+
+
+def _step(value: object, path: Path, files: _Places) -> ScenarioStep:
     step = _mapping(value, path, _STEP, "a step")
     changes: list[ClusterChange] = []
     for field, given in step.items():
@@ -135,7 +143,7 @@ def _step(value: object, path: Path, files: Files) -> ScenarioStep:
     return ScenarioStep(title, changes, _expected(step.get("expect"), (*path, "expect")), fresh)
 
 
-def _listed(given: object, path: Path, files: Files) -> list[ClusterChange]:
+def _listed(given: object, path: Path, files: _Places) -> list[ClusterChange]:
     if not isinstance(given, list):
         raise ScenarioError(path, "changes: expected a list of changes, such as - drain: n1")
     found: list[ClusterChange] = []
@@ -146,7 +154,7 @@ def _listed(given: object, path: Path, files: Files) -> list[ClusterChange]:
     return found
 
 
-def _changes(field: str, given: object, path: Path, files: Files) -> list[ClusterChange]:
+def _changes(field: str, given: object, path: Path, files: _Places) -> list[ClusterChange]:
     name = _CHANGES[field]
     if name == REPLACE_ALL:
         if not isinstance(given, bool):
@@ -158,7 +166,8 @@ def _changes(field: str, given: object, path: Path, files: Files) -> list[Cluste
         if isinstance(each, bool) or not isinstance(each, str | int):
             raise ScenarioError(at, f"{field}: expected {FORMS[name]}, got {_shown(each)}")
         try:
-            found.append(parse(name, str(each), files))
+            change = parse(name, str(each), files.files)
+            found.append(msgspec.structs.replace(change, place=files.place(at)))
         except WhatIfError as error:
             raise ScenarioError(at, str(error).removeprefix("--")) from None
     return found
@@ -205,17 +214,14 @@ def run_scenario(scenario: Scenario, start: Callable[[], ChangingWorld]) -> Scen
     """Go through the steps, each where the one before it ended; `start` makes a settled world.
 
     Raises:
-        WhatIfError: a change cannot be made; the message names the step.
+        WhatIfError: a change cannot be made; the message says where it is written.
     """
     world: ChangingWorld | None = None
     steps: list[StepOutcome] = []
     for step in scenario.steps:
         if world is None or step.fresh:
             world = start()
-        try:
-            found = what_if(world, step.changes)
-        except WhatIfError as error:
-            raise WhatIfError(f"{step.name}: {error}") from None
+        found = what_if(world, step.changes)
         met = [_met(name, wanted, found) for name, wanted in step.expect.items()]
         ok = all(each.ok for each in met) if met else found.ok
         steps.append(StepOutcome(name=step.name, ok=ok, expectations=met, outcome=found))
