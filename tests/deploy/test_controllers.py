@@ -188,6 +188,7 @@ def test_values_reach_the_arguments() -> None:
         "--set=eviction.domain=rack,eviction.maxEvictedShare=0.3,eviction.haltAbove=0",
         "--set=eviction.haltPolicy=stop",
         "--set=eviction.paceByOwner=false,eviction.paceTimeout=0s",
+        "--set=rebalance.policy=soft,rebalance.margin=2,rebalance.waitsForNodes=true,rebalance.delay=1m",
         chart=CONTROLLERS_CHART,
     )
     arguments = container_of(objects)["args"]
@@ -205,6 +206,10 @@ def test_values_reach_the_arguments() -> None:
         "--halt-policy=stop",
         "--pace-by-owner=false",
         "--pace-timeout=0s",
+        "--rebalance=soft",
+        "--rebalance-margin=2",
+        "--rebalance-waits-for-nodes",
+        "--rebalance-delay=1m",
     } <= set(arguments)
     known = {flag for parameter in command.params for flag in parameter.opts}
     assert {argument.partition("=")[0] for argument in arguments[1:]} <= known

@@ -188,7 +188,10 @@ class ViolationDetector:
             or self._state.pod(record.name) is None
         ):
             return False
-        return any(self._demands(record.name, violation) for violation in record.attempt.planned.violations)
+        planned = record.attempt.planned
+        if planned.move is not None:
+            return self._state.moves.wants(record.name)
+        return any(self._demands(record.name, violation) for violation in planned.violations)
 
     def _demands(self, pod: str, violation: RuleViolation) -> bool:
         """Whether a rule is broken at this moment, has been for long enough, and is about this pod."""

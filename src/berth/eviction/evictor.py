@@ -167,7 +167,7 @@ class Evictor:
         """A pod that has to go as soon as it is there, in the place of one that we evicted."""
         # A node's labels are known when a pod comes; its peers may be seen a moment later.
         patience = 0.0 if planned.kind == NODE_KIND else _AT_ONCE
-        if record.arrived is None or planned.since > record.arrived + patience:
+        if planned.move is not None or record.arrived is None or planned.since > record.arrived + patience:
             return
         owner, returns = owner_id(pod), self._gates.returns
         until = returns.came_back(owner, record.arrived, now)
@@ -257,6 +257,8 @@ class Evictor:
             self._gates.may_go_on(attempt, self._looked) and self._has_place(attempt)
         ):
             return False
+        if attempt.planned.move is not None:
+            return self._detector.has_to_go(record) and self._state.moves.confirms(record.name)
         return self._detector.has_to_go(record)
 
     def done(self, action: Action, outcome: Outcome) -> None:

@@ -32,6 +32,7 @@ from berth.eviction.records import (
     NODE_KIND,
     POD_KIND,
     REQUESTED,
+    SPREAD_KIND,
     EvictionAttempt,
     EvictionPhase,
     EvictionPurpose,
@@ -52,7 +53,11 @@ from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
 
 # The pod condition that says of a pod that it is about to go, and why.
 DISRUPTION_TARGET = "DisruptionTarget"
-REASONS = {NODE_KIND: "RequiredNodeAffinityViolation", POD_KIND: "RequiredPodAffinityViolation"}
+REASONS = {
+    NODE_KIND: "RequiredNodeAffinityViolation",
+    POD_KIND: "RequiredPodAffinityViolation",
+    SPREAD_KIND: "Rebalancing",
+}
 
 STAYING, WAITING, MARKING, MARKED, CHECKING, CHECKED, EVICTING, ASKED, EVICTED = EvictionPhase
 

@@ -23,6 +23,7 @@ from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.mirror import Mirror
+from berth.machines.moves import MoveSource
 from berth.machines.recorder import EVENT
 
 # In a dry run no more than these are asked where their replacement would go.
@@ -76,6 +77,10 @@ class AffinityEviction:
                 self._controllers,
             )
         )
+
+    def follow(self, moves: MoveSource) -> None:
+        """From now on pods also go that somebody wants to move, as safely as those that have to."""
+        self.state.moves = moves
 
     def _controllers(self) -> dict[str, int]:
         """Which of the two controllers run."""

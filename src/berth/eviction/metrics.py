@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.engine.execution.eviction_ceiling import Halt
-from berth.eviction.records import NODE_KIND, POD_KIND
+from berth.eviction.records import NODE_KIND, POD_KIND, SPREAD_KIND
 
 _SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 # Pods that are told apart by failures; beyond that the one that failed longest ago is left out.
@@ -41,6 +41,7 @@ class EvictionMetrics:
         self.evictions: Mapping[str, Counter] = {
             NODE_KIND: self._counter("evictions_node_affinity", "Pods evicted for a node rule."),
             POD_KIND: self._counter("evictions_pod_affinity", "Pods evicted for a rule about other pods."),
+            SPREAD_KIND: self._counter("evictions_rebalancing", "Pods evicted for a better place."),
         }
         self.failures: Mapping[str, Failures] = {
             NODE_KIND: Failures(
@@ -51,6 +52,11 @@ class EvictionMetrics:
             POD_KIND: Failures(
                 "pod_failed_eviction_pod_affinity",
                 "Evictions for a rule about other pods that were refused or failed, by pod.",
+                self.registry,
+            ),
+            SPREAD_KIND: Failures(
+                "pod_failed_eviction_rebalancing",
+                "Evictions for a better place that were refused or failed, by pod.",
                 self.registry,
             ),
         }

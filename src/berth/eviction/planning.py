@@ -23,6 +23,7 @@ from berth.kube.objects import Node
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
+from berth.machines.moves import WantedMove
 
 # More than these are not asked where their replacement would go before it is their turn.
 MOST_REPLACEMENTS = 500
@@ -48,14 +49,14 @@ class EvictionPlan:
         self._domains = domains
         self._halts = halts
         self._made = 0.0
-        self._made_for: tuple[int, frozenset[str]] = self._current
+        self._made_for: tuple[int, int, frozenset[str]] = self._current
         self._first_asked = 0  # of the pods of halted domains
         self._has_new_places = False
         self.order: list[PlannedEviction] = []
 
     @property
-    def _current(self) -> tuple[int, frozenset[str]]:
-        return self._state.violations.revision, self._halts.released
+    def _current(self) -> tuple[int, int, frozenset[str]]:
+        return self._state.violations.revision, self._state.moves.revision, self._halts.released
 
     @property
     def stale(self) -> bool:
@@ -81,6 +82,13 @@ class EvictionPlan:
         self._made_for, self._made, self._has_new_places = self._current, now, False
         before = self._halts.halts
         targets = [target for target in self._eviction_set() if self._state.pod(target.pod) is not None]
+        demanded = {target.pod for target in targets}
+        moves = {
+            move.pod: move
+            for move in self._state.moves.wanted()
+            if move.pod not in demanded and self._state.pod(move.pod) is not None
+        }
+        targets += [PodToEvict(pod, ()) for pod in moves]
         nodes = {target.pod: self._state.records[target.pod].node for target in targets}
         domains = {pod: self._domains.domain_of(node) for pod, node in nodes.items()}
         running = self._domains.running() if targets else {}
@@ -96,14 +104,18 @@ class EvictionPlan:
                     node=nodes[target.pod],
                     domain=domains[target.pod],
                     unplaceable=replacements.get(target.pod, "") is None,
-                    since=self._state.violations.since(target.violations, now),
+                    since=self._since(target, moves.get(target.pod), now),
                     movable=target.pod in halted and self._moves(target, replacements.get(target.pod)),
+                    move=moves.get(target.pod),
                 )
                 for target in targets
             ),
             key=lambda planned: (planned.unplaceable, planned.since),
         )
         return self._count(before, halted, asked)
+
+    def _since(self, target: PodToEvict, move: WantedMove | None, now: float) -> float:
+        return self._state.violations.since(target.violations, now) if move is None else move.since
 
     def _asked(self, halted: list[PodToEvict]) -> list[PodToEvict]:
         """Those of halted domains of whom it matters where their replacements would go, or some of them."""

@@ -13,10 +13,11 @@ from berth.engine.execution.eviction_set import PodToEvict
 from berth.engine.rules.verdicts import NODE, RuleViolation
 from berth.kube.objects import LivePod
 from berth.machines.contract import Purpose
+from berth.machines.moves import WantedMove
 
 Rule = tuple[str, str]  # kind and path
-# What a pod goes for: a rule about its node, or one about other pods.
-NODE_KIND, POD_KIND = "node", "pod"
+# What a pod goes for: a rule about its node, one about other pods, or a better place.
+NODE_KIND, POD_KIND, SPREAD_KIND = "node", "pod", "rebalancing"
 
 
 class EvictionPhase(Enum):
@@ -68,6 +69,7 @@ class PlannedEviction:
         unplaceable: It was asked where the replacement would go, and there is no such node.
         movable: It may go from a halted domain: there is such a node, and somebody to make the replacement.
         since: When the first of the violations was seen.
+        move: Nothing is broken that it would have to go for, but it would be better off elsewhere.
     """
 
     target: PodToEvict
@@ -76,6 +78,7 @@ class PlannedEviction:
     unplaceable: bool
     since: float
     movable: bool = False
+    move: WantedMove | None = None
 
     @property
     def pod(self) -> str:
@@ -87,13 +90,17 @@ class PlannedEviction:
 
     @property
     def kind(self) -> str:
-        """Which of the two kinds of rules it goes for: those about nodes come first."""
+        """Which of the kinds of rules it goes for: those about nodes come first."""
+        if self.move is not None:
+            return SPREAD_KIND
         own = any(violation.kind == NODE and violation.pod == self.pod for violation in self.violations)
         return NODE_KIND if own else POD_KIND
 
     @property
     def reasons(self) -> str:
         """Every broken rule in words, from the point of view of the pod that goes for it."""
+        if self.move is not None:
+            return self.move.reason
         return "; ".join(
             f"{violation.path}{'' if violation.pod == self.pod else f' of pod {violation.pod}'}"
             f" does not hold on node {violation.node}: {violation.cause}"

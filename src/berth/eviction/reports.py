@@ -10,7 +10,7 @@ from berth.engine.state.cluster import pod_name
 from berth.eviction import decisions
 from berth.eviction.decisions import EvictionDecision, Tell
 from berth.eviction.metrics import EvictionMetrics
-from berth.eviction.records import NODE_KIND, POD_KIND, EvictionAttempt, PlannedEviction
+from berth.eviction.records import NODE_KIND, POD_KIND, SPREAD_KIND, EvictionAttempt, PlannedEviction
 from berth.kube.api_resources import NAMESPACES, NODES, PODS
 from berth.kube.objects import LivePod, Namespace, Node
 from berth.kube.times import stamp
@@ -21,9 +21,17 @@ from berth.machines.story import Story
 
 # Both are one machine; people know them by what a pod goes for.
 COMPONENT = "affinity-eviction"
-CONTROLLERS = {NODE_KIND: "node-affinity-eviction", POD_KIND: "pod-affinity-eviction"}
-EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction"}
-FAILURES = {NODE_KIND: "FailedNodeAffinityEviction", POD_KIND: "FailedPodAffinityEviction"}
+CONTROLLERS = {
+    NODE_KIND: "node-affinity-eviction",
+    POD_KIND: "pod-affinity-eviction",
+    SPREAD_KIND: "keep-spread",
+}
+EVENTS = {NODE_KIND: "NodeAffinityEviction", POD_KIND: "PodAffinityEviction", SPREAD_KIND: "Rebalanced"}
+FAILURES = {
+    NODE_KIND: "FailedNodeAffinityEviction",
+    POD_KIND: "FailedPodAffinityEviction",
+    SPREAD_KIND: "FailedRebalancing",
+}
 _MOST_NODES = 20
 
 
@@ -73,7 +81,7 @@ class EvictionReports:
         target = (
             f"Its replacement would go to node {node}." if node else "No node could take its replacement."
         )
-        message = f"Evicted: {planned.reasons}. {target}"
+        message = f"Evicted: {planned.reasons}{'' if planned.move else f'. {target}'}"
         self._metrics.evictions[planned.kind].inc()
         self._metrics.seconds.labels(planned.kind).observe(max(now - planned.since, 0.0))
         who = CONTROLLERS[planned.kind]
@@ -108,6 +116,8 @@ class EvictionReports:
     ) -> None:
         """In a dry run."""
         details: dict[str, object] = _details_of(planned.violations[0]) if planned.violations else {}
+        if planned.move is not None:
+            details = {"node": planned.node, "cause": planned.move.reason}
         details["replacement"] = replacement or ("nowhere" if planned.unplaceable else "unknown")
         if halt is not None:
             details["oneByOne" if planned.movable else "halted"] = name_of(halt.domain)
@@ -117,6 +127,8 @@ class EvictionReports:
     def _tell_eviction(self, what: str, planned: PlannedEviction, at: float, **details: object) -> None:
         violations = planned.violations
         broken = _details_of(violations[0]) if violations else {}
+        if planned.move is not None:
+            broken = {"node": planned.node, "cause": planned.move.reason}
         if violations and violations[0].pod != planned.pod:
             broken["of"] = violations[0].pod
         self._tell(at, what, planned.pod, **broken, **details)

@@ -13,6 +13,7 @@ from berth.kube.pods import is_terminating
 from berth.kube.well_known import MIRROR_POD
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
+from berth.machines.moves import MoveSource, NoMoves
 
 
 def key_of(pod: str) -> Key:
@@ -29,6 +30,7 @@ class EvictionState:
         active: Those of them that are to be evicted, or whose condition is to be looked at again.
         ended: By number, records of pods that are gone while what was begun for them is still to be settled.
         violations: What is broken.
+        moves: Who wants pods to move for which nothing is broken.
         static_pods: Pods that only show a static pod of their node, which no API server can remove.
     """
 
@@ -38,6 +40,7 @@ class EvictionState:
         self.active: dict[str, PodRecord] = {}
         self.ended: dict[int, PodRecord] = {}
         self.violations = OpenViolations(settings.grace)
+        self.moves: MoveSource = NoMoves()
         self.static_pods: set[str] = set()
         self._numbers = count(1)
 

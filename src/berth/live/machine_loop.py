@@ -74,6 +74,7 @@ class MachineLoop:
 
     Attributes:
         dropped: Events that were given up for want of room.
+        wakes: Those who may have something to do once this one has decided.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class MachineLoop:
     ) -> None:
         self.machine = machine
         self.dropped = 0
+        self.wakes: list[MachineLoop] = []
         self._client = client
         self._settings = settings
         self._clock = settings.clock
@@ -104,9 +106,9 @@ class MachineLoop:
         seen = event if lens is None else _seen_through(lens, event)
         if seen is not None:
             self.machine.handle(seen)
-            self._consider()
+            self.consider()
 
-    def _consider(self) -> None:
+    def consider(self) -> None:
         """Wake up if there is something to do sooner than was planned: most events change nothing."""
         if self._sleeps_until > -math.inf and not self._wake.is_set():
             due = self.machine.due()
@@ -151,6 +153,8 @@ class MachineLoop:
             self._wake.clear()
             for action in self.machine.reconcile(self._clock()):
                 self._dispatch(action)
+            for loop in self.wakes:
+                loop.consider()
 
     async def _until_due(self) -> None:
         due = self.machine.due()
@@ -237,7 +241,7 @@ class MachineLoop:
     def _answer(self, action: Action, outcome: Outcome) -> None:
         self._tell(action, outcome)
         self.machine.done(action, outcome)
-        self._consider()
+        self.consider()
 
     def _tell(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Bind):

@@ -193,3 +193,11 @@ class Draining(Protocol):
 
     def drain(self) -> None:
         """Begin nothing any more: from now on `due` and `reconcile` are about what is left to be done."""
+
+
+@runtime_checkable
+class Waking(Protocol):
+    """A machine whose decisions may give others something to do though nothing that they watch changes."""
+
+    @property
+    def wakes(self) -> tuple[Machine, ...]: ...

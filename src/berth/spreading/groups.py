@@ -67,6 +67,11 @@ class SpreadGroups:
             del self.by_key[group.key]
             self._concerned.clear()
 
+    def of(self, pod: Key) -> SpreadReplicaSet | None:
+        """The group of a pod."""
+        key = self._of_pod.get(pod)
+        return self.by_key.get(key) if key is not None else None
+
     def concerned(self, namespace: str, labels: Mapping[str, str]) -> tuple[Key, ...]:
         """The groups whose constraints count pods with these labels."""
         known = (namespace, frozenset(labels.items()))

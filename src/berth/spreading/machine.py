@@ -2,33 +2,45 @@
 
 A group is ranked again when a pod that its constraints count comes, goes or moves, and when nodes change;
 what is written is only what is not in order.  A workload opts out with `berth.dev/keep-spread: "false"`.
+With the costs it is judged whether a pod would be better off elsewhere: see `rebalancing`.
 StatefulSets and Jobs decide by themselves which pod goes: they have no such hook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from berth.engine.execution.rebalancing import Move, counted_by
 from berth.engine.execution.removal_order import removal_order
+from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.cluster import pod_name
-from berth.kube.api_resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
+from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Resource
 from berth.kube.objects import Key, LivePod, LiveWorkload, Node, Pod, RawObject
 from berth.kube.ownership import controller_of
-from berth.kube.pods import is_terminating
+from berth.kube.pods import is_ready, is_terminating
 from berth.kube.well_known import DELETED, POD_DELETION_COST
 from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Event, Outcome, Patch, Purpose
+from berth.machines.contract import Action, Event, Machine, Outcome, Patch, Purpose
 from berth.machines.mirror import Mirror
 from berth.machines.recorder import EVENT, NORMAL, Recorder
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
-from berth.spreading.metrics import SpreadingMetrics
+from berth.spreading.metrics import SpreadingMetrics, SpreadingStateCollector
+from berth.spreading.rebalancing import BUDGET, Rebalancer
 from berth.spreading.settings import SpreadingSettings
 
 COMPONENT = "keep-spread"
 OPT_OUT = "berth.dev/keep-spread"
 _GROUPS_AT_ONCE = 50  # so that others come to their turn
+_FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
+TellPlan = Callable[[Move], None]
+
+
+def _silent(move: Move) -> None:
+    del move
+
+
 _BACKOFF = Backoff(first=1.0, longest=60.0)
 
 
@@ -44,9 +56,12 @@ class KeepSpread:
         mirror: The engine's cluster, kept in step by another machine that hears every event before this one.
         settings: How it is done.
         metrics: What is counted.
+        wakes: Who has something to do when other moves are wanted.
+        tell: Who hears of planned moves, in a dry run.
 
     Attributes:
         groups: The ReplicaSets whose pods are spread.
+        rebalancer: Who of them should move.
         watches: Without Deployments while there is nothing to do but to take costs back.
     """
 
@@ -59,6 +74,8 @@ class KeepSpread:
         settings: SpreadingSettings | None = None,
         *,
         metrics: SpreadingMetrics | None = None,
+        wakes: Sequence[Machine] = (),
+        tell: TellPlan = _silent,
     ) -> None:
         self._cache = cache
         self._settings = settings or SpreadingSettings()
@@ -66,8 +83,15 @@ class KeepSpread:
         self._mirror = mirror
         self.watches: tuple[Resource, ...] = (PODS, *Mirror.watches)
         if self._settings.enabled:
-            self.watches += (DEPLOYMENTS,)
+            self.watches += (DEPLOYMENTS, BUDGETS)
+        self.wakes = tuple(wakes)
+        self._tell = tell
         self.groups = SpreadGroups()
+        self.rebalancer = Rebalancer(cache, mirror, self.groups, self._settings)
+        self._skews: dict[Key, list[ConstraintCounts]] = {}
+        self._changed_nodes: dict[str, None] = {}
+        self._freed = False  # a pod went: there may be room now
+        self.metrics.registry.register(SpreadingStateCollector(lambda: self._skews, self.rebalancer))
         self._recorder = Recorder(COMPONENT)
         self._due: dict[Key, float] = {}  # groups that are to be ranked, and from when
         self._changed: dict[Key, None] = {}  # since the last call, at whatever time that is
@@ -85,6 +109,9 @@ class KeepSpread:
         if event.resource == NODES:
             if _matters(event):
                 self._changed.update(dict.fromkeys(self.groups.by_key))
+                self._changed_nodes[event.key[1]] = None
+        elif event.resource == BUDGETS:
+            self._look_at_refused(BUDGET)
         elif event.resource == REPLICA_SETS:
             self._look_at(event.key)
         elif event.resource == DEPLOYMENTS:
@@ -96,7 +123,11 @@ class KeepSpread:
         pod, key, known = event.object, event.key, event.old
         found = self._mirror.cluster.find_pod(pod_name(pod))
         if event.change == DELETED or found is None or key not in self._mirror.bound:
+            self._freed = True
+            group = self.groups.of(key)
             self.groups.drop(key)
+            if group is not None:
+                self._changed[group.key] = None
             self._marked.pop(key, None)
             self._concern(pod)
             return
@@ -108,6 +139,12 @@ class KeepSpread:
             self._marked[key] = None
         if known is None or _other(known, pod):
             self._concern(pod)
+        elif is_ready(known) != is_ready(pod) and (group := self.groups.of(key)) is not None:
+            self._changed[group.key] = None
+
+    def _look_at_refused(self, reason: str) -> None:
+        refused = [key for key, each in self.rebalancer.standings.items() if each.refusal == reason]
+        self._changed.update(dict.fromkeys(refused))
 
     def _concern(self, pod: LivePod) -> None:
         found = self.groups.concerned(pod.metadata.namespace or "", pod.metadata.labels or {})
@@ -126,6 +163,12 @@ class KeepSpread:
     def due(self) -> float | None:
         if self._changed or self._marked:
             return 0.0
+        if (
+            self._freed
+            and not self._draining
+            and any(key not in self._due for key in self.rebalancer.stuck())
+        ):
+            return 0.0
         if self._draining:
             return 0.0 if self._recorder.waiting else None
         times = [
@@ -142,19 +185,59 @@ class KeepSpread:
             self._changed.clear()
             marked, self._marked = self._marked, {}
             return [self._take_back(key, now) for key in marked if key in self._mirror.bound]
-        for key in self._changed:
-            self._due.setdefault(key, now + self._settings.settle)
-        self._changed.clear()
+        self._gather(now)
         ready = [key for key, when in self._due.items() if when <= now][:_GROUPS_AT_ONCE]
         actions: list[Action] = []
         for key in ready:
             del self._due[key]
             group = self.groups.by_key.get(key)
-            if group is not None:
-                actions += self._ranked(group, now)
+            if group is None:
+                self._skews.pop(key, None)
+                self.rebalancer.forget(key)
+                continue
+            actions += self._ranked(group, now)
+            self._rebalance(group, now)
         if self._settings.dry_run:
             return []
         return actions + self._recorder.take(now)
+
+    def _gather(self, now: float) -> None:
+        """What changed is looked at in a moment, with all that changes until then."""
+        self.rebalancer.nodes_changed(self._changed_nodes, now)
+        self._changed_nodes.clear()
+        for key in self._changed:
+            soon = now + self._settings.settle
+            self._due[key] = min(self._due.get(key, soon), soon)
+        self._changed.clear()
+        for key in self.rebalancer.stuck() if self._freed else ():
+            self._due.setdefault(key, now + _FREED)
+        self._freed = False
+
+    def _rebalance(self, group: SpreadReplicaSet, now: float) -> None:
+        newest = next(reversed(group.pods), None)
+        found = self._mirror.cluster.find_pod("/".join(newest)) if newest is not None else None
+        self._skews[group.key] = counted_by(self._mirror.cluster, found[0]) if found is not None else []
+        if self._opted_out(group):
+            self.rebalancer.forget(group.key)
+            return
+        again = self.rebalancer.look_at(group, now, lambda of, moves: self._tell_moves(of, moves, now))
+        if again is not None:
+            self._due.setdefault(group.key, max(again, now + self._settings.settle))
+
+    def _tell_moves(self, group: SpreadReplicaSet, moves: Sequence[Move], now: float) -> None:
+        """Say on the workload who moves next and why, and how many will."""
+        if self._settings.dry_run:
+            for move in moves:
+                self._tell(move)
+            return
+        workload = self.rebalancer.workload(group)
+        if workload is None:
+            return
+        first, more = moves[0], len(moves) - 1
+        then = f", and {more} more after it" if more else ""
+        message = f"Pod {first.pod.partition('/')[2]} is to move from node {first.node}{then}: {first.reason}"
+        resource = REPLICA_SETS if workload.metadata.uid == group.uid else DEPLOYMENTS
+        self._recorder.record(now, resource, workload, NORMAL, "Rebalancing", message)
 
     def _ranked(self, group: SpreadReplicaSet, now: float) -> Iterator[Action]:
         pods = {pod_name(pod): pod for key in group.pods if (pod := self._mirror.bound.get(key)) is not None}

@@ -21,6 +21,7 @@ from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.machines.cache import Cache
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
+from berth.spreading import SpreadingSettings
 from tests.support.scripts.script import Raw, Script
 
 EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
@@ -36,12 +37,13 @@ class PlaneScript(Script):
         self,
         gates: ComponentGates | None = None,
         daemon_namespaces: frozenset[str] = DEFAULT_DAEMON_NAMESPACES,
+        spreading: SpreadingSettings | None = None,
     ) -> None:
         super().__init__()
         self._gates = gates or ComponentGates()
         options = Options(gates=self._gates.controllers, daemon_namespaces=daemon_namespaces)
         eviction = EvictionSettings(options=options)
-        plane = assemble(RESOURCES.values(), gates=self._gates, eviction=eviction)
+        plane = assemble(RESOURCES.values(), gates=self._gates, eviction=eviction, spreading=spreading)
         options = Options(gates=self._gates.scheduler, daemon_namespaces=daemon_namespaces)
         settings = SchedulerSettings(profiles={DEFAULT_SCHEDULER_NAME: options})
         self.scheduler = Scheduler(settings, clock=lambda: self.now, timer=lambda: 0.0)

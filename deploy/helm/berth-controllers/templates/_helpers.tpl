@@ -63,10 +63,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "max-evicted-share" $given.maxEvictedShare
   "pace-by-owner" $given.paceByOwner
   "pace-timeout" $given.paceTimeout
+  "rebalance" .Values.rebalance.policy
+  "rebalance-delay" .Values.rebalance.delay
+  "rebalance-margin" .Values.rebalance.margin
 -}}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) -}}
 {{- $flags = append $flags (printf "--%s=%v" $flag $value) -}}
 {{- end -}}
+{{- end -}}
+{{- if .Values.rebalance.waitsForNodes -}}
+{{- $flags = append $flags "--rebalance-waits-for-nodes" -}}
 {{- end -}}
 {{- if .Values.dryRun -}}
 {{- $flags = append $flags "--dry-run" -}}

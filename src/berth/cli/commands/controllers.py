@@ -19,7 +19,8 @@ from berth.cli.input.components import (
 )
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
-from berth.cli.output.decision_log import log_decision
+from berth.cli.input.spreading import spreading_of, spreading_options
+from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
 from berth.kube.api_resources import EVICTION_REQUESTS
@@ -32,7 +33,7 @@ from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.views import VIEWS
-from berth.spreading import KeepSpread, SpreadingSettings
+from berth.spreading import KeepSpread
 from berth.spreading.metrics import SpreadingMetrics
 
 LEASE, PORT = "berth-controllers", 10260
@@ -44,6 +45,7 @@ LEASE, PORT = "berth-controllers", 10260
 @daemon_namespaces_option
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @eviction_options
+@spreading_options
 @click.option(
     "--use-eviction-requests",
     is_flag=True,
@@ -79,6 +81,7 @@ def command(
             uses_requests=flags["use_eviction_requests"],
             request_timeout=flags["eviction_request_timeout"],
         )
+        spreading = spreading_of(flags, gates, dry_run=flags["dry_run"])
         settings = ComponentSettings(
             kubeconfig=kubeconfig,
             context=context,
@@ -101,8 +104,15 @@ def command(
         cache = Cache()
         current = replace(eviction, options=replace(options, version=server.version))
         machine = AffinityEviction(cache, current, metrics=EvictionMetrics(registry), tell=log_decision)
-        spreading = SpreadingSettings(options=current.options, dry_run=current.dry_run)
-        keeping = KeepSpread(cache, machine.state.mirror, spreading, metrics=SpreadingMetrics(registry))
+        keeping = KeepSpread(
+            cache,
+            machine.state.mirror,
+            replace(spreading, options=current.options),
+            metrics=SpreadingMetrics(registry),
+            wakes=(machine,),
+            tell=log_move,
+        )
+        machine.follow(keeping.rebalancer)
         runner = Runner(client, [machine, keeping], VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from berth.engine.execution.rebalancing import Move
 from berth.eviction import EvictionDecision
 from berth.fleet.placement.decision import PlacementDecision
 from berth.live.logs import say, v
@@ -23,6 +24,12 @@ def log_decision(decision: EvictionDecision) -> None:
         say(_log, level, decision.what, pod=decision.subject, **decision.details)
     elif decision.is_result:
         say(_log, level, decision.what, pod=decision.subject)
+
+
+def log_move(move: Move) -> None:
+    """Log in a dry run who would move, and why."""
+    where = move.landing or "a new node"
+    say(_log, v(1), "Would move pod", pod=move.pod, node=move.node, replacement=where, cause=move.why)
 
 
 class PlacingLog:

@@ -20,6 +20,7 @@ import click
 from berth.cli.input.components import log_options
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
+from berth.cli.input.spreading import spreading_of, spreading_options
 from berth.cli.input.versions import version_option
 from berth.cli.output.tables import tell
 from berth.cli.up.demo import apply_demo, demo_nodes
@@ -40,6 +41,7 @@ from berth.live.client import Client
 from berth.live.component.serving import ServingError, ServingSettings
 from berth.live.errors import ApiError
 from berth.server import DataDirError, Prepared, ServerSettings, prepare
+from berth.spreading import SpreadingSettings
 
 DEFAULT_NODES = 6
 _KUBECONFIG_MODE = 0o600
@@ -63,6 +65,7 @@ class UpSettings:
     logging_format: logs.Form = "text"
     verbosity: int = 0
     eviction: EvictionSettings = field(default_factory=EvictionSettings)
+    spreading: SpreadingSettings = field(default_factory=SpreadingSettings)
     web_port: int | None = None
 
 
@@ -134,6 +137,7 @@ class UpSettings:
     "--eviction-dry-run", is_flag=True, help="Only tell which pods would be evicted for their affinity."
 )
 @eviction_options
+@spreading_options
 @log_options
 @click.pass_context
 def command(  # noqa: PLR0913 - one parameter an option
@@ -171,6 +175,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     options = Options(gates=gates.controllers, daemon_namespaces=flags["daemon_namespaces"], version=version)
     try:
         eviction = eviction_of(flags, options, dry_run=eviction_dry_run)
+        spreading = spreading_of(flags, gates.controllers)
         manifests = _read_nodes(node_file) if node_file else []
     except (ManifestError, ValueError) as error:
         raise click.ClickException(str(error)) from None
@@ -198,6 +203,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 fleet=fleet,
                 metrics_port=None if metrics_port is None else check_port(host, metrics_port),
                 eviction=eviction,
+                spreading=spreading,
                 logging_format=logging_format,
                 verbosity=verbosity,
                 web_port=check_port(host, web_port) if web else None,
@@ -316,6 +322,7 @@ async def _start(
         scheduler=asked.scheduler,
         fleet=asked.fleet,
         eviction=asked.eviction,
+        spreading=asked.spreading,
         certificate=prepared.ca_file.read_text(),
     )
     serving = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -71,6 +71,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     registry: CollectorRegistry | None = None,
     tell: Tell = silent,
     eviction: EvictionSettings | None = None,
+    spreading: SpreadingSettings | None = None,
     certificate: str = "",
 ) -> ControlPlane:
     """Everything but scheduling, for a server with these resources.
@@ -84,6 +85,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         tell: Who hears what is decided about them.
         eviction: How pods are evicted for affinity, and for kubelets, too, which namespaces are those
             of daemons and which version they are of; by default with these gates and no other wish.
+        spreading: How groups are kept spread; by default with these gates and no other wish.
         certificate: Who vouches for the server, to be told in every namespace; empty: nobody is told.
     """
     gates = gates or ComponentGates()
@@ -96,6 +98,10 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     daemons, version = eviction.options.daemon_namespaces, eviction.options.version
     registration = Registration(cache, nodes, version.release)
     evicting = AffinityEviction(cache, eviction, metrics=EvictionMetrics(registry), tell=tell)
+    spreading = replace(spreading or SpreadingSettings(), options=eviction.options)
+    metrics = SpreadingMetrics(registry)
+    keeping = KeepSpread(cache, evicting.state.mirror, spreading, metrics=metrics, wakes=(evicting,))
+    evicting.follow(keeping.rebalancer)
     controllers: list[Machine] = [
         registration,
         Leases(cache),
@@ -110,12 +116,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
         NodeLifecycle(cache),
         TaintEviction(cache),
         evicting,
-        KeepSpread(
-            cache,
-            evicting.state.mirror,
-            SpreadingSettings(options=eviction.options),
-            metrics=SpreadingMetrics(registry),
-        ),
+        keeping,
         garbage,
         namespaces,
     ]

@@ -30,6 +30,7 @@ from berth.live.runner import Runner
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.state import SchedulerSettings
+from berth.spreading import SpreadingSettings
 
 # Registering thousands of nodes is only as fast as requests are made side by side.
 CONTROLLERS = MachineSettings(concurrency=32)
@@ -59,6 +60,7 @@ class Plane:
         scheduler: bool = True,
         fleet: bool = True,
         eviction: EvictionSettings | None = None,
+        spreading: SpreadingSettings | None = None,
         certificate: str = "",
     ) -> None:
         known = list(resources)
@@ -71,6 +73,7 @@ class Plane:
             registry=self.registry,
             tell=log_decision,
             eviction=eviction,
+            spreading=spreading,
             certificate=certificate,
         )
         self._dynamic = LateResources(client, known, self.plane.learn)
@@ -138,6 +141,7 @@ async def make_plane(  # noqa: PLR0913 - all but three have defaults
     scheduler: bool = True,
     fleet: bool = True,
     eviction: EvictionSettings | None = None,
+    spreading: SpreadingSettings | None = None,
     certificate: str = "",
 ) -> Plane:
     known = await discover(client)
@@ -150,5 +154,6 @@ async def make_plane(  # noqa: PLR0913 - all but three have defaults
         scheduler=scheduler,
         fleet=fleet,
         eviction=eviction,
+        spreading=spreading,
         certificate=certificate,
     )

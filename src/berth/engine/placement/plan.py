@@ -221,6 +221,16 @@ class Plan:
             best = int(ties[nodes.arrival[ties].argmin()] if rng is None else rng.choice(ties))
         return best, total
 
+    def best_nodes(self) -> IndexArray:
+        """The slots of all nodes that are as good as the best one, those that came first in front."""
+        best = self.best()
+        if best is None:
+            return np.zeros(0, dtype=np.intp)
+        blocked = self.blocked()
+        ties = np.flatnonzero(self.totals(blocked) - blocked == best[1])
+        found: IndexArray = ties[np.argsort(self.cluster.nodes.arrival[ties], kind="stable")]
+        return found
+
 
 def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, str, float], None]) -> None:
     """Run every rule over all nodes and tell how long each took to filter and to score.

@@ -1,0 +1,426 @@
+"""Which pods of a group would be better off elsewhere, and where their replacements would go.
+
+How uneven a group is, is one figure over all constraints of everybody who counts its pods, hard ones first:
+the pods that are too many in their domains.  A pod is moved only if its replacement, placed by the
+rules as everything is, makes that figure smaller, wherever among equally good nodes it lands.  So each move
+makes it smaller, and moves come to an end, whatever the constraints want of each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from berth.engine.placement.plan import SchedulingError, plan_for
+from berth.engine.rules.verdicts import ConstraintCounts
+from berth.engine.state.arrays import IndexArray
+from berth.engine.state.cluster import Cluster
+from berth.engine.state.pod_class import OwnedTerm, PodClass
+from berth.engine.state.pods import NOWHERE
+from berth.kube.amounts.resource_names import CPU, MEMORY
+
+# Of pods that are in equally full domains so many are asked about, and of all together so many.
+_ALIKE, _MOST_ASKED = 3, 48
+# What a workload says of itself.
+REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
+NO_BETTER_PLACE, NO_NODE = "no-better-place", "no-node"
+
+
+class RebalancePolicy(Enum):
+    """For which constraints a pod may be moved: hard ones are worth more than soft ones, in both."""
+
+    OFF = "off"
+    HARD = "hard"
+    SOFT = "soft"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """What a workload may be disturbed for.
+
+    Attributes:
+        margin: How much more even it has to get by one move, in pods that are too many.
+        waits: Whether, for a hard constraint, a pod may go whose replacement waits for a new node.
+    """
+
+    policy: RebalancePolicy = RebalancePolicy.OFF
+    margin: float = 1.0
+    waits: bool = False
+
+    def is_worth(self, before: Unevenness, after: Unevenness) -> bool:
+        if after.hard != before.hard:
+            return before.hard - after.hard >= self.margin
+        return self.policy is RebalancePolicy.SOFT and before.soft - after.soft >= self.margin
+
+    def is_content(self, found: Unevenness) -> bool:
+        """Whether no move can be worth it."""
+        nothing = Unevenness(0.0, 0.0)
+        return not (self.is_worth(found, nothing) or self.is_worth(found, replace(nothing, hard=found.hard)))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unevenness:
+    """How many pods are too many where they are; what is hard counts first.
+
+    Attributes:
+        soft: A preference for being apart counts by its weight, 100 for one pod.
+    """
+
+    hard: float
+    soft: float
+
+    def __str__(self) -> str:
+        return f"{self.hard:g} hard, {self.soft:g} soft"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A pod that would be better off elsewhere.
+
+    Attributes:
+        landing: Where the replacement would go; None if it waits for a new node.
+        before, after: How uneven everything is that counts the pod.
+        why: The constraint that it is moved for, in words.
+    """
+
+    pod: str
+    node: str
+    landing: str | None
+    before: Unevenness
+    after: Unevenness
+    why: str
+
+    @property
+    def reason(self) -> str:
+        """In one sentence."""
+        where = f"to node {self.landing}" if self.landing else "to a new node, for which it would wait"
+        return f"{self.why}; its replacement would go {where}: {self.before} too many, then {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class MovableGroup:
+    """The pods of one owner.
+
+    Attributes:
+        pods: Oldest first.
+        witnesses: A pod of every group whose constraints count these pods, this one included.
+    """
+
+    pods: tuple[str, ...]
+    witnesses: tuple[str, ...]
+    how: Rebalance
+
+
+def rebalance_of(annotations: Mapping[str, str], otherwise: Rebalance) -> Rebalance:
+    """What the annotations of a workload say; a word that is none counts for off."""
+    said = annotations.get(REBALANCE)
+    policy = otherwise.policy
+    if said is not None:
+        known = {each.value: each for each in RebalancePolicy}
+        policy = known.get(said.strip().lower(), RebalancePolicy.OFF)
+    waits = annotations.get(WAITS_FOR_NODES)
+    return Rebalance(
+        policy=policy, margin=otherwise.margin, waits=otherwise.waits if waits is None else waits == "true"
+    )
+
+
+def counted_by(cluster: Cluster, pod_class: PodClass) -> list[ConstraintCounts]:
+    """The spread constraints that pods of a class state, with what they count now."""
+    rules = plan_for(cluster, pod_class).topology_rules
+    return [counted for rule in rules for counted in rule.constraint_counts()]
+
+
+def unevenness(cluster: Cluster, witnesses: Sequence[str]) -> Unevenness:
+    """How uneven the pods are that the constraints of some pods count."""
+    return _total(_Constraints(cluster, witnesses).measure())
+
+
+def next_move(cluster: Cluster, group: MovableGroup) -> Move | str | None:
+    """The move that helps most; why there is none though pods are too many somewhere; None if all is well.
+
+    The cluster is left as it was.
+    """
+    constraints = _Constraints(cluster, group.witnesses)
+    measured = constraints.measure()
+    before = _total(measured)
+    if group.how.is_content(before):
+        return None
+    found: list[tuple[Unevenness, int, Move]] = []
+    waiting: list[tuple[Unevenness, int, Move]] = []
+    nowhere = True
+    for rank, pod in enumerate(_candidates(cluster, group.pods, measured)):
+        why = _why(cluster, pod, measured)
+        outcome = _Landing(cluster, constraints, pod)
+        nowhere &= outcome.node is None
+        move = Move(pod, outcome.origin, outcome.node, before, outcome.after, why)
+        if outcome.node is None:
+            if group.how.waits and before.hard - outcome.after.hard >= group.how.margin:
+                waiting.append((outcome.after, rank, move))
+        elif all(group.how.is_worth(before, after) for after in outcome.all):
+            found.append((outcome.after, rank, move))
+    if best := min(found or waiting, default=None, key=lambda each: each[:2]):
+        return best[2]
+    return NO_NODE if nowhere else NO_BETTER_PLACE
+
+
+def plan_moves(
+    cluster: Cluster, groups: Sequence[MovableGroup], most: int = 1000
+) -> tuple[list[Move], list[str | None]]:
+    """All moves until nothing gets better by one, and what then keeps each group from more; None for nothing.
+
+    The groups take turns, as they do when each waits for its replacement.  The cluster is left as it was.
+    """
+    moves: list[Move] = []
+    ends: list[str | None] = [None] * len(groups)
+    with _restored(cluster, [pod for group in groups for pod in group.pods]):
+        active = list(enumerate(groups))
+        while active and len(moves) < most:
+            still = []
+            for i, group in active:
+                move = next_move(cluster, group)
+                if not isinstance(move, Move):
+                    ends[i] = move
+                    continue
+                moves.append(move)
+                _apply(cluster, move)
+                if move.landing is None:
+                    ends[i] = NO_NODE
+                    continue
+                # The replacement is the youngest now.
+                pods = (*(pod for pod in group.pods if pod != move.pod), move.pod)
+                still.append((i, replace(group, pods=pods)))
+            active = still
+    return moves, ends
+
+
+@contextmanager
+def supposed(cluster: Cluster, moves: Sequence[Move]) -> Iterator[None]:
+    """The cluster as it would be, had some moves been made whose replacements are not there yet."""
+    there = {move.pod: cluster.find_pod(move.pod) for move in moves}
+    known = [move for move in moves if (found := there[move.pod]) is not None and not found[2]]
+    with cluster.without(*(move.pod for move in known)):
+        added = []
+        try:
+            for move in known:
+                if (found := there[move.pod]) is not None and move.landing in cluster.nodes.slot_of:
+                    cluster.assume(f"{move.pod}\n", found[0], move.landing or "")
+                    added.append(f"{move.pod}\n")
+            yield
+        finally:
+            for key in reversed(added):
+                cluster.remove_pod(key)
+
+
+@contextmanager
+def _restored(cluster: Cluster, pods: Sequence[str]) -> Iterator[None]:
+    """Whatever becomes of these pods, they are back in the end."""
+    counted = {pod: found for pod in dict.fromkeys(pods) if (found := cluster.find_pod(pod)) is not None}
+    with cluster.without(*counted):
+        for pod, (pod_class, node, terminating) in reversed(counted.items()):
+            cluster.assume(pod, pod_class, node, terminating=terminating)
+        try:
+            yield
+        finally:
+            for pod in counted:
+                if cluster.has_pod(pod):
+                    cluster.remove_pod(pod)
+
+
+def _apply(cluster: Cluster, move: Move) -> None:
+    found = cluster.find_pod(move.pod)
+    if found is not None:
+        cluster.remove_pod(move.pod)
+        if move.landing is not None:
+            cluster.assume(move.pod, found[0], move.landing)
+
+
+# --- how uneven ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One constraint as it stands.
+
+    Attributes:
+        counts: By the domain's name.
+        limit: More than so many in a domain are too many.
+        weight: Of each that is too many.
+    """
+
+    key: str
+    hard: bool
+    counts: dict[str, int]
+    limit: int
+    weight: float = 1.0
+
+    @property
+    def excess(self) -> float:
+        return self.weight * sum(max(0, count - self.limit) for count in self.counts.values())
+
+
+class _Constraints:
+    """The constraints of some pods, measured anew each time they are asked."""
+
+    def __init__(self, cluster: Cluster, witnesses: Sequence[str]) -> None:
+        self._cluster = cluster
+        found = (cluster.find_pod(pod) for pod in witnesses)
+        self._classes = list(dict.fromkeys(counted[0] for counted in found if counted is not None))
+
+    def measure(self) -> list[_Measured]:
+        return [each for pod_class in self._classes for each in self._of(pod_class)]
+
+    def _of(self, pod_class: PodClass) -> Iterator[_Measured]:
+        for counted in counted_by(self._cluster, pod_class):
+            limit = counted.minimum + counted.max_skew
+            yield _Measured(counted.topology_key, counted.hard, counted.counts, limit)
+        for owned in pod_class.preferred:
+            if owned.weight < 0 and owned.term.selector.matches(pod_class.labels):
+                yield _apart(self._cluster, owned)
+
+    def total(self) -> Unevenness:
+        return _total(self.measure())
+
+
+def _total(measured: Sequence[_Measured]) -> Unevenness:
+    hard = sum(each.excess for each in measured if each.hard)
+    return Unevenness(hard, round(sum(each.excess for each in measured if not each.hard), 6))
+
+
+def _apart(cluster: Cluster, owned: OwnedTerm) -> _Measured:
+    """A preference for not being with each other: more than one in a domain is too many."""
+    column = cluster.nodes.column(owned.topology_key)
+    classes = [each for label_set in owned.term.selected for each in label_set.classes]
+    pods = cluster.pods_of(classes)
+    pods = pods[~cluster.pods.terminating[pods]]
+    numbers = np.bincount(column.ids[cluster.pods.node[pods]], minlength=1).tolist()
+    counts = {column.values[i] or "": number for i, number in enumerate(numbers) if i and number}
+    return _Measured(owned.topology_key, hard=False, counts=counts, limit=1, weight=-owned.weight / 100)
+
+
+# --- who and where ------------------------------------------------------------------------------------
+
+
+def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measured]) -> list[str]:
+    """Pods that are too many where they are, of those alike a few: from busy nodes, then young ones first."""
+    table = cluster.pods
+    there = [pod for pod in pods if pod in table.index]
+    index = np.array([table.index[pod] for pod in there], dtype=np.intp)
+    slots = table.node[index]
+    fits = (slots != NOWHERE) & ~table.terminating[index]
+    places = _standings(cluster, slots, measured)
+    shares = _busyness(cluster, np.where(slots == NOWHERE, 0, slots))
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for i in sorted(np.flatnonzero(fits).tolist(), key=lambda i: (-shares[i], -i)):
+        if any(over > 0 for over in places[i]):
+            alike[places[i]].append(i)
+    order = sorted(alike.items(), key=lambda each: _fullness(each[0], measured), reverse=True)
+    return [there[i] for _, members in order for i in members[:_ALIKE]][:_MOST_ASKED]
+
+
+def _fullness(over: tuple[int, ...], measured: Sequence[_Measured]) -> tuple[float, float]:
+    pairs = list(zip(over, measured, strict=True))
+    hard = sum(number for number, each in pairs if each.hard and number > 0)
+    return hard, sum(number * each.weight for number, each in pairs if not each.hard and number > 0)
+
+
+def _standings(cluster: Cluster, slots: np.ndarray, measured: Sequence[_Measured]) -> list[tuple[int, ...]]:
+    """For each slot how many are too many in its domain, by constraint; negative for room."""
+    found = []
+    for each in measured:
+        column = cluster.nodes.column(each.key)
+        over = [
+            each.counts.get(name or "", each.limit) - each.limit if slot != NOWHERE else 0
+            for slot, name in zip(
+                slots.tolist(), (column.values[i] for i in column.ids[slots].tolist()), strict=True
+            )
+        ]
+        found.append(over)
+    return list(zip(*found, strict=True)) if found else [()] * len(slots)
+
+
+def _busyness(cluster: Cluster, slots: np.ndarray) -> list[float]:
+    nodes = cluster.nodes
+    shares = [
+        nodes.requested[nodes.row(name), slots] / np.maximum(nodes.allocatable[nodes.row(name), slots], 1)
+        for name in (CPU, MEMORY)
+    ]
+    rounded: list[float] = np.round(np.maximum(*shares), 3).tolist()
+    return rounded
+
+
+def _why(cluster: Cluster, pod: str, measured: Sequence[_Measured]) -> str:
+    """Where a pod is too many, the hard constraint first."""
+    slot = int(cluster.pods.node[cluster.pods.index[pod]])
+    for each in sorted(measured, key=lambda each: not each.hard):
+        column = cluster.nodes.column(each.key)
+        domain = column.values[int(column.ids[slot])] or ""
+        count = each.counts.get(domain, 0)
+        if count > each.limit:
+            kind = "hard" if each.hard else "soft"
+            return f"{each.key}={domain} has {count} pods, {each.limit} may be there ({kind})"
+    return "its domains are too full"
+
+
+class _Landing:
+    """Where the replacement of a pod would go, and how uneven everything would be then.
+
+    Attributes:
+        origin: The node of the pod.
+        node: The node that is taken among equals; None if there is none.
+        after: With it there, or with the pod gone.
+        all: The same for everywhere it may land: while the pod still terminates, and once it is gone.
+    """
+
+    def __init__(self, cluster: Cluster, constraints: _Constraints, pod: str) -> None:
+        found = cluster.find_pod(pod)
+        if found is None:
+            raise KeyError(pod)
+        self._cluster, self._constraints, self._pod = cluster, constraints, pod
+        pod_class, self.origin, _ = found
+        self.node: str | None = None
+        self.nodes: set[str] = set()
+        with cluster.without(pod):
+            self.after = constraints.total()
+            once_gone = self._land(pod_class)
+            self.all = [after for _, after in once_gone]
+            if once_gone:
+                self.node, self.after = once_gone[0]
+                ghost = f"{pod}\n"
+                cluster.assume(ghost, pod_class, self.origin, terminating=True)
+                try:
+                    self.all += [after for _, after in self._land(pod_class)]
+                finally:
+                    cluster.remove_pod(ghost)
+
+    def _land(self, pod_class: PodClass) -> list[tuple[str, Unevenness]]:
+        """The nodes that are equally good, one for each effect, the one that came first in front."""
+        ties = best_nodes(self._cluster, pod_class)
+        names = self._cluster.nodes.names
+        seen: dict[tuple[int, ...], int] = {}
+        for slot, place in zip(
+            ties.tolist(),
+            _standings(self._cluster, ties, self._constraints.measure()),
+            strict=True,
+        ):
+            seen.setdefault(place, slot)
+        return [(names[slot] or "", self._with(pod_class, names[slot] or "")) for slot in seen.values()]
+
+    def _with(self, pod_class: PodClass, node: str) -> Unevenness:
+        self._cluster.assume(self._pod, pod_class, node)
+        try:
+            return self._constraints.total()
+        finally:
+            self._cluster.remove_pod(self._pod)
+
+
+def best_nodes(cluster: Cluster, pod_class: PodClass) -> IndexArray:
+    """The nodes that a scheduler would choose among, by chance; the one that came first in front."""
+    try:
+        return plan_for(cluster, pod_class).best_nodes()
+    except SchedulingError:
+        return np.zeros(0, dtype=np.intp)

@@ -1,0 +1,322 @@
+"""All of `berth up` in a scripted world: uneven groups are moved back, safely, and never in circles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from berth.cli.up.gates import ComponentGates
+from berth.engine.execution.rebalancing import Rebalance, RebalancePolicy
+from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, EVENTS, NODES, PODS, REPLICA_SETS
+from berth.kube.gates import DEFAULT_GATES
+from berth.kube.well_known import HOSTNAME, ZONE
+from berth.machines.contract import Action, Bind, Create, Event, Evict, Outcome
+from berth.spreading import KeepSpread, SpreadingSettings
+from tests.support.scripts.plane import PlaneScript
+from tests.support.scripts.script import Raw, workload
+
+HARD = Rebalance(policy=RebalancePolicy.HARD)
+SOFT = Rebalance(policy=RebalancePolicy.SOFT)
+KEEP = replace(DEFAULT_GATES, keep_spread=True)
+
+
+class SpreadWorld(PlaneScript):
+    """Three zones with a node each."""
+
+    def __init__(self, how: Rebalance | None = None, zones: str = "abc", **settings: Any) -> None:
+        gates = ComponentGates(server=KEEP, scheduler=KEEP, controllers=KEEP, kubelet=KEEP)
+        given = SpreadingSettings(rebalance=how or Rebalance(), **settings)
+        super().__init__(gates, spreading=given)
+        for zone in zones:
+            self.node(zone, labels={ZONE: zone, HOSTNAME: zone})
+            self.change(NODES, zone, {"status": {"allocatable": {"pods": "110"}}})
+
+    @property
+    def machine(self) -> KeepSpread:
+        found = next(each for each in self.machines if isinstance(each, KeepSpread))
+        assert isinstance(found, KeepSpread)
+        return found
+
+    def deploy(
+        self, name: str, replicas: int, *constraints: Raw, annotations: dict[str, str] | None = None
+    ) -> None:
+        pod = {"topologySpreadConstraints": list(constraints or (spread(name),))}
+        body = workload(name, replicas, pod=pod)
+        body["metadata"]["annotations"] = annotations or {}
+        body["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+        self.create(DEPLOYMENTS, body)
+        self.run(120)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass; pods that have a node become Ready, and those that terminate go."""
+        for _ in range(int(seconds)):
+            self.advance(1)
+            for pod in self.all(PODS):
+                name = pod["metadata"]["name"]
+                if pod["metadata"].get("deletionTimestamp"):
+                    self.delete(PODS, name, grace=0)
+
+    def counts(self, app: str = "web") -> dict[str, int]:
+        found = Counter(
+            pod["spec"].get("nodeName", "?")
+            for pod in self.all(PODS)
+            if pod["metadata"]["labels"]["app"] == app and not pod["metadata"].get("deletionTimestamp")
+        )
+        return dict(sorted(found.items()))
+
+    def evicted(self) -> list[str]:
+        return [action.name for action in self.done if isinstance(action, Evict)]
+
+    def lose(self, node: str) -> None:
+        """A zone goes, and its pods are made anew elsewhere."""
+        item = self.get(NODES, node)
+        self.lost = item
+        self.delete(NODES, node)
+        for pod in self.all(PODS):
+            if pod["spec"].get("nodeName") == node:
+                self.delete(PODS, pod["metadata"]["name"], grace=0)
+        self.run(60)
+
+    def come_back(self) -> None:
+        body = {each: self.lost[each] for each in ("spec", "status")}
+        metadata = {"name": self.lost["metadata"]["name"], "labels": self.lost["metadata"]["labels"]}
+        self.create(NODES, {"metadata": metadata, **body})
+
+
+def spread(app: str, key: str = ZONE, when: str = "DoNotSchedule", skew: int = 1) -> Raw:
+    return {
+        "topologyKey": key,
+        "maxSkew": skew,
+        "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+
+
+def test_a_zone_lost_and_back_is_even_again_with_the_fewest_moves() -> None:
+    """Nine over two zones, then three: three pods move, one after the other, and then it rests."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 9)
+    assert world.counts() == {"a": 3, "b": 3, "c": 3}
+    world.lose("c")
+    assert world.counts() == {"a": 5, "b": 4} or world.counts() == {"a": 4, "b": 5}
+    assert world.evicted() == []
+    world.come_back()
+    world.run(20)
+    assert world.evicted() == []  # the node is not trusted yet
+    world.run(600)
+    assert world.counts() == {"a": 3, "b": 3, "c": 3}
+    assert len(world.evicted()) == 3
+    world.run(3600)
+    assert len(world.evicted()) == 3
+    assert world.machine.rebalancer.done == 3
+
+
+def test_it_is_off_unless_somebody_says_so() -> None:
+    """Without a flag or an annotation pods stay where they are; the annotation alone is enough."""
+    world = SpreadWorld()
+    world.deploy("web", 6)
+    world.lose("c")
+    world.come_back()
+    world.run(300)
+    assert world.evicted() == []
+    world.change(DEPLOYMENTS, "web", {"metadata": {"annotations": {"berth.dev/rebalance": "hard"}}})
+    world.run(300)
+    assert world.counts() == {"a": 2, "b": 2, "c": 2}
+
+
+@pytest.mark.parametrize("annotation", [{"berth.dev/rebalance": "off"}, {"berth.dev/keep-spread": "false"}])
+def test_a_workload_that_opts_out_is_left_alone(annotation: dict[str, str]) -> None:
+    """Whatever the flag says, its own annotation comes first."""
+    world = SpreadWorld(SOFT)
+    world.deploy("web", 6, annotations=annotation)
+    world.lose("c")
+    world.come_back()
+    world.run(600)
+    assert world.evicted() == []
+
+
+def test_a_budget_without_room_is_not_even_asked() -> None:
+    """Nobody is marked or evicted while the budget allows nobody; when it does, the moves are made."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    body = {
+        "metadata": {"name": "all"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 6},
+        "status": {"disruptionsAllowed": 0},
+    }
+    world.create(BUDGETS, body)
+    world.lose("c")
+    world.come_back()
+    world.run(300)
+    assert world.evicted() == []
+    assert world.machine.rebalancer.refusals["budget"] >= 1
+    world.change(BUDGETS, "all", {"spec": {"minAvailable": 5}})
+    world.run(600)
+    assert world.counts() == {"a": 2, "b": 2, "c": 2}
+
+
+def test_two_constraints_that_fight_come_to_rest() -> None:
+    """One wants zones even, the other the nodes of a rack empty: moves end, and nothing goes in circles."""
+    world = SpreadWorld(SOFT)
+    world.node("a2", labels={ZONE: "a", HOSTNAME: "a2"})
+    world.deploy("web", 7, spread("web"), spread("web", HOSTNAME, "ScheduleAnyway"))
+    world.lose("c")
+    world.come_back()
+    world.run(900)
+    moved = len(world.evicted())
+    assert moved <= 7
+    world.run(4000)
+    assert len(world.evicted()) == moved
+
+
+def test_a_replacement_that_lands_badly_stops_the_workload() -> None:
+    """Where the scheduler puts replacements back into the full zones, fewer and fewer are sent there."""
+    world = SpreadWorld(SOFT)
+    world.deploy("web", 6, spread("web", when="ScheduleAnyway"))
+    world.lose("c")
+
+    def stubborn(action: Action) -> Outcome | None:
+        if isinstance(action, Bind) and action.node == "c":
+            world.change(PODS, action.name, {"spec": {"nodeName": "a"}}, action.namespace)
+            return Outcome(at=world.now, code=409, reason="Conflict", message="bound elsewhere")
+        return None
+
+    world.refuse = stubborn
+    world.come_back()
+    world.run(900)
+    early = len(world.evicted())
+    assert early <= 2
+    for round_ in range(20):  # whatever happens, it is not tried at once
+        world.change(NODES, "b", {"metadata": {"labels": {"round": str(round_)}}})
+        world.run(60)
+    assert len(world.evicted()) <= 6
+
+
+def test_a_flapping_node_is_not_trusted() -> None:
+    """A zone that comes and goes draws few pods, and fewer each time."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.lose("c")
+    for _ in range(12):
+        world.come_back()
+        world.run(20)
+        world.lose("c")
+    assert world.evicted() == []
+    for _ in range(10):
+        world.come_back()
+        world.run(90)
+        world.lose("c")
+    assert len(world.evicted()) <= 8
+
+
+def test_a_cordoned_node_is_no_place() -> None:
+    """A zone whose only node is cordoned takes nobody, so nobody is sent away for it."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.lose("c")
+    world.lost["spec"] = {"unschedulable": True}
+    world.come_back()
+    world.run(300)
+    assert world.evicted() == []
+    assert world.machine.rebalancer.refusals["no-node"] >= 1
+    world.change(NODES, "c", {"spec": {"unschedulable": None}})
+    world.run(600)
+    assert world.counts() == {"a": 2, "b": 2, "c": 2}
+
+
+def test_a_rollout_and_a_scaling_are_waited_for() -> None:
+    """While its number changes, as an autoscaler does it, or a new revision comes, nobody is moved."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.lose("c")
+    world.come_back()
+    for number in range(7, 12):
+        world.run(25)
+        world.change(DEPLOYMENTS, "web", {"spec": {"replicas": number}})
+        before = world.evicted()
+        world.advance(0)
+        assert world.evicted() == before
+    world.run(600)
+    counts = world.counts()
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_a_paused_deployment_is_moved_like_any_other() -> None:
+    """Pausing stops rollouts; its ReplicaSet still makes replacements."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.change(DEPLOYMENTS, "web", {"spec": {"paused": True}})
+    world.lose("c")
+    world.come_back()
+    world.run(600)
+    assert world.counts() == {"a": 2, "b": 2, "c": 2}
+    assert len(world.evicted()) == 2
+
+
+def test_a_workload_deleted_on_the_way_is_forgotten() -> None:
+    """Nothing is evicted of it any more, and nothing is left of it."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.lose("c")
+    world.come_back()
+    world.run(32)
+    world.delete(DEPLOYMENTS, "web")
+    for name in world.names(REPLICA_SETS):
+        world.delete(REPLICA_SETS, name)
+    before = len(world.evicted())
+    world.run(60)
+    for name in world.names(PODS):
+        world.delete(PODS, name, grace=0)
+    world.run(60)
+    assert len(world.evicted()) <= before + 1
+    assert world.machine.rebalancer.standings == {}
+    assert world.machine.rebalancer.wanted() == []
+
+
+def test_a_new_leader_goes_on_where_the_last_one_stopped() -> None:
+    """In the middle of a move another process takes over: not one pod more is moved than has to be."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 9)
+    world.lose("c")
+    world.come_back()
+    while not world.evicted():
+        world.run(1)
+    again = SpreadWorld(HARD, zones="")
+    again.objects, again._numbers, again.now = dict(world.objects), world._numbers, world.now
+    for (resource, _, _), item in world.objects.items():
+        again._tell(Event(resource, "ADDED", again.view(resource, item)))
+    again.run(900)
+    assert again.counts() == {"a": 3, "b": 3, "c": 3}
+    assert len(world.evicted()) + len(again.evicted()) == 3
+
+
+def test_the_workload_is_told_and_the_metrics_tell() -> None:
+    """An event on the Deployment names the pod, the nodes and the figures; skew and moves are counted."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.lose("c")
+    world.come_back()
+    world.run(25)
+    registry = world.machine.metrics.registry
+    labels = {"namespace": "default", "topology_key": ZONE, "when_unsatisfiable": "DoNotSchedule"}
+
+    def skew() -> float | None:
+        name = world.names(REPLICA_SETS)[0]
+        return registry.get_sample_value("berth_spread_skew", {**labels, "replicaset": name, "max_skew": "1"})
+
+    assert skew() == 3
+    world.run(300)
+    assert skew() == 0
+    assert registry.get_sample_value("berth_rebalance_moves_total") == 2
+    assert registry.get_sample_value("berth_rebalance_planned_moves") == 0
+    told = [
+        action.body
+        for action in world.done
+        if isinstance(action, Create) and action.resource == EVENTS and action.body["reason"] == "Rebalancing"
+    ]
+    assert told[0]["involvedObject"]["kind"] == "Deployment"
+    assert "and 1 more after it" in told[0]["message"]
+    assert "its replacement would go to node c" in told[0]["message"]
