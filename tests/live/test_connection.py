@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -176,3 +177,20 @@ def test_a_plugin_that_fails_leaves_what_there_is(tmp_path: Path, monkeypatch: p
         assert seen == ["token-1", "token-1"]
 
     asyncio.run(story())
+
+
+def test_its_models_are_not_imported(tmp_path: Path) -> None:
+    """Whoever connects does without the library's models, and whoever wants them has them all the same."""
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1", {"token": "t"})
+    script = f"""
+import asyncio, sys
+from berth.live.connection import connect
+async def main():
+    async with await connect({str(config)!r}) as client:
+        return await client._headers()
+assert list(asyncio.run(main()).values()) == ["Bearer t"]
+assert not [name for name in sys.modules if name.startswith("kubernetes_asyncio.client.models")]
+from kubernetes_asyncio import client, config
+assert client.V1Pod and client.ApiClient and client.Configuration and config.load_kube_config
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603

@@ -1,16 +1,23 @@
 """Clients for the places people keep their credentials in: a kubeconfig, or a pod's service account.
 
 kubernetes_asyncio reads them (certificates, tokens, exec plugins, OpenID) and sets up the
-transport. It is imported here only, when needed: its generated models take most of a second.
+transport. It is imported here only, when needed, and without its generated models: nothing here uses them,
+and they take as long as a good part of Berth.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import importlib.util
 import logging
 import os
+import sys
 import time
+import types
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,16 +46,20 @@ async def connect(
     *,
     patience: float = 30.0,
     limiter: Limiter | None = None,
+    compressed: bool = True,
 ) -> Client:
     """A client for a kubeconfig, by default the user's, or inside a pod without one the pod's own account.
+
+    Lists come `compressed` if servers do so: less to send, but more to do for both.
 
     Raises:
         ConnectionSettingsError: there is none, or it cannot be used.
     """
-    from kubernetes_asyncio import config  # noqa: PLC0415
-    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
-    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
-    from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
+    with _without_models():
+        from kubernetes_asyncio import config  # noqa: PLC0415
+        from kubernetes_asyncio.client.configuration import Configuration  # noqa: PLC0415
+        from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
+        from kubernetes_asyncio.config.config_exception import ConfigException  # noqa: PLC0415
     from yaml import YAMLError  # noqa: PLC0415
 
     configuration = Configuration()
@@ -72,7 +83,7 @@ async def connect(
     host = configuration.host or ""
     if proxy := transport.proxy or _proxy_from_environment(host):
         options["proxy"] = proxy
-    session = _session(transport.pool_manager)
+    session = _session(transport.pool_manager, compressed=compressed)
     direct = None
     if not proxy and Direct.reaches(host):
         direct = Direct(host, ssl_context(session.connector), server_hostname=transport.server_hostname)
@@ -88,6 +99,34 @@ async def connect(
     )
 
 
+@contextmanager
+def _without_models() -> Iterator[None]:
+    """Let kubernetes_asyncio be imported without what its packages import on their own account.
+
+    Afterwards it is as if nobody had imported them: whoever needs the whole library gets it.
+    """
+    packages = ("kubernetes_asyncio", "kubernetes_asyncio.client")
+    spec = None if packages[0] in sys.modules else importlib.util.find_spec(packages[0])
+    if spec is None or not spec.submodule_search_locations:
+        yield
+        return
+    folder = Path(spec.submodule_search_locations[0])
+    for name, path in zip(packages, (folder, folder / "client"), strict=True):
+        module = types.ModuleType(name)
+        module.__path__ = [str(path)]
+        sys.modules[name] = module
+    try:
+        client: Any = sys.modules[packages[1]]
+        client.Configuration = importlib.import_module(
+            "kubernetes_asyncio.client.configuration"
+        ).Configuration
+        client.ApiClient = object  # what kubeconfigs are made into by those who use its models
+        yield
+    finally:
+        for name in packages:
+            sys.modules.pop(name, None)
+
+
 class _Credentials:
     """What proves who we are, renewed before it runs out: tokens in files, from plugins and providers do.
 
@@ -100,6 +139,7 @@ class _Credentials:
         self._renewed = time.monotonic()
         self._due = self._renewed + RENEW_SECONDS
         self._renewing = asyncio.Lock()
+        self._headers: dict[str, str] | None = None
 
     def rejected(self) -> None:
         """Ask for others next time, whatever was said about how long these are good."""
@@ -110,8 +150,13 @@ class _Credentials:
     async def headers(self) -> dict[str, str]:
         if self._loader is not None and time.monotonic() >= self._due:
             await self._renew()
-        settings = await self._configuration.auth_settings()
-        return {entry["key"]: entry["value"] for entry in settings.values() if entry["in"] == "header"}
+            self._headers = None
+        if self._headers is None or self._loader is None:
+            settings = await self._configuration.auth_settings()
+            self._headers = {
+                entry["key"]: entry["value"] for entry in settings.values() if entry["in"] == "header"
+            }
+        return self._headers
 
     async def _renew(self) -> None:
         async with self._renewing:
@@ -129,12 +174,15 @@ class _Credentials:
                 _log.warning("credentials could not be renewed: %s", error)
 
 
-def _session(made: aiohttp.ClientSession) -> aiohttp.ClientSession:
+def _session(made: aiohttp.ClientSession, *, compressed: bool) -> aiohttp.ClientSession:
     """The same connections, without looking into the environment at every request.
 
     That takes a good part of a request's time, in a thread of its own; once is enough.
     """
-    session = aiohttp.ClientSession(connector=made.connector, read_bufsize=2**21, trust_env=False)
+    headers = None if compressed else {"Accept-Encoding": "identity"}
+    session = aiohttp.ClientSession(
+        connector=made.connector, read_bufsize=2**21, trust_env=False, headers=headers
+    )
     made.detach()
     return session
 

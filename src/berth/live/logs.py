@@ -30,7 +30,14 @@ def v(verbosity: int) -> int:
 def say(logger: logging.Logger, level: int, message: str, /, **keys: object) -> None:
     """Log `message` with what it is about: ``say(log, v(2), "Bound pod", pod="shop/web", node="n1")``."""
     if logger.isEnabledFor(level):
-        logger.log(level, message, extra={"keys": keys}, stacklevel=2)
+        # What `logger.log` does, without looking for the caller: it is the next one.
+        caller = sys._getframe(1)  # noqa: SLF001
+        where = caller.f_code
+        record = logging.LogRecord(
+            logger.name, level, where.co_filename, caller.f_lineno, message, (), None, where.co_name
+        )
+        record.keys = keys
+        logger.handle(record)
 
 
 def set_up(form: Form = "text", verbosity: int = 0, stream: TextIO | None = None) -> None:
@@ -55,10 +62,17 @@ class _Handler(logging.StreamHandler[TextIO]):
 class TextFormatter(logging.Formatter):
     """As klog does it: ``I1115 12:00:00.000000       1 file.py:1] "Message" key="value"``."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._second = (-1, "")  # the last one, and how it is written
+
     def format(self, record: logging.LogRecord) -> str:
-        when = dt.datetime.fromtimestamp(record.created)  # noqa: DTZ006 - klog tells local time
+        second = int(record.created)
+        if second != self._second[0]:
+            when = dt.datetime.fromtimestamp(second)  # noqa: DTZ006 - klog tells local time
+            self._second = (second, f"{when:%m%d %H:%M:%S}")
         head = (
-            f"{_pick(_LETTERS, record.levelno)}{when:%m%d %H:%M:%S.%f} "
+            f"{_pick(_LETTERS, record.levelno)}{self._second[1]}.{int((record.created - second) * 1e6):06d} "
             f"{os.getpid():7d} {record.filename}:{record.lineno}]"
         )
         pairs = "".join(f" {_key(key)}={_value(value)}" for key, value in _keys(record).items())

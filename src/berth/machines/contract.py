@@ -7,7 +7,7 @@ A shell (`berth.live.runner`, a test, a simulator) feeds it and performs what it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -23,8 +23,7 @@ _T = TypeVar("_T")
 # --- what happened ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One object came, changed or went; `object` is the view the shell decodes the resource to."""
 
     resource: Resource
@@ -119,8 +118,7 @@ class Bind(Action):
     uid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What the API server answered to an action, at which time.
 
     Attributes:
@@ -135,7 +133,7 @@ class Outcome:
     message: str = ""
     body: bytes = b""
     retry_after: float | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = {}
 
     @property
     def ok(self) -> bool:

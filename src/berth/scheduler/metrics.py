@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
+from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -29,6 +30,10 @@ class SchedulerMetrics:
         self.registry = registry or CollectorRegistry()
         self.timer = timer
         self._placements = 0
+        # Looking a child up by its labels takes longer than counting: those of every placement are kept.
+        self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._waits: dict[int, Histogram] = {}
+        self._sampled: WeakSet[Plan] = WeakSet()  # every rule of theirs was timed before
         self._timed: set[tuple[str, bool, bool]] = set()  # rules, and whether they filtered and scored
         profile = ("result", "profile")
         self.attempts = self._counter(
@@ -63,6 +68,7 @@ class SchedulerMetrics:
             "Pods put into a queue, by the queue and by what put them there.",
             ("queue", "event"),
         )
+        self.arrived = self.incoming.labels("active", "PodAdd")
         self.unallocated = self._counter(
             "berth_scheduler_unallocated_claim_attempts",
             "Attempts to place pods that ended because a ResourceClaim has no devices yet.",
@@ -92,18 +98,30 @@ class SchedulerMetrics:
     # --- attempts -----------------------------------------------------------------------------------
 
     def ended(self, result: str, profile: str, seconds: float) -> None:
-        self.attempts.labels(result, profile).inc()
-        self.attempt_seconds.labels(result, profile).observe(max(seconds, 0.0))
+        known = self._ends.get((result, profile))
+        if known is None:
+            labels = (result, profile)
+            known = self._ends[labels] = self.attempts.labels(*labels), self.attempt_seconds.labels(*labels)
+        count, duration = known
+        count.inc()
+        duration.observe(max(seconds, 0.0))
 
     def placed(self, record: QueuedPod, now: float) -> None:
         attempts = record.attempts + 1
-        label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
-        self.sli_seconds.labels(label).observe(max(now - (record.since or now), 0.0))
+        most = min(attempts, _MOST_ATTEMPTS + 1)
+        waited = self._waits.get(most)
+        if waited is None:
+            label = str(attempts) if attempts <= _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+            waited = self._waits[most] = self.sli_seconds.labels(label)
+        waited.observe(max(now - (record.since or now), 0.0))
         self.attempts_per_pod.observe(attempts)
 
     def sample(self, plan: Plan, profile: str) -> None:
         """Time the rules of an attempt, every now and then, and whenever one is used for the first time."""
         self._placements += 1
+        if self._placements % SAMPLED != 1 and plan in self._sampled:
+            return
+        self._sampled.add(plan)
         used = {(rule.name, rule.filters, rule.scores) for rule in plan.rules}
         if self._placements % SAMPLED != 1 and used <= self._timed:
             return

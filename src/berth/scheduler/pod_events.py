@@ -56,7 +56,7 @@ class PodEvents:
         if record is None:
             record = QueuedPod(key, pod, state.class_of(pod))
             state.queue.admit(record)
-            state.metrics.incoming.labels("active", "PodAdd").inc()
+            state.metrics.arrived.inc()
         elif _asks_the_same(record.pod, pod):
             record.pod = pod
             return

@@ -94,7 +94,7 @@ async def run_component(
         LeadershipLost: somebody else leads now, or nobody could be told that we do.
     """
     keep_many_objects()
-    async with await connect(settings.kubeconfig, settings.context) as client:
+    async with await connect(settings.kubeconfig, settings.context, compressed=False) as client:
         if settings.qps > 0:
             client.limiter = Limiter(settings.qps, settings.burst)
         rounds = _Rounds(settings, client, make)

@@ -13,10 +13,10 @@ import re
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
+import msgspec
 from httptools import HttpParserError, HttpResponseParser
 
 from berth.live.errors import NotSent
@@ -30,8 +30,7 @@ _CLOSING = 1.0  # seconds for connections to say goodbye
 _AS_IT_IS = re.compile(r"[A-Za-z0-9/._:~-]*")  # a path that needs no quoting
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """`headers` are those that matter to who made a request."""
 
     status: int
