@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.engine.offline.lint.case import Case
 from tests.engine.offline.lint.manifests import (
     HOSTNAME,
+    HPA,
     LASTING,
     REQUIRED,
     ZONE,
@@ -214,6 +215,12 @@ BETWEEN_PODS: dict[str, list[Case]] = {
         ),
     ],
     "BERTH105": [
+        Case(
+            [*nodes(3), HPA, deployment(replicas=2, **apart(term()), strategy={"type": "Recreate"})],
+            [*nodes(9), HPA, deployment(replicas=2, **apart(term()), strategy={"type": "Recreate"})],
+            "warning",
+            f"{ANTI}[0].topologyKey",
+        ),
         Case(
             [*nodes(3), deployment(replicas=4, **apart(term()))],
             [*nodes(3), deployment(replicas=3, **apart(term()), strategy={"type": "Recreate"})],

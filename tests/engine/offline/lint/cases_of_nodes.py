@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.engine.offline.lint.case import Case
 from tests.engine.offline.lint.manifests import (
     HOSTNAME,
+    HPA,
     LASTING,
     PREFERRED,
     REQUIRED,
@@ -44,15 +45,6 @@ JOB: Object = {
 GPU = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 TAINTED = node("t", "c", taints=[GPU])
 EXPRESSED = [within("disk", "hdd"), within("disk", "ssd")]
-HPA: Object = {
-    "apiVersion": "autoscaling/v2",
-    "kind": "HorizontalPodAutoscaler",
-    "metadata": {"name": "web"},
-    "spec": {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-        "maxReplicas": 9,
-    },
-}
 FLEET_APART = {"workloadAntiAffinity": {REQUIRED: [{"labelSelector": {"matchLabels": {"app": "web"}}}]}}
 ONE_CLUSTER = {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}
 ENABLED = {**ONE_CLUSTER, "workloadAntiAffinity": {REQUIRED: [{"affinityEnabled": True}]}}
@@ -70,6 +62,7 @@ CACHE = deployment("cache", priorityClassName="high", **together(term()))
 
 OF_NODES: dict[str, list[Case]] = {
     "BERTH113": [
+        Case([deployment(**on_nodes())], [deployment(**on_nodes(EXPRESSED[0]))], "error", NODES),
         Case([deployment(**on_nodes(*EXPRESSED))], [deployment(**on_nodes(EXPRESSED[0]))], "error", NODES),
         Case(
             [deployment(**on_nodes(MORE_THAN_3, within("cores", "4", operator="Lt")))],

@@ -10,6 +10,15 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 LASTING = "requiredDuringSchedulingRequiredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+HPA: Object = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "web"},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "maxReplicas": 9,
+    },
+}
 
 
 def node(name: str, zone: str | None = "a", *, taints: list[Object] | None = None, **labels: str) -> Object:

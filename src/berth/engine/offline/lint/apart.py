@@ -39,11 +39,12 @@ def more_replicas_than_domains(world: World) -> Iterator[Hit]:
     for subject in world.linted if world.has_nodes else ():
         for owned in keeps_own_apart(world, subject):
             most = places(world, subject, owned.topology_key)
-            if most and subject.replicas is not None and subject.replicas > most:
-                what = f"{subject.replicas} pods keep apart by {short(owned.topology_key)}"
-                why = f"{what}, and there are {most} to use: {subject.replicas - most} stay Pending"
+            beyond = subject.beyond(most) if most else None
+            if beyond is not None:
+                what = f"{beyond.of} pods keep apart by {short(owned.topology_key)}"
+                why = f"{what}, and there are {most} to use: {beyond.pods} stay Pending"
                 fix = f"have at most {most} replicas, or prefer it only"
-                yield subject.hit(f"{owned.path}.topologyKey", why, fix)
+                yield subject.hit(f"{owned.path}.topologyKey", why, fix, beyond.severity)
 
 
 @check("BERTH106")
@@ -71,8 +72,12 @@ def _stalled(world: World, subject: Subject, owned: OwnedTerm) -> tuple[str, Sev
         why = f"no old pod goes before a new one runs: a rollout needs {needed} values of {what}"
         return why, Severity.INFO
     most = places(world, subject, owned.topology_key)
-    if most != subject.replicas:
+    if most is None or not (subject.replicas or 0) <= most <= (subject.most or subject.replicas or 0):
         return None  # there is room, or they do not even fit without a rollout
+    if most != subject.replicas:
+        held = f"scaled to {most} its pods hold all {most} values of {what}"
+        why = f"{held}, and no old one goes before a new one runs"
+        return why, Severity.WARNING
     return (
         f"no old pod goes before a new one runs, and its {most} pods hold all {most} values of {what}",
         None,

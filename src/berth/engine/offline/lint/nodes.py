@@ -19,7 +19,7 @@ from berth.engine.rules.taint_toleration.taints import describe, tolerates
 from berth.engine.state.arrays import BoolArray
 from berth.engine.state.nodes import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
-from berth.kube.selectors import IN, NodeTerm, Requirement
+from berth.kube.selectors import IN, NodeTerm, NodeTerms, Requirement
 
 _MOST_COMBINATIONS = 10_000
 # What Kubernetes itself puts on nodes that are in trouble, so that it is there only then.
@@ -32,8 +32,14 @@ _OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 @check("BERTH113")
 def no_node_matches(world: World) -> Iterator[Hit]:
     for subject in world.linted:
+        empty = next((each for each in subject.pod_class.required_nodes if not _asks(each.selector)), None)
         contradiction = _contradiction(subject)
-        if contradiction:
+        if empty is not None:
+            why = "a term without expressions matches no node, and there is no other"
+            yield subject.hit(
+                f"{empty.path}.nodeSelectorTerms", why, "say what a node must have, or take the affinity out"
+            )
+        elif contradiction:
             words = " and ".join(sorted(map(str, contradiction)))
             path = _affinity_path(subject)
             yield subject.hit(path, f"no node can have {words} at once", "take one of these out")
@@ -52,6 +58,11 @@ def _contradiction(subject: Subject) -> list[Requirement]:
         if not found:
             return []
     return found
+
+
+def _asks(selector: NodeTerms) -> bool:
+    """Whether any term asks for something: an empty one matches nothing."""
+    return any(True for term in selector.terms for _ in _asked(term))
 
 
 def _asked(term: NodeTerm) -> Iterator[Requirement]:

@@ -126,10 +126,10 @@ def min_domains_unreachable(world: World) -> Iterator[Hit]:
             if there >= wanted:
                 continue
             most = len(found.usable) * constraint.max_skew
-            stay = max((subject.replicas or 0) - most, 0)
-            end = f": {stay} of {subject.replicas} stay Pending" if stay else ""
+            stay = subject.beyond(most)
+            end = f": {stay.pods} of {stay.of} stay Pending" if stay else ""
             why = f"there are {there} of {wanted} domains, so each takes at most {constraint.max_skew}{end}"
-            severity = None if stay else Severity.INFO
+            severity = stay.severity if stay else Severity.INFO
             yield subject.hit(
                 f"{constraint.path}.minDomains", why, f"lower it to {there}, or add nodes", severity
             )
@@ -143,12 +143,12 @@ def unusable_domain_counts(world: World) -> Iterator[Hit]:
                 continue
             least = min(found.counts[domain] for domain in found.unusable)
             most = len(found.usable) * (constraint.max_skew + least)
-            stay = max((subject.replicas or 0) - most, 0)
-            end = f": {stay} of {subject.replicas} stay Pending" if stay else ""
+            stay = subject.beyond(most)
+            end = f": {stay.pods} of {stay.of} stay Pending" if stay else ""
             where = f"{short(constraint.topology_key)} {listed(found.unusable)}"
             why = f"{where} counts though no node there can be used, so the others take at most {most}{end}"
             honor = "nodeTaintsPolicy: Honor" if constraint.honor_affinity else "both policies to Honor"
-            severity = None if stay else Severity.WARNING
+            severity = stay.severity if stay else Severity.WARNING
             yield subject.hit(constraint.path, why, f"set {honor}", severity)
 
 
@@ -156,7 +156,7 @@ def unusable_domain_counts(world: World) -> Iterator[Hit]:
 def spread_shares_nodes(world: World) -> Iterator[Hit]:
     for subject in world.linted:
         for constraint, found in _hard(world, subject):
-            nodes, replicas = len(found.usable), subject.replicas or 0
+            nodes, replicas = len(found.usable), max(subject.replicas or 0, subject.most or 0)
             if constraint.topology_key != HOSTNAME or constraint.max_skew > 1 or replicas <= nodes:
                 continue
             if found.unusable or len(found.counts) < constraint.min_domains:
@@ -164,7 +164,8 @@ def spread_shares_nodes(world: World) -> Iterator[Hit]:
             if any(owned.topology_key == HOSTNAME for owned in keeps_own_apart(world, subject)):
                 continue
             each = -(-replicas // nodes)
-            why = f"{replicas} replicas on {nodes} nodes: some nodes have {each}, which the constraint allows"
+            number = replicas if replicas == subject.replicas else f"up to {replicas}"
+            why = f"{number} replicas on {nodes} nodes: some nodes have {each}, which the constraint allows"
             fix = f"have at most {nodes} replicas, or use anti-affinity if they must not share a node"
             yield subject.hit(constraint.path, why, fix)
 

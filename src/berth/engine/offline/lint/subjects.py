@@ -44,6 +44,21 @@ _MOST_SCALED = 100  # of a KEDA object that does not say
 _OwnerKey = tuple[str, str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Pods for which there is no room.
+
+    Attributes:
+        pods: How many.
+        of: Of how many, in words: those there are, or those an autoscaler may make.
+        severity: That of the check, or less if it takes an autoscaler.
+    """
+
+    pods: int
+    of: str
+    severity: Severity | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
     """A workload, or a pod that has none.
@@ -63,6 +78,15 @@ class Subject:
     pod_class: PodClass
     replicas: int | None
     most: int | None
+
+    def beyond(self, room: int) -> Beyond | None:
+        """Those for whom there is no room, where there is room for so many; None if there is for all."""
+        replicas = self.replicas or 0
+        if replicas > room:
+            return Beyond(replicas - room, str(replicas), None)
+        if self.most is not None and self.most > max(room, replicas):
+            return Beyond(self.most - room, f"up to {self.most}", Severity.WARNING)
+        return None
 
     @property
     def kind(self) -> str:
