@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.controllers.actions import delete, status_report
-from berth.engine.rules.taint_toleration.taints import tolerates
 from berth.kube.api_resources import NODES, PODS
 from berth.kube.objects import Key, LivePod, Node, Taint
 from berth.kube.pods import is_finished, is_terminating, pod_condition
+from berth.kube.taints import tolerates
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache

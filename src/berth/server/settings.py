@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from berth.kube.affinity.anti_affinity import DEFAULT_POLICY, AdmissionPolicy
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
+from berth.kube.quota.exclusive import LARGEST
 from berth.kube.versions import NEWEST, KubernetesVersion
 
 BUILD = "+berth"  # behind the release that the server is like
@@ -37,6 +39,8 @@ class ServerSettings:
     version: KubernetesVersion = NEWEST  # the one it is like
     token: str | None = None  # by default made once and kept in the data directory
     allowed_hosts: tuple[str, ...] = ()  # names a client may use besides loopback and `host`
+    policy: AdmissionPolicy = DEFAULT_POLICY  # about required anti-affinity
+    exclusive_charge: str = LARGEST  # for a domain that a pod without a node keeps for itself
     event_limit: int = 10_000  # changes kept for watches, per resource
     history_bytes: int = DEFAULT_HISTORY_BYTES  # that they may have in all
     event_ttl: float = 3600.0  # seconds an Event object is kept

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from berth.kube.objects import RawObject
 from berth.kube.quota.charging import QuotaError, change, charged, check_room, check_stated, counted
-from berth.kube.quota.usage import PodQuota, QuotaEvaluator, evaluator_of
+from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of
 
 NOW = 1_800_000_000.0
-PODS = PodQuota("", "pods")
 AMOUNTS = st.sampled_from(["1", "250m", "0", "1500m", "3"])
 SCOPES = st.sampled_from(
     [

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from berth.kube.affinity.anti_affinity import AntiAffinityLimit
+from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.live.webhook import admission_review
-from berth.live.webhook.admission import PODS, AdmissionPolicy, AdmissionVerdict, admit
+from berth.live.webhook.admission import PODS, AdmissionVerdict, admit
 from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.live.webhook.reviews import (
     EXECUTION,
@@ -297,3 +297,18 @@ def test_what_is_not_of_its_kind_is_malformed(new: Json | None) -> None:
     """An object that is not of its kind is malformed, not refused."""
     with pytest.raises(admission_review.MalformedReviewError):
         verdict_on(review(new))
+
+
+def test_some_users_and_groups_are_trusted() -> None:
+    """What they write is within no limit; what others write is."""
+    policy = AdmissionPolicy(users=frozenset({"ann"}), groups=frozenset({"operators"}))
+    wide = pod(affinity=apart(term(ZONE, **EVERYWHERE)))
+
+    def asked(**user: object) -> Json:
+        question = review(wide)
+        question["request"]["userInfo"] = user
+        return question
+
+    assert refused(asked(username="bob", groups=["devs"]), policy)
+    assert not refused(asked(username="ann"), policy)
+    assert not refused(asked(username="bob", groups=["devs", "operators"]), policy)

@@ -35,7 +35,8 @@ def assert_flags_documented(text: str, command: click.Command) -> None:
     shown = [option for option in options if option.show_default and not option.secondary_opts]
     assert shown
     for option in shown:
-        assert f"`{option.default}`".lower() in flags[option.opts[-1]].partition("|")[0].lower()
+        default = option.default[0] if isinstance(option.default, tuple) else option.default
+        assert f"`{default}`".lower() in flags[option.opts[-1]].partition("|")[0].lower()
 
 
 def family_names(registry: CollectorRegistry) -> Iterable[str]:

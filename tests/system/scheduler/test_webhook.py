@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.kube.affinity.anti_affinity import AntiAffinityLimit
+from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.live.webhook import admission_review
-from berth.live.webhook.admission import AdmissionPolicy, admit
+from berth.live.webhook.admission import admit
 from tests.kube.affinity.namespace_terms import ANY_NAMESPACE
 from tests.support.api.client import Answer, Json
 from tests.support.builders import HOSTNAME, ZONE

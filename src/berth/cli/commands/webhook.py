@@ -12,17 +12,14 @@ import click
 from cryptography.hazmat.primitives import serialization
 
 from berth import certificates
-from berth.cli.input.components import LABEL_KEY, log_options, run_to_the_end
+from berth.cli.input.admission import limit_options, policy_of
+from berth.cli.input.components import log_options, run_to_the_end
 from berth.cli.output.tables import tell
 from berth.kube import names
-from berth.kube.affinity.anti_affinity import AntiAffinityLimit
-from berth.kube.well_known import HOSTNAME
 from berth.live import logs
 from berth.live.component.serving import HEALTH_PATHS, ServingSettings
-from berth.live.webhook.admission import AdmissionPolicy
 from berth.live.webhook.component import WebhookSettings, run
 
-ALL_NAMESPACES, EVERY_RULE, NONE = "all-namespaces", "every-rule", "none"
 # Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.
 _OPEN = (*HEALTH_PATHS, "/metrics")
 _CONNECTIONS = 512
@@ -34,30 +31,7 @@ _FILES = ("ca.crt", "tls.crt", "tls.key")
 @click.option("--secure-port", type=click.IntRange(1, 65535), default=8443, show_default=True)
 @click.option("--tls-cert-file", metavar="FILE", help="Certificate; read again when it changes.")
 @click.option("--tls-private-key-file", metavar="FILE", help="Its key.")
-@click.option(
-    "--anti-affinity-limit",
-    type=click.Choice((ALL_NAMESPACES, EVERY_RULE, NONE)),
-    default=ALL_NAMESPACES,
-    show_default=True,
-    help="Which required anti-affinity may only have the allowed topology keys.",
-)
-@click.option(
-    "--allowed-topology-key",
-    "topology_keys",
-    type=LABEL_KEY,
-    multiple=True,
-    default=(HOSTNAME,),
-    show_default=True,
-    metavar="KEY",
-    help="A key that is within the limit; may be repeated.",
-)
-@click.option(
-    "--exempt-namespace",
-    "exempt",
-    multiple=True,
-    metavar="NS",
-    help="A namespace without the limit; may be repeated.",
-)
+@limit_options
 @log_options
 @click.pass_context
 def command(
@@ -82,7 +56,7 @@ def command(
             ctx,
         )
     logs.set_up(logging_format, verbosity)
-    settings = WebhookSettings(serving=_serving(flags), policy=_policy(flags))
+    settings = WebhookSettings(serving=_serving(flags), policy=policy_of(flags))
     run_to_the_end(run(settings))
 
 
@@ -95,14 +69,6 @@ def _serving(flags: Mapping[str, Any]) -> ServingSettings:
         always_allow=_OPEN,
         connections=_CONNECTIONS,
     )
-
-
-def _policy(flags: Mapping[str, Any]) -> AdmissionPolicy:
-    which, exempt = flags["anti_affinity_limit"], frozenset(flags["exempt"])
-    if which == NONE:
-        return AdmissionPolicy(limit=None, exempt=exempt)
-    limit = AntiAffinityLimit(topology_keys=flags["topology_keys"], every_rule=which == EVERY_RULE)
-    return AdmissionPolicy(limit=limit, exempt=exempt)
 
 
 # --- certificates ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
 from berth.cli.input.components import log_options
 from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.eviction import eviction_of, eviction_options
@@ -138,6 +139,8 @@ class UpSettings:
 )
 @eviction_options
 @spreading_options
+@limit_options
+@exclusive_charge_option
 @log_options
 @click.pass_context
 def command(  # noqa: PLR0913 - one parameter an option
@@ -189,6 +192,8 @@ def command(  # noqa: PLR0913 - one parameter an option
                 kubeconfig_out=kubeconfig_out.absolute() if kubeconfig_out else None,
                 gates=gates.server,
                 version=version,
+                policy=policy_of(flags),
+                exclusive_charge=flags["exclusive_charge"],
             )
             asked = UpSettings(
                 settings=settings,

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from berth.kube.affinity.anti_affinity import AdmissionPolicy
 from berth.kube.gates import FeatureGates
 from berth.kube.versions import VERSIONS
 from berth.live import logs
@@ -43,6 +44,8 @@ def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosit
         "featureGates": str(settings.gates),
         "version": settings.version.name,
         "eventLimit": settings.event_limit,
+        "exclusiveCharge": settings.exclusive_charge,
+        "policy": msgspec.to_builtins(settings.policy),
     }
     return msgspec.json.encode(told) + b"\n"
 
@@ -56,6 +59,8 @@ def _decode_settings(given: dict[str, Any]) -> ServerSettings:
         gates=FeatureGates.parse(given["featureGates"]),
         version=VERSIONS[given["version"]],
         event_limit=given["eventLimit"],
+        exclusive_charge=given["exclusiveCharge"],
+        policy=msgspec.convert(given["policy"], AdmissionPolicy),
     )
 
 

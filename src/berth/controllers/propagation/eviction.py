@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from berth.controllers.actions import patch
-from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.kube.api_resources import CLUSTER_BINDINGS, CLUSTERS, RESOURCE_BINDINGS
 from berth.kube.karmada import APPLIED_PLACEMENT, Cluster, LiveBinding, Placement
 from berth.kube.objects import Key, RawObject, Taint, Toleration
 from berth.kube.pods import condition
+from berth.kube.taints import NO_EXECUTE, tolerates
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED
 from berth.machines.cache import Cache

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from berth.engine.rules.taint_toleration.taints import describe, untolerated
+from berth.engine.rules.taint_toleration.taints import describe
 from berth.fleet.offline.simulation import FleetWorkload
 from berth.fleet.placement.fleet import Fleet
 from berth.fleet.state.terms import CLUSTER, topology_of
 from berth.kube.karmada import Binding, Placement, WorkloadAffinity, WorkloadAntiAffinity, WorkloadTerm
 from berth.kube.objects import Key, Toleration
 from berth.kube.selectors import parse_label_selector
+from berth.kube.taints import untolerated
 from berth.kube.well_known import UNSCHEDULABLE
 
 _MOST, _PEERS = 200, 20  # changes tried, and peers whose rules are

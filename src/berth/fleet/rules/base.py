@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, tolerates
 from berth.engine.state.arrays import BoolArray, Int64Array
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.fleet.state.options import FleetOptions
 from berth.kube.karmada import Binding, Cluster, Placement
+from berth.kube.taints import NO_EXECUTE, tolerates
 
 MAX_SCORE = 100
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.engine.rules.taint_toleration.taints import (
-    NO_EXECUTE,
-    describe,
-    first_untolerated,
-    untolerated,
-)
+from berth.engine.rules.taint_toleration.taints import describe, first_untolerated
 from berth.fleet.rules.base import ClusterRule, ClusterVerdict, PlacementQuery
 from berth.kube.objects import Taint
+from berth.kube.taints import NO_EXECUTE, untolerated
 
 
 class TaintTolerationRule(ClusterRule):

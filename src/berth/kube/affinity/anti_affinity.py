@@ -40,6 +40,30 @@ class AntiAffinityLimit:
 DEFAULT_LIMIT = AntiAffinityLimit()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionPolicy:
+    """The limit, and who is trusted without one.
+
+    Attributes:
+        limit: None for no limit.
+        exempt: Namespaces without one.
+        users, groups: Whoever writes without one: the design's capability.
+    """
+
+    limit: AntiAffinityLimit | None = DEFAULT_LIMIT
+    exempt: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def limit_for(self, namespace: str, user: str, groups: Collection[str]) -> AntiAffinityLimit | None:
+        """The limit for what somebody writes in a namespace."""
+        trusted = namespace in self.exempt or user in self.users or not self.groups.isdisjoint(groups)
+        return None if trusted else self.limit
+
+
+DEFAULT_POLICY = AdmissionPolicy()
+
+
 def excesses(
     affinity: Affinity | None,
     path: str,

@@ -311,11 +311,12 @@ def _devices(request: RawObject) -> int:
     return int(request.get("count") or 1) if mode in (None, "ExactCount") else 0
 
 
-_OWN = {
-    ("", "pods"): PodQuota,
-    ("", "services"): ServiceQuota,
-    ("", "persistentvolumeclaims"): StorageQuota,
-    ("resource.k8s.io", "resourceclaims"): DeviceQuota,
+PODS = PodQuota("", "pods")
+_OWN: dict[tuple[str, str], QuotaEvaluator] = {
+    ("", "pods"): PODS,
+    ("", "services"): ServiceQuota("", "services"),
+    ("", "persistentvolumeclaims"): StorageQuota("", "persistentvolumeclaims"),
+    ("resource.k8s.io", "resourceclaims"): DeviceQuota("resource.k8s.io", "resourceclaims"),
 }
 
 
@@ -324,4 +325,4 @@ def evaluator_of(group: str, plural: str) -> QuotaEvaluator | None:
     """Who knows what objects of a namespaced resource use; None if quotas ignore them."""
     if (group, plural) in _NOT_COUNTED:
         return None
-    return _OWN.get((group, plural), QuotaEvaluator)(group, plural)
+    return _OWN.get((group, plural)) or QuotaEvaluator(group, plural)

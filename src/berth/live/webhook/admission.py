@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
-from berth.kube.affinity.anti_affinity import DEFAULT_LIMIT, AntiAffinityLimit, excesses, rules_of
+from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit, excesses, rules_of
 from berth.kube.objects import (
     Affinity,
     NodeAffinity,
@@ -48,19 +48,6 @@ _NO_PODS = "without a labelSelector it matches no pod"
 _NO_NODES = "an empty term matches no node"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionPolicy:
-    """What is asked of objects beside a valid annotation.
-
-    Attributes:
-        limit: None for no limit.
-        exempt: Namespaces without one.
-    """
-
-    limit: AntiAffinityLimit | None = DEFAULT_LIMIT
-    exempt: frozenset[str] = frozenset()
-
-
 @dataclass(frozen=True, slots=True)
 class AdmissionVerdict:
     """No errors: it may be stored.  Warnings are for things that are legal and likely wrong."""
@@ -86,7 +73,8 @@ def admit(request: AdmissionRequest, policy: AdmissionPolicy) -> AdmissionVerdic
         raise MalformedReviewError(f"{request.operation} without an object")
     new, old = _pod(request.new, path), _pod(request.old or {}, path)
     if (_annotation(new), new.spec.affinity) != (_annotation(old), old.spec.affinity):
-        limit = None if request.namespace in policy.exempt else policy.limit
+        user = request.user_info
+        limit = policy.limit_for(request.namespace, user.username, user.groups)
         _check_rules(new, old, path, limit, verdict)
     if path and _misplaced(request.new) and not _misplaced(request.old or {}):
         verdict.warnings.append(

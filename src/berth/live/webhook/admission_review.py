@@ -29,6 +29,13 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
     version: str = ""
 
 
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who sent the request that is asked about."""
+
+    username: str = ""
+    groups: list[str] = []
+
+
 class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The question of a review: what is to be created or changed, and what there was."""
 
@@ -38,6 +45,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     sub_resource: str = ""
+    dry_run: bool = False
+    user_info: UserInfo = UserInfo()
     new: RawObject | None = msgspec.field(default=None, name="object")
     old: RawObject | None = msgspec.field(default=None, name="oldObject")
 

@@ -18,11 +18,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from berth.kube.affinity.anti_affinity import AdmissionPolicy
 from berth.kube.well_known import JSON
 from berth.live.component.serving import ServingSettings, serve
 from berth.live.logs import say, v
 from berth.live.webhook import admission_review
-from berth.live.webhook.admission import PODS, AdmissionPolicy, admit
+from berth.live.webhook.admission import PODS, admit
 
 _log = logging.getLogger(__name__)
 

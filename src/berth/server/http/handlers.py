@@ -142,7 +142,7 @@ async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Repl
 
 async def _create(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
     body = await _body_of(request)
-    intent = Intent(request.manager, request.dry_run)
+    intent = Intent(request.manager, request.dry_run, user=request.user)
 
     def propose() -> Write:
         obj = _own_object_in(state, request, endpoint, body)
@@ -168,7 +168,7 @@ async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
     body = await _body_of(request)
     address = request.address
     key = (address.namespace, address.name)
-    intent = Intent(request.manager, request.dry_run, address.subresource)
+    intent = Intent(request.manager, request.dry_run, address.subresource, user=request.user)
 
     def propose() -> Write:
         obj = _own_object_in(state, request, endpoint, body)
@@ -275,7 +275,7 @@ async def _scaled(
 ) -> Reply:
     address = request.address
     key = (address.namespace, address.name)
-    intent = Intent(request.manager, request.dry_run, address.subresource)
+    intent = Intent(request.manager, request.dry_run, address.subresource, user=request.user)
 
     def propose() -> Write:
         record = writes.current(endpoint, key)

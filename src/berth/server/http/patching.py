@@ -57,7 +57,7 @@ def apply_change(
     if not meta.get("resourceVersion"):
         meta["resourceVersion"] = str(record.rv)
     obj = field_validation.check(request, endpoint, obj)
-    intent = Intent(request.manager, request.dry_run, request.address.subresource)
+    intent = Intent(request.manager, request.dry_run, request.address.subresource, user=request.user)
     return writes.update(state.registry, endpoint, record, obj, intent)
 
 
@@ -105,7 +105,7 @@ def server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoin
         raise errors.conflict(endpoint.resource.plural, endpoint.resource.group, address.name)
     meta.pop("resourceVersion", None)
     merged = _applied(state, request, endpoint, live, config)
-    intent = Intent(manager, request.dry_run, address.subresource, tracked=True)
+    intent = Intent(manager, request.dry_run, address.subresource, tracked=True, user=request.user)
     if record is None:
         return writes.create(state.registry, endpoint, merged, address.namespace, intent)
     merged["metadata"]["resourceVersion"] = str(record.rv)

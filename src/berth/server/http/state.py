@@ -38,5 +38,13 @@ def open_store(settings: ServerSettings) -> Store:
 
 def make_state(settings: ServerSettings, store: Store, credentials: Credentials) -> ServerState:
     strategies = strategies_of(settings.version)
-    registry = Registry(store, strategies, strategy_of_custom, gates=settings.gates, credentials=credentials)
+    registry = Registry(
+        store,
+        strategies,
+        strategy_of_custom,
+        gates=settings.gates,
+        credentials=credentials,
+        policy=settings.policy,
+        exclusive_charge=settings.exclusive_charge,
+    )
     return ServerState(settings, registry, ServerMetrics(store), Workers())

@@ -12,8 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from berth.kube.objects import Key, Pod, RawObject
+from berth.kube.objects import Key, Node, Pod, RawObject
+from berth.kube.quota.amounts import Amounts, difference, masked
 from berth.kube.quota.charging import (
     QuotaError,
     change,
@@ -21,17 +23,21 @@ from berth.kube.quota.charging import (
     check_room,
     check_stated,
     counted,
+    is_about,
     limits_of,
     used_of,
 )
-from berth.kube.quota.usage import QuotaEvaluator, evaluator_of, held_until, is_over
+from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, NodeSizes, cost, exclusion_of
+from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of, held_until, is_over
 from berth.server import errors
+from berth.server.registry.fields import decode_as
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.storage.history import Record
 from berth.server.storage.store import Bucket, decode
 
 _QUOTAS = "resourcequotas"
 _LEAVING = b'"deletionTimestamp"'
+_KEEPS_APART = b"podAntiAffinity"  # in a spec or in an annotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +79,16 @@ def charge(registry: Registry, asked: Asked) -> Callable[[], None] | None:
     changed = []
     for record in records:
         quota = _ready(registry, evaluator, record)
+        exclusive = _exclusive_change(registry, asked, quota, (before, after))
+        wanted = change(quota, evaluator, before, after, now)
         try:
             if admits:
                 check_stated(quota, evaluator, after)
-            wanted = change(quota, evaluator, before, after, now)
-            if admits:
-                check_room(quota, wanted)
+            check_room(quota, {**(wanted if admits else {}), **(exclusive if asked.is_admitted else {})})
         except QuotaError as error:
             name = (asked.new or {})["metadata"].get("name") or ""
             raise errors.forbidden(resource.plural, resource.group, name, str(error)) from None
-        status = charged(quota, wanted)
+        status = charged(quota, {**wanted, **exclusive})
         if status is not None:
             changed.append((record.key, {**quota, "status": status}))
 
@@ -98,7 +104,8 @@ def charge(registry: Registry, asked: Asked) -> Callable[[], None] | None:
 def _ready(registry: Registry, evaluator: QuotaEvaluator, record: Record) -> RawObject:
     """A quota in which everything is counted that objects of this kind use."""
     quota = decode(record.data)
-    if not used_of(quota).keys() >= set(evaluator.matching(limits_of(quota))):
+    names = [*evaluator.matching(limits_of(quota)), *_exclusive_names(quota)]
+    if not used_of(quota).keys() >= set(names):
         status = _status(registry, quota)
         return {**quota, "status": status} if status is not None else quota
     return quota
@@ -115,8 +122,15 @@ def recount(registry: Registry, namespace: str = "") -> None:
 
 
 def release(registry: Registry, now: float) -> None:
-    """Give back what pods hold that should have gone by now."""
-    for namespace in sorted({key[0] for key in _bucket(registry).keys}):
+    """Give back what pods hold that should have gone by now, and follow the nodes that pods block."""
+    bucket = _bucket(registry)
+    for record in bucket.newest_in(""):
+        quota = decode(record.data)
+        if _exclusive_names(quota):
+            status = charged(quota, difference(exclusive_use(registry, quota), used_of(quota)))
+            if status is not None:
+                registry.store.put(bucket, record.key, {**quota, "status": status})
+    for namespace in sorted({key[0] for key in bucket.keys}):
         leaving = (
             decode(record.data)
             for record in registry.builtin("", "pods").bucket.in_namespace(namespace)
@@ -127,8 +141,7 @@ def release(registry: Registry, now: float) -> None:
 
 
 def _is_held_up(obj: RawObject, now: float) -> bool:
-    evaluator = evaluator_of("", "pods")
-    until = held_until(evaluator.look(obj)) if evaluator is not None else None
+    until = held_until(PODS.look(obj))
     return until is not None and until < now
 
 
@@ -139,7 +152,8 @@ def _status(registry: Registry, quota: RawObject) -> RawObject | None:
         evaluator: [evaluator.look(decode(record.data)) for record in bucket.newest_in(namespace)]
         for evaluator, bucket in _counted_in(registry, hard)
     }
-    return counted(quota, contents, time.time())
+    exclusive = exclusive_use(registry, quota) if _exclusive_names(quota) else None
+    return counted(quota, contents, time.time(), exclusive)
 
 
 def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEvaluator, Bucket]]:
@@ -157,3 +171,53 @@ def _counted_in(registry: Registry, hard: RawObject) -> Iterator[tuple[QuotaEval
 
 def _bucket(registry: Registry) -> Bucket:
     return registry.builtin("", _QUOTAS).bucket
+
+
+# --- domains that pods keep for themselves
+
+
+def _exclusive_names(quota: RawObject) -> list[str]:
+    hard = (quota.get("spec") or {}).get("hard") or {}
+    return [name for name in EXCLUSIVE_NAMES if name in hard]
+
+
+def _exclusive_change(
+    registry: Registry, asked: Asked, quota: RawObject, pods: tuple[object, object]
+) -> Amounts:
+    """By how much the nodes that are blocked change with a pod."""
+    if not any(isinstance(pod, Pod) and exclusion_of(pod) is not None for pod in pods):
+        return {}
+    if not _exclusive_names(quota):
+        return {}
+    others = exclusive_use(registry, quota, besides=(asked.key, None))
+    before, after = (
+        others if pod is None else exclusive_use(registry, quota, besides=(asked.key, pod)) for pod in pods
+    )
+    return masked(difference(after, before), _exclusive_names(quota))
+
+
+def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, object] | None = None) -> Amounts:
+    """What the pods of a quota's namespace keep for themselves.
+
+    `besides`: a pod that is to be judged as this instead of as it is stored, or as if it were not there.
+    """
+    evaluator, now = PODS, time.time()
+    found: list[Any] = [besides[1]] if besides is not None and besides[1] is not None else []
+    found += (
+        evaluator.look(decode(record.data))
+        for record in registry.builtin("", "pods").bucket.newest_in(quota["metadata"]["namespace"])
+        if _KEEPS_APART in record.data and (besides is None or record.key != besides[0])
+    )
+    exclusions = (
+        exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, evaluator, pod)
+    )
+    nodes = _nodes(registry)
+    blocked = cost((each for each in exclusions if each is not None), nodes, registry.exclusive_charge)
+    return blocked.amounts()
+
+
+def _nodes(registry: Registry) -> NodeSizes:
+    records = {record.key[1]: record for record in registry.builtin("", "nodes").bucket.newest_in("")}
+    versions = {name: str(record.rv) for name, record in records.items()}
+    registry.node_sizes.keep(versions, lambda name: decode_as(decode(records[name].data), Node))
+    return registry.node_sizes

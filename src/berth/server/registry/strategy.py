@@ -16,9 +16,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from berth.kube import names
+from berth.kube.affinity.anti_affinity import DEFAULT_POLICY, AdmissionPolicy
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import kinds
 from berth.kube.objects import ObjectMeta, RawObject
+from berth.kube.quota.exclusive import LARGEST, NodeSizes
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.times import stamp
 from berth.kube.validation import FieldError, validate
@@ -130,6 +132,13 @@ class Strategy:
         """Bring what was written to a subresource into shape; what is wrong with it."""
         return []
 
+    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        """Whether a valid object is one that this user may write.
+
+        Raises:
+            StatusError: it is not.
+        """
+
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         """The last word before an object is stored: it is valid, and if new, there is none of its name.
 
@@ -235,6 +244,8 @@ class Registry:
         *,
         gates: FeatureGates,
         credentials: Credentials,
+        policy: AdmissionPolicy = DEFAULT_POLICY,
+        exclusive_charge: str = LARGEST,
     ) -> None:
         self.store = store
         self.schemas = SchemaRegistry()
@@ -243,6 +254,9 @@ class Registry:
         self.signer = credentials.signer  # of the tokens of service accounts
         self.ca = credentials.ca  # who vouches for the server, as PEM
         self.version = 0  # grows whenever what is served changes
+        self.policy = policy  # who may have which required anti-affinity
+        self.node_sizes = NodeSizes()  # as of the last time that somebody looked
+        self.exclusive_charge = exclusive_charge  # of pods that keep a domain for themselves and have no node
         self._strategy_of_custom = custom
         self._builtin: dict[GroupVersionResource, Endpoint] = {}
         self._custom: dict[GroupVersionResource, Endpoint] = {}

@@ -17,6 +17,7 @@ from berth.server import errors, patch
 from berth.server.registry import metadata, quotas
 from berth.server.registry.fields import copy_field
 from berth.server.registry.strategy import Endpoint, Registry
+from berth.server.registry.users import ADMIN, User
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
 
@@ -36,6 +37,7 @@ class Intent:
     dry_run: bool = False
     subresource: str = ""
     tracked: bool = False  # managed fields are already right: the write is an apply
+    user: User = ADMIN
     own: bool = False  # it is the server's, which no quota can refuse
 
 
@@ -80,6 +82,7 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
     name = meta.get("name") or ""
     if found:
         raise errors.invalid(resource.kind, resource.group, name or "", found)
+    strategy.permit(registry, obj, None, intent.user)
     key = metadata.key_of(endpoint, meta)
     if endpoint.bucket.newest(key) is not None:
         raise errors.already_exists(resource.plural, resource.group, name)
@@ -147,6 +150,8 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if found:
         resource = endpoint.resource
         raise errors.invalid(resource.kind, resource.group, record.key[1], found)
+    if not intent.subresource:
+        strategy.permit(registry, obj, old, intent.user)
     if strategy.generation and intent.subresource != "status" and _spec_changed(obj, old):
         meta["generation"] = (old["metadata"].get("generation") or 0) + 1
     if managed is None and "managedFields" in old["metadata"]:

@@ -15,11 +15,12 @@ from berth.engine.offline.lint.world import World
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.node_resources_fit.amounts import spelled
 from berth.engine.rules.taint_toleration.clues import near_miss, shown
-from berth.engine.rules.taint_toleration.taints import describe, tolerates
+from berth.engine.rules.taint_toleration.taints import describe
 from berth.engine.state.arrays import BoolArray
 from berth.engine.state.nodes import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, NodeTerms, Requirement
+from berth.kube.taints import tolerates
 
 _MOST_COMBINATIONS = 10_000
 # What Kubernetes itself puts on nodes that are in trouble, so that it is there only then.

@@ -11,12 +11,13 @@ from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_unschedulable import relax
 from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question
-from berth.engine.rules.taint_toleration.taints import CORDON, tolerates
+from berth.engine.rules.taint_toleration.taints import CORDON
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.pod_class import PodClass
+from berth.kube.taints import tolerates
 
 CORDONED = Reason(
     "NodeCordoned",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from berth.engine.rules.taint_toleration.rule import UNTOLERATED, TaintToleration
-from berth.engine.rules.taint_toleration.taints import NO_EXECUTE, first_untolerated
+from berth.engine.rules.taint_toleration.taints import first_untolerated
 from berth.engine.rules.verdicts import UNRESOLVABLE, RuleVerdict
 from berth.kube.objects import Node, Pod
+from berth.kube.taints import NO_EXECUTE
 
 
 def admission(pod: Pod, node: Node) -> RuleVerdict | None:

@@ -9,8 +9,9 @@ import numpy as np
 from berth.engine.rules.near_misses import nearest
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.relaxing import Question
-from berth.engine.rules.taint_toleration.taints import describe, untolerated
+from berth.engine.rules.taint_toleration.taints import describe
 from berth.kube.objects import Taint, Toleration
+from berth.kube.taints import untolerated
 
 
 def clues(question: Question) -> Iterator[str]:

@@ -18,7 +18,7 @@ from berth.kube.affinity.annotations import (
     AnnotationError,
     annotated_affinity,
 )
-from berth.kube.affinity.anti_affinity import excesses
+from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses, rules_of
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
@@ -33,6 +33,7 @@ from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disable
 from berth.server.registry.kinds.priority_classes import resolve_priority
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.users import User
 from berth.server.storage.selectors import text_of
 from berth.server.tables import pods as tables
 
@@ -66,10 +67,12 @@ class PodStrategy(Strategy):
         _copy_topology(registry, obj)
         pod = _with_label_keys(obj)
         _begin_status(obj)
-        found = validate_pod(pod, registry.gates)
-        if not found:
-            _check_anti_affinity(pod)
-        return found
+        return validate_pod(pod, registry.gates)
+
+    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        limit = registry.policy.limit_for(obj["metadata"]["namespace"], user.name, user.groups)
+        if limit is not None and (old is None or obj["spec"] != old["spec"] or _rules(obj) != _rules(old)):
+            _check_anti_affinity(obj, old, limit)
 
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None:
@@ -132,14 +135,20 @@ def _covers(toleration: RawObject, key: str) -> bool:
     return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
 
 
-def _check_anti_affinity(pod: Pod) -> None:
-    """Refuse a required anti-affinity rule over all namespaces whose domain is not a single node.
+def _check_anti_affinity(obj: RawObject, old: RawObject | None, limit: AntiAffinityLimit) -> None:
+    """Refuse required anti-affinity beyond the limit: by default over all namespaces and more than a node.
+
+    What the pod had before, as somebody else may have been trusted to give it, it keeps.
 
     Raises:
         StatusError: there is such a rule (403).
     """
+    if not obj["spec"].get("affinity") and _rules(obj) is None:
+        return
+    pod, before = decode_as(obj, Pod), decode_as(old, Pod) if old is not None else Pod()
+    known = frozenset(rule for _, affinity in _affinities(before) for rule in rules_of(affinity))
     for path, affinity in _affinities(pod):
-        for where, detail in excesses(affinity, path):
+        for where, detail in excesses(affinity, path, limit, known):
             raise errors.forbidden("pods", "", pod.metadata.name or "", f"{where}: {detail}")
 
 
@@ -221,14 +230,16 @@ def _same(one: Any, other: Any) -> bool:  # noqa: ANN401
 
 def _judge_update(obj: RawObject, old: RawObject, gates: FeatureGates) -> list[FieldError]:
     pod = decode_as(obj, Pod)
-    annotated = (pod.metadata.annotations or {}).get(AFFINITY_ANNOTATION)
-    before = (old["metadata"].get("annotations") or {}).get(AFFINITY_ANNOTATION)
     found = validate_pod(pod, gates)
-    if annotated == before:  # stored by a server that asked for less: it must be able to go
+    if _rules(obj) == _rules(old):  # stored by a server that asked for less: it must be able to go
         found = [error for error in found if not error.field.startswith(IN_ANNOTATION)]
-    if not found and (annotated != before or obj["spec"] != old["spec"]):
-        _check_anti_affinity(pod)
     return found
+
+
+def _rules(pod: RawObject) -> str | None:
+    """The affinity that a pod's annotation states."""
+    stated: str | None = (pod["metadata"].get("annotations") or {}).get(AFFINITY_ANNOTATION)
+    return stated
 
 
 def _check_update(pod: RawObject, old: RawObject) -> list[FieldError]:

@@ -1,0 +1,71 @@
+"""What is asked of pods before they are stored: the anti-affinity limit, and what exclusive domains cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from berth.cli.input.components import LABEL_KEY
+from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
+from berth.kube.quota.exclusive import AVERAGE, LARGEST
+from berth.kube.well_known import HOSTNAME
+
+ALL_NAMESPACES, EVERY_RULE, NONE = "all-namespaces", "every-rule", "none"
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def limit_options(command: _F) -> _F:
+    """The options that `policy_of` reads."""
+    for option in (
+        _repeated("--exempt-group", "GROUP", "A group whose members write without the limit"),
+        _repeated("--exempt-user", "USER", "A user who writes without the limit"),
+        _repeated("--exempt-namespace", "NS", "A namespace without the limit"),
+        click.option(
+            "--allowed-topology-key",
+            "topology_keys",
+            type=LABEL_KEY,
+            multiple=True,
+            default=(HOSTNAME,),
+            show_default=True,
+            metavar="KEY",
+            help="A key that is within the limit; may be repeated.",
+        ),
+        click.option(
+            "--anti-affinity-limit",
+            type=click.Choice((ALL_NAMESPACES, EVERY_RULE, NONE)),
+            default=ALL_NAMESPACES,
+            show_default=True,
+            help="Which required anti-affinity may only have the allowed topology keys.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _repeated(name: str, metavar: str, words: str) -> Callable[[_F], _F]:
+    return click.option(name, multiple=True, metavar=metavar, help=f"{words}; may be repeated.")
+
+
+def policy_of(flags: Mapping[str, Any]) -> AdmissionPolicy:
+    which = flags["anti_affinity_limit"]
+    limit = AntiAffinityLimit(topology_keys=flags["topology_keys"], every_rule=which == EVERY_RULE)
+    return AdmissionPolicy(
+        limit=None if which == NONE else limit,
+        exempt=frozenset(flags["exempt_namespace"]),
+        users=frozenset(flags["exempt_user"]),
+        groups=frozenset(flags["exempt_group"]),
+    )
+
+
+def exclusive_charge_option(command: _F) -> _F:
+    """--exclusive-charge, `largest` by default."""
+    return click.option(
+        "--exclusive-charge",
+        type=click.Choice((LARGEST, AVERAGE)),
+        default=LARGEST,
+        show_default=True,
+        help="For which of the nodes it could get a pod that wants one for itself is charged.",
+    )(command)
