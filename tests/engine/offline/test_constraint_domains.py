@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from berth.engine.offline.constraint_domains import ConstraintDomains, constraint_domains
+from berth.engine.rules.pod_topology_spread.constraints import LEFT_OUT_BY_AFFINITY, LEFT_OUT_BY_TAINTS
 from tests.support.builders import HOSTNAME, ZONE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.snapshots import snapshot, zone_node
 
@@ -42,6 +43,31 @@ def test_nodes_without_the_label_are_left_out_and_named() -> None:
     assert [(left.nodes, left.names, left.why) for left in told.left_out] == [
         (1, ["bare"], f"no label {ZONE}")
     ]
+
+
+def test_each_node_that_is_left_out_is_told_with_its_own_reason() -> None:
+    """A node may be left out of a domain that counts: by affinity, taints, or another constraint's key."""
+    nodes = [
+        *(zone_node(f"{zone}{i}", zone).labels(disk="ssd", rack="r") for zone in "ab" for i in (1, 2)),
+        zone_node("a3", "a").labels(disk="hdd", rack="r"),
+        zone_node("a4", "a").labels(disk="ssd", rack="r").taint("gpu"),
+        zone_node("a5", "a").labels(disk="ssd"),
+        make_node("bare").labels(disk="ssd", rack="r"),
+    ]
+    pod = (
+        web("p", "a1")
+        .node_selector(disk="ssd")
+        .spread(ZONE, node_taints_policy="Honor", app="web")
+        .spread("rack", app="web")
+    )
+    told = next(each for each in found(*nodes, pod) if each.topology_key == ZONE)
+    assert [each.name for each in told.domains] == ["a", "b"]
+    assert {tuple(left.names): left.why for left in told.left_out} == {
+        ("bare",): f"no label {ZONE}",
+        ("a5",): "no label rack, which another constraint of the pod needs",
+        ("a3",): LEFT_OUT_BY_AFFINITY,
+        ("a4",): LEFT_OUT_BY_TAINTS,
+    }
 
 
 def test_anti_affinity_is_broken_only_where_two_are_together() -> None:

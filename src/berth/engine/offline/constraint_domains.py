@@ -23,7 +23,7 @@ from berth.kube.pods import is_terminating
 
 SPREAD = "spread"
 _MOST_DOMAINS = 200  # of one constraint that are told one by one
-_MOST_NAMES = 5
+_MOST_NAMES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Judge:
             ok=spread.ok,
             domains=domains,
             all_domains=len(spread.counts),
-            left_out=list(self._left_out(spread.topology_key, spread.counts)),
+            left_out=[self._named(slots, why) for why, slots in spread.left_out().items()],
         )
 
     def apart(self, namespace: str, owner: str, entries: list[Entry]) -> Iterator[ConstraintDomains]:
@@ -154,7 +154,7 @@ class _Judge:
                 ok=not broken,
                 domains=domains,
                 all_domains=len(counts),
-                left_out=list(self._left_out(owned.topology_key, None)),
+                left_out=self._unlabelled(owned.topology_key),
             )
 
     def _counted(self, owned: OwnedTerm, own: IndexArray) -> tuple[dict[str, int], set[str]]:
@@ -210,20 +210,10 @@ class _Judge:
             for name in shown
         ]
 
-    def _left_out(self, key: str, counts: dict[str, int] | None) -> Iterator[LeftOut]:
-        column, names = self._cluster.nodes.column(key), self._cluster.nodes.names
-        ids = column.ids[self._live]
-        without = [names[slot] or "" for slot in self._live[ids == 0].tolist()]
-        if without:
-            yield LeftOut(len(without), without[:_MOST_NAMES], f"no label {key}")
-        if counts is None:
-            return
-        counted = {i for i, name in enumerate(column.values) if name in counts}
-        others = [
-            names[s] or ""
-            for s, i in zip(self._live.tolist(), ids.tolist(), strict=True)
-            if i and i not in counted
-        ]
-        if others:
-            why = "the workload's node affinity or tolerations leave these domains out"
-            yield LeftOut(len(others), others[:_MOST_NAMES], why)
+    def _unlabelled(self, key: str) -> list[LeftOut]:
+        without = self._live[self._cluster.nodes.column(key).ids[self._live] == 0]
+        return [self._named(without, f"no label {key}")] if len(without) else []
+
+    def _named(self, slots: IndexArray, why: str) -> LeftOut:
+        names = self._cluster.nodes.names
+        return LeftOut(len(slots), [names[slot] or "" for slot in slots[:_MOST_NAMES].tolist()], why)

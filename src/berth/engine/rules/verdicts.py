@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 
 from berth.engine.rules.reasons import Cause
 from berth.engine.state.arrays import IndexArray
@@ -109,6 +109,7 @@ class ConstraintCounts:
         counts: Domain -> matching pods, over the domains the constraint counts.
         minimum: What the skew is measured from; 0 while there are fewer domains than `minDomains`.
         counts_own: Whether the pods that have the constraint are among those it counts.
+        left_out: Asked, it says which nodes are not counted: why -> their slots.
     """
 
     rule: str
@@ -122,6 +123,7 @@ class ConstraintCounts:
     counts: dict[str, int]
     minimum: int
     counts_own: bool = True
+    left_out: Callable[[], dict[str, IndexArray]] = field(default=dict, compare=False)
 
     @property
     def skew(self) -> int:

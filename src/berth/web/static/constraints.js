@@ -1,10 +1,11 @@
 // Every spread constraint and required anti-affinity as a strip: how many pods in each domain, and what is allowed.
 
-import { h, s, replace, search, exporting, same, plural, select, svgText } from "./dom.js";
+import { h, s, replace, search, exporting, same, plural, select, svgText, link, nodePath } from "./dom.js";
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
 
+const ORDER = new Intl.Collator("en", { numeric: true });
 const KINDS = { spread: "spread", "anti-affinity": "apart" };
 
 export function constraints(view, query, go) {
@@ -30,17 +31,26 @@ export function constraints(view, query, go) {
 function strip(each) {
   const most = Math.max(1, ...each.domains.map((domain) => domain.pods));
   const limit = each.kind === "spread" ? `skew ${each.skew} of at most ${each.limit}` : each.ok ? "no two together" : `up to ${each.skew} together, where 1 may be`;
-  return h("section", { class: `card ${each.ok ? "" : "bad"}`, "aria-label": `${each.namespace}/${each.owner} by ${each.topologyKey}` },
-    h("div", {}, h("b", {}, `${each.namespace}/${each.owner}`), " ", h("span", { class: "tag" }, `${KINDS[each.kind]} by ${shortKey(each.topologyKey)}`), " ",
-      h("span", { class: "tag" }, each.hard ? "hard" : "soft"), " ",
-      h("span", { class: `tag ${each.ok ? "good" : "bad"}` }, each.ok ? "✓ " : "✕ ", limit)),
-    h("div", { class: "soft mono" }, `${each.selector || "everything"} · ${each.path}`),
-    h("div", { class: "strip", role: "list" }, each.domains.slice(0, 60).map((domain) =>
-      h("div", { class: `domain ${domain.broken ? "broken" : ""} ${domain.usable ? "" : "unusable"}`, role: "listitem", title: title(domain) },
-        h("span", {}, domain.name), h("b", {}, domain.pods), h("div", { class: "fill" }, h("i", { style: { width: `${(100 * domain.pods) / most}%` } })),
-        !domain.usable && h("span", { class: "warn-text" }, each.kind === "spread" ? "counts, no node usable" : "no node usable")))),
-    each.allDomains > 60 && h("p", { class: "soft" }, `the fullest 60 of ${each.allDomains} domains`),
-    each.leftOut.map((left) => h("p", { class: "soft" }, `${plural(left.nodes, "node")} left out (${left.names.join(", ")}${left.nodes > left.names.length ? ", …" : ""}): ${left.why}`)));
+  const named = each.allDomains > each.domains.length ? each.domains : each.domains.toSorted((a, b) => ORDER.compare(a.name, b.name));
+  return h("section", { class: `card line ${each.ok ? "" : "bad"}`, "aria-label": `${each.namespace}/${each.owner} by ${each.topologyKey}` },
+    h("div", {}, h("b", {}, `${each.namespace}/${each.owner}`),
+      h("div", {}, h("span", { class: `tag ${each.ok ? "good" : each.hard ? "bad" : "warn"}` }, each.ok ? "✓ " : "✕ ", limit), " ",
+        h("span", { class: "tag" }, `${KINDS[each.kind]} by ${shortKey(each.topologyKey)}, ${each.hard ? "hard" : "soft"}`)),
+      h("div", { class: "soft mono", title: each.path }, each.selector || "everything")),
+    h("div", {},
+      h("div", { class: "strip", role: "list" }, named.slice(0, 60).map((domain) =>
+        h("div", { class: `domain ${domain.broken ? "broken" : ""} ${domain.usable ? "" : "unusable"}`, role: "listitem", title: title(domain) },
+          h("span", {}, domain.name), h("b", {}, domain.pods), h("div", { class: "fill" }, h("i", { style: { width: `${(100 * domain.pods) / most}%` } })),
+          !domain.usable && h("span", { class: "warn-text" }, each.kind === "spread" ? "counts, no node usable" : "no node usable")))),
+      each.allDomains > 60 && h("p", { class: "soft" }, `the fullest 60 of ${each.allDomains} domains`),
+      each.leftOut.map(leftOut)));
+}
+
+function leftOut({ nodes, names, why }) {
+  const list = (some) => some.map((name, i) => [i > 0 && ", ", link(nodePath(name), name)]);
+  const words = `${plural(nodes, "node")} left out: ${why}`;
+  if (nodes <= 3) return h("p", { class: "soft" }, words, " (", list(names), ")");
+  return h("details", { class: "soft" }, h("summary", {}, words), list(names), nodes > names.length && ` and ${nodes - names.length} more`);
 }
 
 function title(domain) {

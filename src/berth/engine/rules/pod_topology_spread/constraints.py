@@ -24,6 +24,10 @@ from berth.kube.selectors import Requirement, Selector, parse_label_selector
 from berth.kube.well_known import HOSTNAME
 
 HONOR = "Honor"
+LEFT_OUT_BY_AFFINITY = (
+    "the pod's nodeSelector or node affinity does not allow them (nodeAffinityPolicy: Honor)"
+)
+LEFT_OUT_BY_TAINTS = "the pod does not tolerate their taints (nodeTaintsPolicy: Honor)"
 # No real count comes near it; the emptiest domain is looked for among those a node stands in.
 _ABSENT = np.int32(1 << 30)
 
@@ -103,6 +107,31 @@ class CountedConstraint:
         for key in self._keys:
             eligible &= self._cluster.nodes.column(key).ids[slots] > 0
         return eligible
+
+    def left_out(self) -> dict[str, IndexArray]:
+        """Nodes whose pods do not count, by the first of the reasons why."""
+        nodes, own = self._cluster.nodes, self.constraint.topology_key
+        rest = np.flatnonzero(nodes.alive[: nodes.count] & ~self.eligible[: nodes.count])
+        found: dict[str, IndexArray] = {}
+
+        def leave(why: str, counts: BoolArray) -> None:
+            nonlocal rest
+            if not counts.all():
+                found[why] = rest[~counts]
+                rest = rest[counts]
+
+        for key in (own, *(key for key in self._keys if key != own)):
+            why = (
+                f"no label {key}"
+                if key == own
+                else f"no label {key}, which another constraint of the pod needs"
+            )
+            leave(why, nodes.column(key).ids[rest] > 0)
+        if self.constraint.honor_affinity:
+            leave(LEFT_OUT_BY_AFFINITY, match_required(nodes, self._pod_class, rest))
+        if self.constraint.honor_taints:
+            leave(LEFT_OUT_BY_TAINTS, match_tolerated(nodes, self._pod_class.spec.tolerations, rest))
+        return found
 
     def consider(self, pod_class: PodClass) -> None:
         # An empty selector counts no pod at all, although it matches every one.

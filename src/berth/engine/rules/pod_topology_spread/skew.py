@@ -46,6 +46,7 @@ def _counted(
         counts=counts,
         minimum=minimum,
         counts_own=spread.matches_self,
+        left_out=spread.left_out,
     )
 
 
