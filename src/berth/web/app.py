@@ -22,6 +22,7 @@ from berth.web import questions
 from berth.web.analysis import Analyst, EndedError, Question
 from berth.web.questions import API_VERSION, CommandDocuments
 from berth.web.sources import ClusterSource
+from berth.web.stories import eviction_stories
 
 STATIC = Path(__file__).parent / "static"
 VIEWS = ("", "topology", "constraints", "pending", "pods", "nodes", "what-if", "now", "fleet")
@@ -102,7 +103,9 @@ class PageServer:
         return StreamingResponse(self._source.stream.follow(since), media_type="text/event-stream")
 
     async def happened(self, request: Request) -> Response:
-        return await _json(request, msgspec.json.encode({"events": list(self._source.happened)}))
+        events = list(self._source.happened)
+        stories = eviction_stories(events, self._source.board.pods)
+        return await _json(request, msgspec.json.encode({"events": events, "evictions": stories}))
 
     async def fleet(self, request: Request) -> Response:
         return await _json(request, msgspec.json.encode(questions.fleet(self._source.fleet_objects())))

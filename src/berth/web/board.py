@@ -10,8 +10,8 @@ import msgspec
 from berth.engine.state.requests import pod_requests, units_of
 from berth.kube.node_conditions import unready
 from berth.kube.objects import Key, Node, Pod
-from berth.kube.pods import is_terminating, phase
-from berth.kube.well_known import READY, UNKNOWN
+from berth.kube.pods import condition, is_terminating, phase
+from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
 
 Document = dict[str, Any]
 
@@ -37,7 +37,7 @@ class PodRow(msgspec.Struct, rename="camel", frozen=True):
     Attributes:
         workload: The workload people think of it as part of, such as ``Deployment/web``; itself if none.
         node: Empty while it has none.
-        phase: The pod's, or Terminating.
+        phase: The pod's; Terminating while it ends, NotReady while it runs and says that it is not ready.
     """
 
     namespace: str
@@ -74,11 +74,18 @@ def pod_row(pod: Pod, owner: str | None) -> PodRow:
         pod.metadata.name or "",
         owner or f"Pod/{pod.metadata.name}",
         pod.spec.node_name or "",
-        "Terminating" if is_terminating(pod) else phase(pod),
+        _state(pod),
         requests.get("cpu", 0),
         requests.get("memory", 0),
         pod.metadata.labels or {},
     )
+
+
+def _state(pod: Pod) -> str:
+    if is_terminating(pod):
+        return "Terminating"
+    ready = condition(pod.status.conditions if pod.status else None, READY)
+    return NOT_READY if phase(pod) == RUNNING and ready is not None and ready.status != TRUE else phase(pod)
 
 
 class Board:

@@ -16,6 +16,7 @@ from tests.support.api.client import MERGE, Client, Json
 from tests.support.paths import ROOT
 from tests.support.processes.control_plane import Up
 from tests.support.processes.plane_client import plane_client
+from tests.support.waiting import polls
 from tests.system.web.accessibility import FAINT, UNNAMED
 from tests.system.web.conftest import Visit
 
@@ -146,6 +147,48 @@ def test_what_happens_is_told_as_it_happens(visit: Visit, api: Client) -> None:
     visit.page.get_by_label("The story of Pod default/newcomer").first.click()
     visit.page.wait_for_url(re.compile("story="))
     visit.says("Everything, not only Pod default/newcomer", within="#view")
+
+
+def test_an_eviction_is_told_to_its_end(visit: Visit, api: Client) -> None:
+    """A rule breaks, a pod goes, another comes: the page tells it in one story, without a reload."""
+    rule = {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "lamp", "operator": "In", "values": ["on"]}]}]
+    }
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingRequiredDuringExecution": rule}}
+    template = pod("lamp", affinity=affinity)
+    labels = {"app": "lamp"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "lamp"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
+        },
+    }
+    light(api, "node-a2", "on")
+    api.post("/apis/apps/v1/namespaces/default/deployments", deployment)
+    visit.go("/now?about=evicting")
+    for _ in polls(60):
+        if "node-a2" in nodes_of(api, "lamp"):
+            break
+    light(api, "node-b2", "on")
+    light(api, "node-a2", "off")
+    visit.says("Rule broken", within=".story")
+    visit.says("Replacement ready", within=".story")
+    visit.says("node-b2", within=".story")
+    api.delete("/apis/apps/v1/namespaces/default/deployments/lamp")
+
+
+def light(api: Client, node: str, value: str) -> None:
+    changed = {"metadata": {"labels": {"lamp": value}}}
+    api.send("PATCH", f"/api/v1/nodes/{node}", changed, content_type=MERGE)
+
+
+def nodes_of(api: Client, app: str) -> list[str]:
+    pods = api.get(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{app}").json["items"]
+    return [each["spec"].get("nodeName", "") for each in pods]
 
 
 def test_what_if_on_the_page_is_what_the_command_says(visit: Visit, plane: Up) -> None:

@@ -26,4 +26,4 @@ export function theme() {
     .map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-export const PHASES = { Running: "good", Pending: "warn", Succeeded: "soft", Failed: "bad", Unknown: "warn", Terminating: "soft" };
+export const PHASES = { Running: "good", Pending: "warn", Succeeded: "soft", Failed: "bad", Unknown: "warn", Terminating: "soft", NotReady: "warn" };

@@ -6,18 +6,18 @@ import { refreshed } from "./refreshed.js";
 
 const ABOUT = [["all", "everything"], ["placing", "placing and preempting"], ["evicting", "evicting"], ["warning", "warnings"]];
 const PLACING = /^(Scheduled|FailedScheduling|Preempted|Nominated|WaitingForGang|GroupScheduled)/;
-const EVICTING = /(Evict|Violation|Halt|TaintManager|Disruption)/;
+const EVICTING = /(Evict|Violation|Halt|TaintManager|Disruption|Rebalanc)/;
 
 export function now(view, query, go) {
   const filter = query.get("find") ?? "", about = query.get("about") ?? "all", story = query.get("story") ?? "";
   const to = (changes) => go("/now", { find: filter, about, story, ...changes });
-  const plan = h("div");
+  const plan = h("div"), stories = h("div");
   const list = h("ol", { class: "feed", "aria-label": "Newest first", "aria-live": "polite" });
   replace(view,
     h("div", { class: "bar" }, search("Find", filter, "object, reason or words", (value) => to({ find: value })),
       select("About", about, ABOUT, (value) => to({ about: value })), story && h("button", { type: "button", onclick: () => to({ story: "" }) }, `Everything, not only ${story}`),
       exporting("events", () => ask("happened"), () => wordsSvg(view))),
-    plan, list, same("kubectl get events -A --watch"));
+    plan, stories, list, same("kubectl get events -A --watch"));
   const draw = () => {
     const words = filter.toLowerCase();
     const shown = store.events.filter((each) => wanted(each, about) && (!story || objectOf(each) === story)
@@ -30,8 +30,32 @@ export function now(view, query, go) {
     draw();
   }, () => {});
   draw();
-  const asked = refreshed(plan, () => ask("audit"), (found) => replace(plan, about === "placing" || story ? [] : going(found)));
-  return { happened: draw, ...asked };
+  const shows = about !== "placing" && !story;
+  const asked = refreshed(plan, () => ask("audit"), (found) => replace(plan, shows ? going(found) : []));
+  const told = refreshed(stories, () => ask("happened"), ({ evictions }) => replace(stories, shows && evictions.length > 0 ? done(evictions, about) : []));
+  const both = (name) => () => { asked[name](); told[name](); };
+  return { happened() { draw(); told.change(); }, change: both("change"), end: both("end") };
+}
+
+// Each eviction from the rule that broke to the pod that runs in its stead.
+function done(evictions, about) {
+  const shown = evictions.slice(0, about === "evicting" ? 100 : 5);
+  return h("section", { class: "card" }, h("h2", {}, "Evictions, and what became of them"), shown.map(timeline),
+    evictions.length > shown.length && h("p", { class: "soft" }, `and ${evictions.length - shown.length} before: choose About “evicting”`));
+}
+
+function timeline(each) {
+  const { refused, replacement } = each, here = replacement && replacement.phase === "Running";
+  const step = (mark, title, ...words) => h("li", { class: mark }, h("b", {}, title), h("div", { class: "soft" }, words));
+  return h("div", { class: "story" }, h("div", {}, h("time", { class: "soft", datetime: each.time }, `${clock(each.time)} `), h("b", {}, `${each.namespace}/${each.pod}`)),
+    h("ol", { class: "steps" },
+      step("bad", "Rule broken", each.broken),
+      refused ? step(each.evicted ? "good" : "warn", each.evicted ? "Budget: it had to wait" : "Held back", `${refused.why}${refused.times > 1 ? `, ${refused.times} times` : ""}`)
+        : step("good", "Budget", "nothing stood in the way"),
+      each.evicted ? step("good", "Evicted", each.landing ?? "") : step("todo", "Evicted", "not yet"),
+      !each.evicted ? null : !replacement ? step("todo", "Replacement", "none was made so far")
+        : step(here ? "good" : replacement.phase === "gone" ? "todo" : "warn", here ? "Replacement ready" : replacement.phase === "gone" ? "Replacement is gone" : replacement.node ? "Replacement not ready yet" : "Replacement waits",
+          podLink(each.namespace, replacement.pod), replacement.node ? [" on ", link(nodePath(replacement.node), replacement.node)] : null, replacement.waits && `: ${replacement.waits}`)));
 }
 
 // Running pods that break a rule which must hold while they run: what is broken, what holds them back, where they land.
@@ -53,11 +77,19 @@ function wanted(event, about) {
   return about === "all" || event.type === "Warning";
 }
 
+// As the reader's clock has it; the day only if it is another.
+function clock(time) {
+  const at = new Date(time ?? NaN);
+  if (Number.isNaN(at.getTime())) return "";
+  const day = at.toDateString() === new Date().toDateString() ? "" : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} `;
+  return day + at.toLocaleTimeString("en-GB");
+}
+
 const objectOf = (event) => `${event.kind} ${event.namespace ? `${event.namespace}/` : ""}${event.name}`;
 
 function row(event, to) {
   const warning = event.type === "Warning";
-  return h("li", {}, h("time", { class: "soft", datetime: event.time }, (event.time ?? "").slice(11, 19)),
+  return h("li", {}, h("time", { class: "soft", datetime: event.time }, clock(event.time)),
     h("div", {}, h("span", { class: `tag ${warning ? "bad" : ""}` }, warning ? "! " : "", event.reason), event.count > 1 && h("span", { class: "soft" }, ` × ${event.count}`), h("div", { class: "soft" }, event.by)),
     h("div", {}, event.kind === "Pod" ? podLink(event.namespace, event.name) : event.kind === "Node" ? link(nodePath(event.name), event.name) : h("b", {}, objectOf(event)), " ",
       h("button", { type: "button", "aria-label": `The story of ${objectOf(event)}`, onclick: () => to({ story: objectOf(event) }) }, "story"),

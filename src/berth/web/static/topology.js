@@ -9,8 +9,9 @@ import { attention, look } from "./attention.js";
 
 const COLOURS = [["workload", "workload"], ["namespace", "namespace"], ["phase", "phase"], ["rule", "broken rule"], ["use", "use of the node"]];
 const COMMANDS = { rule: "audit" };
+const HOLLOW = ["Pending", "Terminating", "NotReady"];
 const HOLD = "all rules hold";
-const SIGNS = () => h("span", {}, "hollow: not running yet, or ending · dashed ⊘: cordoned · ✕ or struck: not ready");
+const SIGNS = () => h("span", {}, "hollow: not ready yet, or ending · dashed ⊘: cordoned · ✕ or struck: not ready");
 const FEW = 48; // nodes up to which workloads can be told apart by their colours
 const FULL = [[0.95, "bad"], [0.8, "warn"], [0, "accent"]]; // from which use on a node is drawn how
 
@@ -180,7 +181,7 @@ function paintNode(painter, part, mode, pods, match, colour, colors, broken, cho
     const px = x + mode.pad + (i % part.across) * step, py = y + mode.head + mode.pad + Math.floor(i / part.across) * step;
     const faint = match && !match(pod);
     const fill = faint ? colors.sunk : podColor(pod, colour, colors, broken);
-    const hollow = pod.phase === "Pending" || pod.phase === "Terminating";
+    const hollow = HOLLOW.includes(pod.phase);
     painter.rect(px, py, mode.pod, mode.pod, { fill: hollow ? colors.card : fill, stroke: hollow ? fill : chosen === `pod:${pod.namespace}/${pod.name}` ? colors.text : undefined, line: 2, radius: mode.pod > 6 ? 2 : 0 });
     if (!faint && broken.has(`${pod.namespace}/${pod.name}`) && mode.pod > 5) painter.line(px, py, px + mode.pod, py + mode.pod, colors.card, 1.5);
   });
