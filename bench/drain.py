@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,20 +37,30 @@ class Size:
     pending: int
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used so far."""
+
+    memory_mib: float = 0.0
+    cpu_seconds: float = 0.0
+
+
 @dataclass(slots=True)
 class Drain:
     """What became of a backlog.
 
     Attributes:
         times: When each binding was seen.
+        first_use: What was used when the first was.
+        use: What was used when the last was seen, and the last event was written.
         broken: Hard rules that running pods break afterwards.
         events: Scheduled events written for the backlog.
     """
 
     started: float
     times: list[float] = field(default_factory=list)
-    memory_mib: float = 0.0
-    cpu_seconds: float = 0.0
+    first_use: Usage = Usage()
+    use: Usage = Usage()
     broken: int = 0
     events: int = 0
 
@@ -61,6 +71,11 @@ class Drain:
     @property
     def first(self) -> float:
         return self.times[0] - self.started if self.times else float("inf")
+
+    @property
+    def cpu_per_pod(self) -> float:
+        """Milliseconds beyond start-up."""
+        return (self.use.cpu_seconds - self.first_use.cpu_seconds) * 1e3 / max(len(self.times), 1)
 
 
 # --- the world ------------------------------------------------------------------------------------
@@ -74,7 +89,7 @@ async def fill(session: Session, workload: Workload, size: Size) -> None:
     await session.post_all(("/api/v1/nodes", body) for body in nodes)
 
     def running(number: int) -> bytes:
-        pod = _pod(f"run-{number}", RUN, workload.running(number), "none")
+        pod = make_pod(f"run-{number}", RUN, workload.running(number), "none")
         pod["spec"]["nodeName"] = f"node-{number * workload.stride % size.nodes:06d}"
         return msgspec.json.encode(pod)
 
@@ -84,11 +99,11 @@ async def fill(session: Session, workload: Workload, size: Size) -> None:
 async def pile_up(session: Session, workload: Workload, pending: int, scheduler: str) -> None:
     """The backlog, for one scheduler; what an earlier one placed goes first."""
     await session.delete_all(BACKLOG)
-    pods = (_pod(f"new-{i}", NEW, workload.pending(i), scheduler) for i in range(pending))
+    pods = (make_pod(f"new-{i}", NEW, workload.pending(i), scheduler) for i in range(pending))
     await session.post_all((BACKLOG, msgspec.json.encode(pod)) for pod in pods)
 
 
-def _pod(
+def make_pod(
     name: str, namespace: str, shape: tuple[dict[str, str], dict[str, Any]], scheduler: str
 ) -> dict[str, Any]:
     pod = pod_manifest(name, namespace, shape)
@@ -106,26 +121,36 @@ async def drain(
     version = (await session.get(BACKLOG, limit="1"))["metadata"]["resourceVersion"]
     parameters = {"watch": "1", "resourceVersion": version}
     async with session.session.get(session.url + BACKLOG, params=parameters) as watch:
-        with _started(command, log) as process:
+        with started(command, log) as process:
             result = Drain(time.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience):
-                    await _watch_bindings(watch.content, pending, result)
-            _usage(process.pid, result)
+                    await _watch_bindings(watch.content, pending, result, process.pid)
             result.events = await _count_events(session, len(result.times)) if writes_events else 0
+            result.use = usage_of(process.pid)
     return result
 
 
-async def _watch_bindings(lines: aiohttp.StreamReader, pending: int, result: Drain) -> None:
+async def _watch_bindings(lines: aiohttp.StreamReader, pending: int, result: Drain, pid: int) -> None:
     seen: set[str] = set()
-    while len(seen) < pending and (line := await lines.readline()):
+    async for name in bindings(lines):
+        if name not in seen:
+            seen.add(name)
+            result.times.append(time.monotonic())
+            if len(seen) == 1:
+                result.first_use = usage_of(pid)
+            if len(seen) == pending:
+                return
+
+
+async def bindings(lines: aiohttp.StreamReader) -> AsyncIterator[str]:
+    """Who is seen on a node, by a watch of the backlog; some more than once."""
+    while line := await lines.readline():
         if b'"nodeName":"' not in line:
             continue
         frame = msgspec.json.decode(line)
-        name = frame["object"]["metadata"]["name"]
-        if frame["type"] == "MODIFIED" and frame["object"]["spec"].get("nodeName") and name not in seen:
-            seen.add(name)
-            result.times.append(time.monotonic())
+        if frame["type"] == "MODIFIED" and frame["object"]["spec"].get("nodeName"):
+            yield frame["object"]["metadata"]["name"]
 
 
 async def _count_events(session: Session, wanted: int, patience: float = 20.0) -> int:
@@ -141,7 +166,7 @@ async def _count_events(session: Session, wanted: int, patience: float = 20.0) -
 
 
 @contextmanager
-def _started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     try:
@@ -156,14 +181,16 @@ def _started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
             process.wait()
 
 
-def _usage(pid: int, result: Drain) -> None:
-    with contextlib.suppress(OSError, IndexError):  # the bind loop ends by itself
+def usage_of(pid: int) -> Usage:
+    """What a process has used so far, its largest memory among it; nothing if it is gone."""
+    try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-        result.memory_mib = int(status.split("VmHWM:")[1].split()[0]) / 1024
-        fields = (
-            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
-        )
-        result.cpu_seconds = (int(fields[11]) + int(fields[12])) / _TICKS
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        fields = stat.rsplit(")", 1)[1].split()
+        memory = int(status.split("VmHWM:")[1].split()[0]) / 1024
+    except (OSError, IndexError):
+        return Usage()
+    return Usage(memory, (int(fields[11]) + int(fields[12])) / _TICKS)
 
 
 async def broken_rules(session: Session) -> int:

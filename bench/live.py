@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from bench import soak
 from bench.drain import NEW, Drain, Size, broken_rules, drain, fill, pile_up
 from bench.report import Figure, merge_json, print_table
 from bench.session import open_session
@@ -34,9 +35,9 @@ NAMES = (
     "preferred-spread",
     "mixed",
 )
-LOOP, BERTH, KUBE = "bind loop", "berth", "kube-scheduler"
+LOOP, TELLING, BERTH, KUBE = "bind loop", "bind loop with events", "berth", "kube-scheduler"
 OUTPUT = Path("bench-results.json")
-_SHARE, _FIRST_SECONDS, _MEMORY_MIB = 0.5, 3.0, 400.0
+_SHARE, _FIRST_SECONDS, _MEMORY_MIB, _CPU_MS = 0.9, 1.0, 400.0, 0.5
 
 
 def workloads() -> dict[str, Workload]:
@@ -51,8 +52,10 @@ def contenders(backend: Backend) -> dict[str, tuple[str, list[str]]]:
     python, kubeconfig = sys.executable, f"--kubeconfig={backend.kubeconfig}"
     token, ca = str(backend.settings.data_dir / "token"), str(backend.prepared.ca_file)
     quiet = ["--leader-elect=false", "--secure-port=0"]
+    loop = [python, "-m", "bench.bindloop", backend.url, token, ca, NEW]
     found = {
-        LOOP: ("nobody", [python, "-m", "bench.bindloop", backend.url, token, ca, NEW]),
+        LOOP: ("nobody", loop),
+        TELLING: ("nobody", [*loop, "events"]),
         BERTH: ("berth", [python, "-m", "berth", "scheduler", kubeconfig, *quiet]),
     }
     assets = assets_folder()
@@ -72,7 +75,7 @@ async def compete(backend: Backend, workload: Workload, size: Size, patience: fl
             result = await drain(
                 session, size.pending, command, log, patience=patience, writes_events=name != LOOP
             )
-            result.broken = 0 if name == LOOP else await broken_rules(session)
+            result.broken = 0 if name in (LOOP, TELLING) else await broken_rules(session)
             results[name] = result
             if len(result.times) < size.pending:
                 said = log.read_text(encoding="utf-8", errors="replace")[-600:]
@@ -81,6 +84,16 @@ async def compete(backend: Backend, workload: Workload, size: Size, patience: fl
                     file=sys.stderr,
                 )
     return results
+
+
+async def last(backend: Backend, workload: Workload, wanted: argparse.Namespace) -> list[Figure]:
+    """Pods that keep coming, for `berth scheduler` alone."""
+    size = soak.Soak(nodes=wanted.nodes, pods=wanted.pods, rate=wanted.rate, churn=wanted.churn)
+    _, command = contenders(backend)[BERTH]
+    async with open_session(backend.url, backend.prepared.token, backend.prepared.ca_file) as session:
+        course = await soak.soak(session, workload, size, command, backend.folder / "berth.log")
+    print("\n".join(soak.over_time(course)), file=sys.stderr, flush=True)
+    return list(soak.figures(workload.name, size, course))
 
 
 def figures(workload: str, size: Size, results: dict[str, Drain]) -> Iterable[Figure]:
@@ -95,18 +108,19 @@ def figures(workload: str, size: Size, results: dict[str, Drain]) -> Iterable[Fi
             f"live {workload}, {name}", size.nodes, size.running, value, unit, yardstick, limit, better
         )
 
-    yield figure(LOOP, loop, "pods/s", higher=True)
     for name, result in results.items():
-        if name == LOOP:
-            continue
         ours = name == BERTH
         yield figure(name, result.rate, "pods/s", higher=True)
+        yield figure(f"{name}, CPU", result.cpu_per_pod, "ms/pod", _CPU_MS if ours else None)
+        if name in (LOOP, TELLING):
+            continue
         yield figure(f"{name} / {LOOP}", result.rate / loop, "ratio", _SHARE if ours else None, higher=True)
         yield figure(f"{name}, start to first binding", result.first, "s", _FIRST_SECONDS if ours else None)
-        yield figure(f"{name}, memory", result.memory_mib, "MiB", _MEMORY_MIB if ours else None)
-        yield figure(f"{name}, CPU", result.cpu_seconds, "s")
+        yield figure(f"{name}, memory", result.use.memory_mib, "MiB", _MEMORY_MIB if ours else None)
         yield figure(f"{name}, broken rules", result.broken, "rules", 0)
         yield figure(f"{name}, events", result.events, "events", size.pending if ours else None, higher=True)
+    told = results[BERTH].rate / max(results[TELLING].rate, 1e-9)
+    yield figure(f"{BERTH} / {TELLING}", told, "ratio", higher=True)
     if KUBE in results:
         faster = results[BERTH].rate / max(results[KUBE].rate, 1e-9)
         yield figure(f"{BERTH} / {KUBE}", faster, "ratio", 1.0, higher=True)
@@ -126,6 +140,12 @@ def arguments(given: list[str]) -> argparse.Namespace:
         "--patience", type=float, default=300.0, help="seconds a contender gets for a backlog"
     )
     parser.add_argument("--embedded", action="store_true", help="use the embedded server whatever there is")
+    parser.add_argument(
+        "--soak", action="store_true", help="no backlog: let pods come at a steady rate, and some go"
+    )
+    parser.add_argument("--pods", type=int, default=100_000, help="to create with --soak")
+    parser.add_argument("--rate", type=float, default=300.0, help="pods a second with --soak")
+    parser.add_argument("--churn", type=float, default=0.1, help="share of the pods deleted with --soak")
     parsed = parser.parse_args(given)
     unknown = set(parsed.workloads) - set(NAMES)
     if unknown:
@@ -139,8 +159,11 @@ def main(given: list[str]) -> int:
     real = assets_folder() is not None and not wanted.embedded
     by_name = workloads()
     found: list[Figure] = []
-    for name in wanted.workloads or NAMES:
+    for name in wanted.workloads or (("mixed",) if wanted.soak else NAMES):
         with running_backend(real=real) as backend:
+            if wanted.soak:
+                found += asyncio.run(last(backend, by_name[name], wanted))
+                continue
             results = asyncio.run(compete(backend, by_name[name], size, wanted.patience))
         found += figures(name, size, results)
         rates = ", ".join(f"{contender} {result.rate:,.0f}" for contender, result in results.items())

@@ -66,6 +66,9 @@ class Session:
             if not token:
                 return found
 
+    async def delete(self, path: str) -> None:
+        await self._send("DELETE", path, b"", "application/json")
+
     async def delete_all(self, path: str) -> None:
         async with self.session.delete(self.url + path) as answer:
             await answer.read()

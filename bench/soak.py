@@ -1,0 +1,172 @@
+"""`python -m bench live --soak`: pods that keep coming for as long as it takes, and some that go.
+
+Pods are created at a steady rate, and for every so many one that runs is deleted.  Measured are the time from
+the creation of a pod to its binding as a watch sees it, how many waited at most, and what the scheduler took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import numpy as np
+
+from bench.drain import BACKLOG, NEW, Usage, bindings, fill, make_pod, started, usage_of
+from bench.drain import Size as DrainSize
+from bench.report import Figure
+from bench.session import Session
+from bench.workloads import Workload
+
+_WINDOW = 5.0  # seconds between two looks at the process
+_LATENCY, _CPU_MS = 1.0, 0.5
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """How many nodes, how many pods at which rate a second, and which share of them is deleted again."""
+
+    nodes: int
+    pods: int
+    rate: float
+    churn: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """At the process: when, what it had used, and how many pods waited and were bound by then."""
+
+    at: float
+    use: Usage
+    waiting: int
+    bound: int
+
+
+@dataclass(slots=True)
+class Course:
+    """What happened.
+
+    Attributes:
+        created: When the creation of each pod was answered, by its name.
+        waits: Seconds from there to the binding.
+        looks: At the process, every few seconds.
+    """
+
+    created: dict[str, float] = field(default_factory=dict)
+    waits: dict[str, float] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)
+    deleted: int = 0
+
+    def look(self, pid: int) -> None:
+        waiting = len(self.created) - len(self.waits)
+        self.looks.append(Look(time.monotonic(), usage_of(pid), waiting, len(self.waits)))
+
+
+async def soak(session: Session, workload: Workload, size: Soak, command: list[str], log: Path) -> Course:
+    await fill(session, workload, DrainSize(size.nodes, 0, 0))
+    course = Course()
+    version = (await session.get(BACKLOG, limit="1"))["metadata"]["resourceVersion"]
+    parameters = {"watch": "1", "resourceVersion": version}
+    async with session.session.get(session.url + BACKLOG, params=parameters) as watch:
+        with started(command, log) as process:
+            watching = asyncio.create_task(_watch(watch.content, course))
+            await _first(session, workload, course)
+            course.look(process.pid)
+            looking = asyncio.create_task(_look(process.pid, course))
+            await _create(session, workload, size, course)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    while len(course.waits) < size.pods:  # noqa: ASYNC110 - a moment more does not matter
+                        await asyncio.sleep(0.2)
+            course.look(process.pid)
+            for task in (watching, looking):
+                task.cancel()
+            await asyncio.gather(watching, looking, return_exceptions=True)
+    return course
+
+
+async def _first(session: Session, workload: Workload, course: Course) -> None:
+    """Wait until the scheduler has begun: what it takes until then is measured elsewhere."""
+    await session.post(BACKLOG, msgspec.json.encode(make_pod("first", NEW, workload.pending(0), "berth")))
+    async with asyncio.timeout(_PATIENCE):
+        while "first" not in course.waits:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    del course.waits["first"]
+
+
+async def _watch(lines: aiohttp.StreamReader, course: Course) -> None:
+    async for name in bindings(lines):
+        if name not in course.waits:
+            # The watch may be faster than the answer to the creation.
+            now = time.monotonic()
+            course.waits[name] = now - course.created.get(name, now)
+
+
+async def _look(pid: int, course: Course) -> None:
+    while True:
+        await asyncio.sleep(_WINDOW)
+        course.look(pid)
+
+
+async def _create(session: Session, workload: Workload, size: Soak, course: Course, width: int = 32) -> None:
+    begun = time.monotonic()
+    numbers = iter(range(size.pods))
+    alive: deque[str] = deque()
+    chance = random.Random(0)  # noqa: S311
+
+    async def work() -> None:
+        for number in numbers:
+            await asyncio.sleep(max(begun + number / size.rate - time.monotonic(), 0))
+            name = f"new-{number}"
+            await session.post(
+                BACKLOG, msgspec.json.encode(make_pod(name, NEW, workload.pending(number), "berth"))
+            )
+            course.created[name] = time.monotonic()
+            alive.append(name)
+            if chance.random() < size.churn and alive[0] in course.waits:
+                course.deleted += 1
+                await session.delete(f"{BACKLOG}/{alive.popleft()}")
+            if number % 10_000 == 9_999:
+                print(
+                    f"{number + 1:,} pods created, {len(course.waits):,} bound", file=sys.stderr, flush=True
+                )
+
+    await asyncio.gather(*(work() for _ in range(width)))
+
+
+def figures(name: str, size: Soak, course: Course) -> Iterable[Figure]:
+    def figure(what: str, value: float, unit: str, limit: float | None = None) -> Figure:
+        return Figure(f"soak {name}, {what}", size.nodes, len(course.waits), value, unit, limit=limit)
+
+    waits = np.array(list(course.waits.values()) or [float("inf")])
+    before, quarter, after = course.looks[0], course.looks[len(course.looks) // 4], course.looks[-1]
+    cpu = (after.use.cpu_seconds - before.use.cpu_seconds) * 1e3 / max(after.bound - before.bound, 1)
+    created = max(course.created.values()) - min(course.created.values())
+    yield figure("created", len(course.created) / max(created, 1e-9), "pods/s")
+    yield figure("not bound", size.pods - after.bound, "pods", 0)
+    yield figure("creation to binding, median", float(np.median(waits)), "s")
+    yield figure("creation to binding, 99th percentile", float(np.percentile(waits, 99)), "s", _LATENCY)
+    yield figure("most that waited", max(look.waiting for look in course.looks), "pods")
+    yield figure("berth, CPU", cpu, "ms/pod", _CPU_MS)
+    yield figure("berth, memory after a quarter", quarter.use.memory_mib, "MiB")
+    yield figure("berth, memory", after.use.memory_mib, "MiB")
+
+
+def over_time(course: Course) -> Iterator[str]:
+    """For whoever wants to see that the queue does not grow."""
+    begun = course.looks[0].at
+    for look in course.looks:
+        use = look.use
+        yield (
+            f"{look.at - begun:6.0f} s  {look.waiting:6d} waiting  {use.memory_mib:6.0f} MiB  "
+            f"{use.cpu_seconds:7.1f} s of CPU"
+        )
