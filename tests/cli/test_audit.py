@@ -98,6 +98,31 @@ def test_an_uneven_hard_constraint(tmp_path: Path) -> None:
     assert "2 spread constraints are not kept (2 hard, 0 soft).\n" in outcome.out
 
 
+def test_who_would_be_moved_and_who_stays(tmp_path: Path) -> None:
+    """With --rebalance every move is shown with its landing, and why a workload stays uneven."""
+    constraint = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, "
+    constraint += "labelSelector: {matchLabels: {app: web}}}"
+    spec = f"  nodeName: n1\n  topologySpreadConstraints: [{constraint}]"
+    pods = [pod(name, spec, metadata=WEB + OWNED) for name in ("w1", "w2")]
+    folder = files(tmp_path, NODES, *pods)
+    assert "moved for evenness" not in berth("audit", "-f", folder).out
+    assert "Nobody would be moved for evenness." in berth("audit", "-f", folder, "--rebalance").out
+    outcome = berth("audit", "-f", folder, "--rebalance=hard")
+    assert re.search(r"^default +ReplicaSet/r +w2 +n1 +n2 ", outcome.out, re.MULTILINE)
+    document = json.loads(berth("audit", "-f", folder, "--rebalance=hard", "-o", "json").out)
+    [workload] = document["rebalancing"]
+    assert [(move["pod"], move["landsOn"]) for move in workload["moves"]] == [("w2", "n2")]
+    for name in ("closed", "budget"):
+        (tmp_path / name).mkdir()
+    before, n2, after = NODES.partition("    metadata: {name: n2")
+    closed = files(tmp_path / "closed", f"{before}    spec: {{unschedulable: true}}\n{n2}{after}", *pods)
+    stays = berth("audit", "-f", closed, "--rebalance=hard").out
+    assert "default ReplicaSet/r stays uneven: no node would take a replacement." in " ".join(stays.split())
+    budget = files(tmp_path / "budget", NODES, *pods, BUDGET.replace("minAvailable: 1", "minAvailable: 2"))
+    stays = berth("audit", "-f", budget, "--rebalance=hard").out
+    assert "a disruption budget lets none go: keep." in " ".join(stays.split())
+
+
 def test_filters(tmp_path: Path) -> None:
     """By namespace and by rule, in whatever case; the exit code is that of what is shown."""
     folder = files(tmp_path, NODES, pod("p", SELECTS))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from berth.cli.up.gates import ComponentGates
 from berth.engine.execution.rebalancing import Rebalance, RebalancePolicy
+from berth.engine.offline.audit import audit
+from berth.engine.offline.snapshot import Snapshot, read
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, EVENTS, NODES, PODS, REPLICA_SETS
 from berth.kube.gates import DEFAULT_GATES
+from berth.kube.manifests.manifest import load
 from berth.kube.well_known import HOSTNAME, ZONE
 from berth.machines.contract import Action, Bind, Create, Event, Evict, Outcome
 from berth.spreading import KeepSpread, SpreadingSettings
@@ -112,6 +117,44 @@ def test_a_zone_lost_and_back_is_even_again_with_the_fewest_moves() -> None:
     world.run(3600)
     assert len(world.evicted()) == 3
     assert world.machine.rebalancer.done == 3
+
+
+def seen(world: SpreadWorld, folder: Path) -> Snapshot:
+    """What a dump of the world has."""
+    wanted = (NODES, PODS, DEPLOYMENTS, REPLICA_SETS, BUDGETS)
+    items = [
+        {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+        for (resource, _, _), item in world.objects.items()
+        if resource in wanted
+    ]
+    dump = folder / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return read(load([dump]))
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        (spread("web"),),
+        (spread("web"), spread("web", HOSTNAME, "ScheduleAnyway")),
+        (spread("web", when="ScheduleAnyway"),),
+        (spread("web", skew=2),),
+    ],
+)
+def test_the_plan_is_what_is_done(constraints: tuple[Raw, ...], tmp_path: Path) -> None:
+    """What an audit prints beforehand, pod by pod and node by node, is what happens then, and no more."""
+    world = SpreadWorld(SOFT)
+    world.deploy("web", 11, *constraints)
+    world.lose("c")
+    world.come_back()
+    found = audit(seen(world, tmp_path), rebalance=SOFT).rebalancing
+    assert found is not None
+    planned = [(move.pod.partition("/")[2], move.landing) for each in found for move in each.moves]
+    assert planned
+    world.run(1200)
+    binds = [action for action in world.done if isinstance(action, Bind)]
+    landed = [action.node for action in binds[-len(planned) :]]
+    assert list(zip(world.evicted(), landed, strict=True)) == planned
 
 
 def test_it_is_off_unless_somebody_says_so() -> None:

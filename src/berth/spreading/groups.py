@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from berth.engine.execution.removal_order import has_order
+from berth.engine.execution.removal_order import counted_selectors, has_order
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
 from berth.kube.ownership import controller_of
-from berth.kube.selectors import Selector, parse_label_selector
+from berth.kube.selectors import Selector
 
 _MOST_KNOWN = 4096  # sets of labels whose groups are remembered
 
@@ -50,7 +50,7 @@ class SpreadGroups:
         group = self.by_key.get(group_key)
         if group is None or group.uid != owner.uid:
             group = self.by_key[group_key] = SpreadReplicaSet(
-                group_key, owner.uid or "", selectors=_selectors(pod_class)
+                group_key, owner.uid or "", selectors=counted_selectors(pod_class)
             )
             self._concerned.clear()
         group.pods[key] = None
@@ -82,8 +82,3 @@ class SpreadGroups:
             found = tuple(key for key, group in self.by_key.items() if group.concerns(namespace, labels))
             self._concerned[known] = found
         return found
-
-
-def _selectors(pod_class: PodClass) -> tuple[Selector, ...]:
-    spread = [parse_label_selector(each.label_selector) for each in pod_class.spread_constraints]
-    return (*spread, *(owned.term.selector for owned in pod_class.preferred if owned.weight < 0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from berth.engine.execution.rebalancing import Move, counted_by
+from berth.engine.execution.rebalancing import OPT_OUT, Move, counted_by
 from berth.engine.execution.removal_order import removal_order
 from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.cluster import pod_name
@@ -31,7 +31,6 @@ from berth.spreading.rebalancing import BUDGET, Rebalancer
 from berth.spreading.settings import SpreadingSettings
 
 COMPONENT = "keep-spread"
-OPT_OUT = "berth.dev/keep-spread"
 _GROUPS_AT_ONCE = 50  # so that others come to their turn
 _FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
 TellPlan = Callable[[Move], None]

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
     NO_NODE,
+    NOT_READY,
+    SCALING,
     MovableGroup,
     Move,
     Rebalance,
@@ -40,7 +42,7 @@ from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
 from berth.spreading.settings import SpreadingSettings
 
 # Why a group that is uneven stays as it is, besides what the engine says.
-SCALING, ROLLING_OUT, NOT_READY, BUDGET = "scaling", "rolling-out", "not-ready", "budget"
+ROLLING_OUT, BUDGET = "rolling-out", "budget"
 NEW_NODE, BACKED_OFF, UNDER_WAY = "new-node", "backed-off", "under-way"
 # What a pod that goes, or a budget that changes, may put an end to.
 STUCK = frozenset({NO_BETTER_PLACE, NO_NODE, BUDGET})

@@ -10,6 +10,7 @@ from berth.cli.input.manifests import InputSettings, progress_bar, read_input, r
 from berth.cli.output.audit_report import report
 from berth.cli.output.documents import audit_document, present
 from berth.engine.execution.eviction_ceiling import Ceiling, HaltPolicy
+from berth.engine.execution.rebalancing import Rebalance, RebalancePolicy
 from berth.engine.offline.audit import audit
 from berth.engine.rules import AUDITED_RULES
 from berth.kube import names
@@ -58,6 +59,27 @@ _CEILING = Ceiling()
     show_default=True,
     help="As given to 'berth controllers': who goes from a halted domain.",
 )
+@click.option(
+    "--rebalance",
+    type=click.Choice([policy.value for policy in RebalancePolicy]),
+    is_flag=False,
+    flag_value=RebalancePolicy.OFF.value,
+    help="Also show who would be moved for evenness: with the policy given to 'berth controllers', "
+    "or without one of workloads with the annotation berth.dev/rebalance.",
+)
+@click.option(
+    "--rebalance-margin",
+    type=click.FloatRange(0, min_open=True),
+    default=Rebalance().margin,
+    show_default=True,
+    metavar="PODS",
+    help="As given to 'berth controllers': how much more even a move must make it.",
+)
+@click.option(
+    "--rebalance-waits-for-nodes",
+    is_flag=True,
+    help="As given to 'berth controllers': for a hard constraint a pod may wait for a new node.",
+)
 @click.pass_context
 def command(  # noqa: PLR0913 - one parameter an option
     ctx: click.Context,
@@ -69,6 +91,9 @@ def command(  # noqa: PLR0913 - one parameter an option
     max_evicted_share: float,
     halt_above: int,
     halt_policy: str,
+    rebalance: str | None,
+    rebalance_margin: float,
+    rebalance_waits_for_nodes: bool,
     **settings: Unpack[InputSettings],
 ) -> None:
     """Find the running pods that break a rule now, uneven spreading, and who would be evicted.
@@ -90,9 +115,13 @@ def command(  # noqa: PLR0913 - one parameter an option
         halt_above=halt_above,
         policy=HaltPolicy(halt_policy),
     )
-    snapshot = read_input(settings, "PodDisruptionBudget")
+    how = None
+    if rebalance is not None:
+        policy = RebalancePolicy(rebalance)
+        how = Rebalance(policy=policy, margin=rebalance_margin, waits=rebalance_waits_for_nodes)
+    snapshot = read_input(settings, "PodDisruptionBudget", *(("Deployment", "ReplicaSet") if how else ()))
     with progress_bar("judging pods") as progress:
-        found = audit(snapshot, progress, ceiling)
+        found = audit(snapshot, progress, ceiling, how)
     shown = found.only(namespace, rules)
     present(form, lambda: audit_document(shown), lambda term, wide: report(shown, term, wide=wide))
     ctx.exit(0 if shown.clean else 1)

@@ -8,13 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from berth.cli.output.simulation_report import spread_table
 from berth.cli.output.tables import NONE, Style, Terminal, count, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
-from berth.engine.offline.audit import Audit, Eviction
+from berth.engine.execution.rebalancing import NO_BETTER_PLACE, NO_NODE, NOT_READY, SCALING
+from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.verdicts import RuleViolation
 
 # Up to here every row is shown; beyond, `-o wide` shows them.
 _ROWS_LISTED = 100
 _EXECUTION, _HARD, _SOFT = "execution", "hard", "soft"
+STAYS = {
+    NO_BETTER_PLACE: "no node that would take a replacement makes it more even",
+    NO_NODE: "no node would take a replacement",
+    SCALING: "it has more or fewer pods than it should",
+    NOT_READY: "not all its pods are Ready",
+    "budget": "a disruption budget lets none go:",
+}
 _COLOURS = {_EXECUTION: "red", _HARD: "red", _SOFT: "yellow"}
 
 
@@ -29,6 +37,8 @@ def report(audit: Audit, term: Terminal, *, wide: bool) -> Iterator[str]:
         yield term.title("What the controllers would evict:")
         yield _evictions(audit.evictions, term, wide=wide)
         yield ""
+    if audit.rebalancing is not None:
+        yield from _rebalancing(audit.rebalancing, term, wide=wide)
     if audit.faulty:
         yield term.title("Pods whose annotation is not valid, so that nobody enforces its rules:")
         yield _faulty(audit.faulty, term, wide=wide)
@@ -115,6 +125,34 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
     ]
     headers = ("NAMESPACE", "POD", "NODE", "REPLACEMENT", "HELD BACK BY", "WHY")
     return _listed(headers, rows, term, {"nowhere": "red"}.get, wide=wide)
+
+
+def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) -> Iterator[str]:
+    """Who would move where, and who stays uneven."""
+    rows = [
+        (
+            workload.namespace,
+            workload.owner,
+            move.pod.partition("/")[2],
+            move.node,
+            move.landing or "a new node",
+            move.why,
+        )
+        for workload in workloads
+        for move in workload.moves
+    ]
+    if rows:
+        yield term.title("What would be moved for evenness, one of a workload at a time:")
+        headers = ("NAMESPACE", "OWNER", "POD", "NODE", "REPLACEMENT", "WHY")
+        yield _listed(headers, rows, term, wide=wide)
+    else:
+        yield "Nobody would be moved for evenness."
+    for workload in workloads:
+        if workload.refusal is not None:
+            budgets = ", ".join(budget.name for budget in workload.stopped_by)
+            reason = STAYS.get(workload.refusal, workload.refusal) + (f" {budgets}" if budgets else "")
+            yield indented(f"{workload.namespace} {workload.owner} stays uneven: {reason}.", "", term)
+    yield ""
 
 
 def _held_back(eviction: Eviction) -> str:

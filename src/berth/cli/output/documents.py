@@ -11,7 +11,7 @@ import yaml
 
 from berth.cli.output.tables import Terminal, terminal
 from berth.engine.execution.eviction_ceiling import Halt
-from berth.engine.offline.audit import Audit, Eviction
+from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.budgets import DisruptionBudget
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict
 from berth.engine.offline.explaining.reason_documents import (
@@ -273,6 +273,7 @@ def audit_document(audit: Audit) -> Document:
         "evictions": [_eviction(eviction) for eviction in audit.evictions],
         "halts": [_halt(halt) for halt in audit.halts],
         "budgets": [_budget(budget) for budget in audit.budgets],
+        **_rebalancing(audit.rebalancing),
         "invalidAnnotations": [
             {
                 "namespace": entry.namespace,
@@ -286,6 +287,34 @@ def audit_document(audit: Audit) -> Document:
         "notes": list(snapshot.notes),
         "warnings": list(snapshot.warnings),
         **_assumed(snapshot.daemon_namespaces),
+    }
+
+
+def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
+    """What would be moved, if that was asked for."""
+    if workloads is None:
+        return {}
+    return {
+        "rebalancing": [
+            {
+                "namespace": workload.namespace,
+                "owner": workload.owner,
+                "refusal": workload.refusal,
+                "stoppedBy": [budget.name for budget in workload.stopped_by],
+                "moves": [
+                    {
+                        "pod": move.pod.partition("/")[2],
+                        "node": move.node,
+                        "landsOn": move.landing,
+                        "why": move.why,
+                        "before": {"hard": move.before.hard, "soft": move.before.soft},
+                        "after": {"hard": move.after.hard, "soft": move.after.soft},
+                    }
+                    for move in workload.moves
+                ],
+            }
+            for workload in workloads
+        ]
     }
 
 

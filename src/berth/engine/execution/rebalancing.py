@@ -28,6 +28,9 @@ from berth.kube.amounts.resource_names import CPU, MEMORY
 _ALIKE, _MOST_ASKED = 3, 48
 # What a workload says of itself.
 REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
+OPT_OUT = "berth.dev/keep-spread"
+# Why an uneven group stays as it is.
+SCALING, NOT_READY = "scaling", "not-ready"
 NO_BETTER_PLACE, NO_NODE = "no-better-place", "no-node"
 
 

@@ -18,6 +18,7 @@ from berth.engine.state.arrays import FloatArray, Int64Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.kube.amounts.resource_names import CPU, MEMORY
+from berth.kube.selectors import Selector, parse_label_selector
 
 _NONE = -1  # a pod that a constraint does not count
 
@@ -27,6 +28,12 @@ def has_order(pod_class: PodClass) -> bool:
     return bool(pod_class.spread_constraints) or any(
         _is_apart(pod_class, term) for term in pod_class.preferred
     )
+
+
+def counted_selectors(pod_class: PodClass) -> tuple[Selector, ...]:
+    """Which pods of their own namespace the constraints of such a class count."""
+    spread = [parse_label_selector(each.label_selector) for each in pod_class.spread_constraints]
+    return (*spread, *(owned.term.selector for owned in pod_class.preferred if owned.weight < 0))
 
 
 def removal_order(cluster: Cluster, pods: Sequence[str]) -> list[str]:

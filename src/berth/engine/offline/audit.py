@@ -7,7 +7,7 @@ A pod breaks a rule if the rule would refuse its own node, were the pod placed t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -22,6 +22,18 @@ from berth.engine.execution.eviction_ceiling import (
     stopping,
 )
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
+from berth.engine.execution.rebalancing import (
+    NOT_READY,
+    OPT_OUT,
+    SCALING,
+    MovableGroup,
+    Move,
+    Rebalance,
+    RebalancePolicy,
+    plan_moves,
+    rebalance_of,
+)
+from berth.engine.execution.removal_order import counted_selectors, has_order
 from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.execution.violations import all_violations, placement_violations
 from berth.engine.offline.budgets import AllowedDisruptions, DisruptionBudget, budgets_of
@@ -30,8 +42,9 @@ from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.rules import AUDITED_RULES, RULES
 from berth.engine.rules.verdicts import RuleViolation
 from berth.engine.state.cluster import Cluster
-from berth.kube.objects import Namespace
-from berth.kube.pods import is_terminating
+from berth.kube.objects import Namespace, Workload
+from berth.kube.ownership import controller_of
+from berth.kube.pods import is_ready, is_terminating
 from berth.kube.times import seconds_of
 from berth.kube.well_known import MIRROR_POD, SYSTEM_NAMESPACE
 
@@ -64,6 +77,23 @@ class Eviction:
         return self.halt is not None and not self.one_by_one
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadMoves:
+    """What would be moved of one uneven workload.
+
+    Attributes:
+        moves: In their order; the workloads of an audit take turns.
+        refusal: Why there are no more though it is still uneven; None if it is not.
+        stopped_by: The budgets that allow no move now.
+    """
+
+    namespace: str
+    owner: str
+    moves: tuple[Move, ...]
+    refusal: str | None
+    stopped_by: tuple[DisruptionBudget, ...] = ()
+
+
 @dataclass
 class Audit:
     """What an audit of a snapshot found.
@@ -74,6 +104,7 @@ class Audit:
         evictions: In the order in which they would be made, as far as budgets and halts allow.
         halts: Where too many would go at once.
         faulty: Pods whose affinity annotation is not valid: nobody enforces its rules.
+        rebalancing: What would be moved, if that was asked for.
     """
 
     snapshot: Snapshot
@@ -83,6 +114,7 @@ class Audit:
     budgets: list[DisruptionBudget] = field(default_factory=list)
     halts: list[Halt] = field(default_factory=list)
     faulty: list[Entry] = field(default_factory=list)
+    rebalancing: list[WorkloadMoves] | None = None
 
     @property
     def clean(self) -> bool:
@@ -116,6 +148,7 @@ class Audit:
             [b for b in self.budgets if wanted(b.namespace)],
             [halt for halt in self.halts if halt in halting],
             [e for e in self.faulty if wanted(e.namespace)] if not rules.isdisjoint(_EVICTING_RULES) else [],
+            None if self.rebalancing is None else [w for w in self.rebalancing if wanted(w.namespace)],
         )
 
 
@@ -123,10 +156,16 @@ def _rules_of(eviction: Eviction) -> set[str]:
     return {violation.rule for violation in eviction.violations}
 
 
-def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling | None = None) -> Audit:
+def audit(
+    snapshot: Snapshot,
+    progress: Progress | None = None,
+    ceiling: Ceiling | None = None,
+    rebalance: Rebalance | None = None,
+) -> Audit:
     """Judge the running pods of a snapshot; `progress` is told how many were, and of how many.
 
     `ceiling` says when the controllers would stop; by default as they do if nobody tells them otherwise.
+    `rebalance` is what workloads may be moved for that say nothing themselves; None not to ask.
     """
     cluster = snapshot.cluster
     living = [entry for entry in snapshot.running if _counts(cluster, entry)]
@@ -145,6 +184,7 @@ def audit(snapshot: Snapshot, progress: Progress | None = None, ceiling: Ceiling
         budgets,
         list(halts.by_domain.values()),
         [entry for entry in living if entry.fault is not None and not _is_mirror(entry)],
+        None if rebalance is None else rebalanced(snapshot, living, budgets, rebalance),
     )
 
 
@@ -283,3 +323,84 @@ def _evictions(
             halts.of(entry.pod.spec.node_name or ""),
             entry.key in movable,
         )
+
+
+# --- who would move -----------------------------------------------------------------------
+
+
+def rebalanced(
+    snapshot: Snapshot, living: Sequence[Entry], budgets: Sequence[DisruptionBudget], default: Rebalance
+) -> list[WorkloadMoves]:
+    """What the controllers would move of every ReplicaSet that is uneven, and may be moved."""
+    groups = _groups(snapshot, living)
+    movable: list[tuple[str, Entry, MovableGroup]] = []
+    found: list[WorkloadMoves] = []
+    for key, members in groups.items():
+        entry = members[-1]
+        how = _how(snapshot, entry, default)
+        if how.policy is RebalancePolicy.OFF:
+            continue
+        witnesses = _witnesses(snapshot, entry, groups)
+        group = MovableGroup(tuple(each.key for each in members), witnesses, how)
+        refusal = _unrest(snapshot, key, members)
+        stopped = tuple(b for b in budgets if b.protects(entry) and not b.allowed)
+        if refusal or stopped:
+            if plan_moves(snapshot.cluster, [group], 1)[0]:
+                why = refusal or "budget"
+                found.append(WorkloadMoves(entry.namespace, entry.owner or "", (), why, stopped))
+            continue
+        movable.append((key[1], entry, group))
+    moves, ends = plan_moves(snapshot.cluster, [group for _, _, group in movable])
+    for (_, entry, group), end in zip(movable, ends, strict=True):
+        own = tuple(move for move in moves if move.pod in group.pods)
+        if own or end is not None:
+            found.append(WorkloadMoves(entry.namespace, entry.owner or "", own, end))
+    return found
+
+
+def _groups(snapshot: Snapshot, living: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    """The pods of every ReplicaSet that spreads them, oldest first."""
+    found: dict[tuple[str, str], list[Entry]] = {}
+    for entry in living:
+        owner, counted = controller_of(entry.pod.metadata), snapshot.cluster.find_pod(entry.key)
+        if owner is not None and owner.kind == "ReplicaSet" and counted is not None and has_order(counted[0]):
+            found.setdefault((entry.namespace, owner.name or ""), []).append(entry)
+    for members in found.values():
+        members.sort(key=lambda entry: (entry.pod.metadata.creation_timestamp or "", entry.key))
+    return dict(sorted(found.items()))
+
+
+def _witnesses(
+    snapshot: Snapshot, entry: Entry, groups: dict[tuple[str, str], list[Entry]]
+) -> tuple[str, ...]:
+    labels, found = entry.pod.metadata.labels or {}, [entry.key]
+    for (namespace, _), members in groups.items():
+        counted = snapshot.cluster.find_pod(members[-1].key)
+        if namespace != entry.namespace or counted is None or members[-1] is entry:
+            continue
+        if any(selector.matches(labels) for selector in counted_selectors(counted[0])):
+            found.append(members[-1].key)
+    return tuple(found)
+
+
+def _how(snapshot: Snapshot, entry: Entry, default: Rebalance) -> Rebalance:
+    owner = controller_of(entry.pod.metadata)
+    names = [entry.owner, f"ReplicaSet/{owner.name}" if owner is not None else ""]
+    for name in names:
+        for manifest in snapshot.manifests:
+            if f"{manifest.kind}/{manifest.name}" == name and manifest.namespace == entry.namespace:
+                annotations = (manifest.object.metadata.annotations if manifest.object else None) or {}
+                if annotations.get(OPT_OUT) == "false":
+                    return Rebalance()
+                return rebalance_of(annotations, default)
+    return default
+
+
+def _unrest(snapshot: Snapshot, key: tuple[str, str], members: Sequence[Entry]) -> str:
+    for manifest in snapshot.manifests:
+        view = manifest.object
+        if manifest.kind == "ReplicaSet" and (manifest.namespace, manifest.name) == key:
+            wanted = view.spec.replicas if isinstance(view, Workload) else None
+            if len(members) != (1 if wanted is None else wanted):
+                return SCALING
+    return "" if all(is_ready(entry.pod) for entry in members if entry.pod.status) else NOT_READY
