@@ -260,6 +260,16 @@ def test_generated_names_are_numbered(tmp_path: Path) -> None:
         ("p.yaml", "kind: [Pod]", "p.yaml, document 1: kind: expected a string, got a list"),
         ("p.yaml", "{kind: Pod, apiVersion: 1}", "p.yaml, document 1: apiVersion: expected a string, got 1"),
         ("p.yaml", "{kind: Pod, metadata: {}}", "p.yaml, document 1: Pod: metadata.name is missing"),
+        (
+            "p.yaml",
+            "{kind: Pod, metdata: {name: a}}",
+            "metadata.name is missing; metdata: unknown field; did you mean metadata?",
+        ),
+        (
+            "p.json",
+            '{"kind": "Node", "metadata": {"nmae": "a"}}',
+            "metadata.name is missing; metadata.nmae: unknown field; did you mean metadata.name?",
+        ),
         ("l.json", '{"kind": "List", "items": [3]}', "l.json, items[0]: expected a mapping, got 3"),
         ("l.yaml", "{kind: List, items: [3]}", "l.yaml, document 1, items[0]: expected an object"),
         (

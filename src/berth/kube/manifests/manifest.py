@@ -25,6 +25,7 @@ from berth.kube.manifests.unreadable import unreadable_field
 from berth.kube.objects import Pod
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, DecodeError, convert, show, without_nulls
+from berth.kube.text.near_names import possible
 from berth.kube.validation import FieldError, validate
 
 if TYPE_CHECKING:
@@ -428,10 +429,20 @@ def _manifest(
         decoded = replace(decoded, metadata=replace(metadata, namespace=namespace))
     name = metadata.name or ""
     if not name and not metadata.generate_name:
-        raise _complaint(kind, namespace, "", source, "metadata.name is missing")
+        raise _complaint(kind, namespace, "", source, f"metadata.name is missing{_misspelt_name(decode)}")
     if (unreadable := unreadable_field(decoded)) is not None:
         raise _complaint(kind, namespace, name, source, unreadable)
     return Manifest(kind, api_version, namespace, name, source, decoded, raw)
+
+
+def _misspelt_name(decode: Callable[[type[Any]], Any]) -> str:
+    """What was written instead of the name, as the rest of a sentence; empty if nothing is like it."""
+    fields, path, wanted = decode(dict), "", "metadata"
+    if isinstance(fields.get(wanted), dict):
+        fields, path, wanted = fields[wanted], "metadata.", "name"
+    others = (key for key in fields if isinstance(key, str) and key != "namespace")
+    written = next((key for key in others if possible((wanted,), key)), None)
+    return f"; {path}{written}: unknown field; did you mean {path}{wanted}?" if written else ""
 
 
 def _names_of_unknown(decode: Callable[[type[Any]], Any]) -> tuple[str, str | None]:
