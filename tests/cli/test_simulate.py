@@ -111,6 +111,12 @@ def test_one_namespace(tmp_path: Path) -> None:
     assert "big" not in outcome.out
 
 
+def test_a_namespace_without_pending_pods(tmp_path: Path) -> None:
+    """What is not there is not there in that namespace: others have pods that wait."""
+    outcome = berth("simulate", "-n", "empty", "-f", files(tmp_path, NODES, WEB))
+    assert outcome.out.endswith("There is no pending pod in namespace empty to place.\n")
+
+
 def test_many_pods_and_nodes_are_summed_up(tmp_path: Path) -> None:
     """Beyond what a person reads, rows are summed up by owner and by zone."""
     nodes = "---".join(NODES.replace("n1", f"a{i}").replace("n2", f"b{i}") for i in range(30))

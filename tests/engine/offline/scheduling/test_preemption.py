@@ -101,6 +101,24 @@ def test_a_pod_that_fits_only_after_a_preemption_says_so() -> None:
     )
 
 
+def test_one_namespace_is_told_of_preemptions_from_both_sides() -> None:
+    """Whose pod had to go and who made it go both see it, and where the replacement went."""
+    victim = make_pod("a").namespace("lost").on("n0").requests(cpu="1").owned_by("ReplicaSet", "rs").build()
+    fixed = new("p").priority(10).requests(cpu="1").node_selector({HOSTNAME: "n0"}).build()
+    simulation = simulated(*nodes(1, 1), victim, fixed)
+    for namespace in ("lost", "default"):
+        shown = simulation.within(namespace)
+        assert preempted(shown) == {"a": ("n0", "p")}
+        assert shown.node_of("lost/a") == "n1"
+    assert preempted(simulation.within("other")) == {}
+
+
+def test_one_namespace_keeps_what_the_simulation_is_about() -> None:
+    """Whose pods are placed, and which groups wait, is the same for the part that is shown."""
+    simulation = simulate(snapshot(*nodes(1)), schedulers=("mine",))
+    assert simulation.within("other").schedulers == ("mine",)
+
+
 def test_a_replacement_may_preempt_in_turn() -> None:
     """Priorities 10, 5 and 1 on two nodes: each takes the place of the next lower one."""
     fixed = new("p").priority(10).requests(cpu="1").node_selector({HOSTNAME: "n0"}).build()
