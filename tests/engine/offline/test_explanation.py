@@ -144,6 +144,12 @@ def test_a_pod_that_has_not_started() -> None:
     assert explanation.message == "default/p is starting on n1, and all its rules hold there."
 
 
+def test_a_pod_that_nobody_has_heard_of() -> None:
+    """Phase Unknown is not running: it says so."""
+    explanation = explained("p", make_node("n1").build(), make_pod("p").on("n1").phase("Unknown").build())
+    assert explanation.message == "default/p is, in phase Unknown, on n1, and all its rules hold there."
+
+
 def test_a_pod_that_is_being_deleted() -> None:
     """It is neither said to run nor to stay, and no node is judged for it."""
     pod = make_pod("p").node_selector(disk="ssd").on("n1").terminating().build()

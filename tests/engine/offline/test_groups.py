@@ -151,6 +151,18 @@ def test_a_group_that_lacks_one_node() -> None:
     ]
 
 
+def test_a_member_that_fits_names_those_that_do_not() -> None:
+    """Whoever asks why it waits learns which of the others finds no node, and why."""
+    stuck = [member(LABELLED, f"s{i}", new(f"s{i}").node_selector(disk="ssd")) for i in range(2)]
+    explanation = explained("m", *nodes(4), group(LABELLED, 3), *stuck, member(LABELLED, "m"))
+    (clue,) = explanation.clues
+    assert clue == (
+        "default/s0 and 1 more of its group find no node: "
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    )
+    assert explained("s0", *nodes(4), group(LABELLED, 3), *stuck, member(LABELLED, "m")).clues == []
+
+
 def test_a_group_is_judged_at_its_turn() -> None:
     """Pods behind a group do not count against it, and asking twice gives the same answer."""
     members = [member(LABELLED, f"m{i}", new(f"m{i}").priority(5)) for i in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from berth.engine.offline.explaining.node_groups import NodeGroup, group_nodes
@@ -25,6 +26,7 @@ from berth.engine.placement.plan import plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.state.cluster import Cluster
 from berth.kube.node_conditions import unready
 from berth.kube.objects import Condition, Pod
 from berth.kube.pods import is_finished, is_terminating, phase
@@ -213,8 +215,10 @@ def _explain_running(simulation: Simulation, entry: Entry) -> Explanation:
 def _about_running(entry: Entry, broken: tuple[RuleVerdict, ...], failing: Condition | None) -> str:
     """What is to be said of a pod that has a node; `failing` is why that node is not ready."""
     node = entry.pod.spec.node_name
-    starting = entry.pod.status is not None and entry.pod.status.phase == PENDING
-    where = f"{entry.key} {'is starting' if starting else 'runs'} on {node}"
+    doing = {PENDING: "is starting", UNKNOWN: "is, in phase Unknown,"}.get(
+        (entry.pod.status and entry.pod.status.phase) or "", "runs"
+    )
+    where = f"{entry.key} {doing} on {node}"
     rules = ", ".join(verdict.rule for verdict in broken)
     again = f", where it would not be placed again: {rules}." if broken else ", and all its rules hold there."
     if failing is None:
@@ -288,7 +292,8 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
         message, beside = f"{failure.message}{room}", Counter(each.node for each in placed)
         explanation = Explanation(entry, STUCK, None, message, nodes, beside=beside, waits=waits)
         if failure.most is not None:
-            explanation = _advised(simulation, explanation, evaluation)
+            clues = _members_without_node(cluster, others, placed) if len(evaluation.feasible) else []
+            explanation = _advised(simulation, replace(explanation, clues=clues), evaluation)
     finally:
         simulation.take_back(placed)
     # What helps one pod helps the group only if one is all it lacks.
@@ -297,6 +302,25 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
         names = list(dict.fromkeys(each.node for each in placed))
         found = [*found, Relaxation((smaller,), names, f"{most} of its pods find a node")]
     return replace(explanation, relaxations=found)
+
+
+def _members_without_node(
+    cluster: Cluster, members: Iterable[Entry], placed: Iterable[PodPlacement]
+) -> list[str]:
+    """Which members it is that keep the group waiting, and why, for one that would find a node itself."""
+    there = {placement.entry.key for placement in placed}
+    found: dict[str, list[str]] = {}
+    for member in members:
+        if member.key in there:
+            continue
+        plan = plan_for(cluster, cluster.class_of(member.pod))
+        if not len(evaluate(plan).feasible):
+            found.setdefault(fit_error(plan)[0], []).append(member.key)
+    return [
+        f"{keys[0]}{f' and {len(keys) - 1} more' if keys[1:] else ''} of its group"
+        f" find{'' if keys[1:] else 's'} no node: {message}"
+        for message, keys in found.items()
+    ]
 
 
 def _for_its_group(failure: GroupFailure, nodes: tuple[str, ...]) -> Wait:
