@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from berth.engine.offline.explaining.replicas import further_replicas
 from berth.engine.offline.explanation import explain
 from berth.engine.offline.lookup import find
 from berth.engine.offline.simulation import simulate
@@ -301,6 +302,19 @@ def test_a_daemon_keeps_its_node() -> None:
     agent = workload("DaemonSet", "agent", None, make_pod("agent").requests(cpu="2"))
     nodes = [make_node("big").build(), make_node("small").capacity(cpu="1").build()]
     assert sentences(explained("agent-small", *nodes, agent)) == ["with 1 less cpu (at most 1), small fits"]
+
+
+def test_a_daemon_set_that_makes_no_pod() -> None:
+    """Asked for it, every node says why it is not wanted there, and no replicas are promised."""
+    agent = workload("DaemonSet", "agent", None, make_pod("agent").node_selector(rack="rack1"))
+    explanation = explained("daemonset/agent", make_node("n1").labels(rack="rack-1").build(), agent)
+    assert (explanation.state, explanation.clues) == (
+        "DoesNotFit",
+        ["no node has the label rack=rack1; rack=rack-1 is on n1"],
+    )
+    assert sentences(explanation) == ["without the nodeSelector rack=rack1, n1 fits"]
+    simulation = simulated(make_node("n1").build(), agent)
+    assert further_replicas(simulation, find(simulation, "ds/agent", None)) is None
 
 
 def test_a_daemon_that_needs_two_changes() -> None:

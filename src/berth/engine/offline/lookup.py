@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from msgspec import structs
 
 from berth.engine.offline.simulation import Simulation
-from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.snapshot import Entry, unpinned
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Job, ReplicationController, Workload
 from berth.kube.workloads.expansion import expand
@@ -97,7 +97,20 @@ def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None
         return made
     if mine:
         return mine[0]
+    if (unwanted := _wanted_nowhere(simulation, manifest)) is not None:
+        return unwanted
     raise NotFoundError(f"{manifest.title} has no pod to explain")
+
+
+def _wanted_nowhere(simulation: Simulation, manifest: Manifest) -> Entry | None:
+    """A pod of a DaemonSet that makes none, since it is for no node there is: each says why."""
+    if manifest.kind != "DaemonSet":
+        return None
+    for made in expand(simulation.snapshot.manifests).created:
+        if made.origin is manifest:
+            entry = Entry(made.pod, manifest, f"{manifest.kind}/{manifest.name}", made=True)
+            return replace(entry, pod=unpinned(entry))
+    return None
 
 
 def _workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> Manifest:

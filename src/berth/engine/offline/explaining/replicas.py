@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from berth.engine.offline.scheduling.making_room import is_daemon
 from berth.engine.offline.simulation import Simulation, group_failure
 from berth.engine.offline.snapshot import Entry
 from berth.engine.placement.fit_error import fit_error
@@ -45,7 +46,7 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
     has too few or too little room.  The cluster is left as it was.
     """
     snapshot = simulation.snapshot
-    if entry.daemon_of is not None or _has_own_claims(entry) or not snapshot.nodes:
+    if is_daemon(entry) or _has_own_claims(entry) or not snapshot.nodes:
         return None
     if simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
         return None
