@@ -83,19 +83,28 @@ def mixed(number: int) -> Shape:
     even = spread("DoNotSchedule", app, max_skew=2)
     apart = required("podAntiAffinity", HOSTNAME, app)
     wishes = preferred("podAntiAffinity", HOSTNAME, app, 50) | preferred("podAffinity", ZONE, neighbour, 10)
-    specs: list[dict[str, Any]] = [
-        even,
-        {"affinity": apart},
-        {"affinity": wishes},
-        {},
-        {**even, "affinity": apart},
-    ]
-    return app, specs[number % len(specs)]
+    return app, _kinds(even, apart, wishes)[number % _KINDS]
 
 
+def different(number: int) -> Shape:
+    """Every pod an app of its own, with rules about itself and its neighbour: of the five kinds in turn."""
+    app, neighbour = {"app": f"own-{number}"}, {"app": f"own-{number + 1}"}
+    even = spread("DoNotSchedule", app, max_skew=2)
+    apart = required("podAntiAffinity", HOSTNAME, app)
+    wishes = preferred("podAntiAffinity", HOSTNAME, app, 50) | preferred("podAffinity", ZONE, neighbour, 10)
+    return app, _kinds(even, apart, wishes)[number % _KINDS]
+
+
+def _kinds(even: dict[str, Any], apart: dict[str, Any], wishes: dict[str, Any]) -> list[dict[str, Any]]:
+    return [even, {"affinity": apart}, {"affinity": wishes}, {}, {**even, "affinity": apart}]
+
+
+_KINDS = 5
 GREEN, BLUE, RED = {"color": "green"}, {"color": "blue"}, {"color": "red"}
 
 BASIC = Workload("basic", plain)
+MIXED = Workload("mixed", mixed, mixed, zones=10)
+DIFFERENT = Workload("every-pod-different", different, mixed, zones=10)
 WORKLOADS = (
     BASIC,
     Workload("node-affinity", lambda _: ({}, node_affinity("zone-0", "zone-1"))),
@@ -108,7 +117,7 @@ WORKLOADS = (
     ),
     Workload("spread", lambda _: (BLUE, spread("DoNotSchedule", BLUE))),
     Workload("preferred-spread", lambda _: (BLUE, spread("ScheduleAnyway", BLUE))),
-    Workload("mixed", mixed, mixed, zones=10),
+    MIXED,
 )
 
 

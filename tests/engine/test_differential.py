@@ -1,9 +1,11 @@
 """The vector rules against the slow reference, and the incremental state against one built afresh."""
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.placement.evaluation import evaluate
+from berth.engine.state import matching
 from berth.kube.objects import Pod
 from tests.reference import evaluate_pod
 from tests.support import strategies
@@ -71,3 +73,17 @@ def test_placing_after_changes_equals_the_reference(history: History, pod: Pod) 
         cluster = follow(engine, cluster, change)
 
     assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
+
+
+@thorough
+@given(strategies.histories(), st.lists(strategies.pending_pods(), min_size=1, max_size=3))
+def test_labels_that_no_class_shows_change_no_answer(history: History, pods: list[Pod]) -> None:
+    """Where every label is left out of the classes until a selector asks for it, the answers are the same."""
+    cluster, happened = history
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_MANY_VALUES", 0)
+        engine = engine_of(cluster)
+        for change in happened:
+            cluster = follow(engine, cluster, change)
+        for pod in pods:
+            assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)

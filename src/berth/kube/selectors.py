@@ -131,6 +131,13 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
     return selector_from_labels(selector.match_labels).also(expressions)
 
 
+def selected_keys(selector: LabelSelector | None) -> Iterable[str]:
+    """The labels that a selector looks at."""
+    if selector is not None:
+        yield from selector.match_labels or ()
+        yield from (expression.key or "" for expression in selector.match_expressions or ())
+
+
 def label_requirement(key: str, operator: str, *values: str) -> LabelSelectorRequirement:
     return LabelSelectorRequirement(key=key, operator=operator, values=list(values) or None)
 

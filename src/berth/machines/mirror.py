@@ -124,7 +124,8 @@ class Mirror:
             self.unreadable[key] = str(error)
             pod_class = self.cluster.class_of(without_annotation(pod))
         node = pod.spec.node_name or ""
-        if before == (pod_class, node, is_terminating(pod)):
+        same = before == (pod_class, node, is_terminating(pod))
+        if same and self.cluster.identity_at(name) == self.cluster.identity_of(pod):
             return  # it was assumed to be here
         self._remove(name)
         self.assume(pod, pod_class, node)

@@ -6,7 +6,8 @@ from berth.engine.state import class_table
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.options import Options
 from berth.kube.defaults import created, default_node
-from berth.kube.objects import Pod
+from berth.kube.objects import ObjectMeta, Pod, Service
+from berth.kube.objects.policy import ServiceSpec
 from berth.kube.well_known import HOSTNAME
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -112,6 +113,41 @@ def test_an_identity_label_counts_once_it_is_mentioned() -> None:
     follower = make_pod("follower").affinity_to({INDEX: "1"}, topology=HOSTNAME)
 
     assert placed(cluster, follower) == "b"
+
+
+def test_a_label_of_many_values_does_not_tell_pods_apart() -> None:
+    """Pods that each have their own value of a label nobody asks for share classes."""
+    cluster = cluster_of(host("a"))
+    for i in range(300):
+        cluster.add_pod(created(make_pod(f"p{i}").labels(app="x", run=f"run-{i}").on("a").build()))
+
+    assert len(cluster.classes.by_key) < 100
+
+
+def test_a_label_of_many_values_counts_once_it_is_mentioned() -> None:
+    """The one pod with the value that is asked for is found, also if its labels changed meanwhile."""
+    cluster = cluster_of(host("a"), host("b"))
+    for i in range(90):
+        cluster.add_pod(created(make_pod(f"p{i}").labels(app="x", run=f"run-{i}").on("a").build()))
+    cluster.add_pod(created(make_pod("p89").labels(app="x", run="moved").on("b").build()))
+
+    assert placed(cluster, make_pod("follower").affinity_to({"run": "moved"}, topology=HOSTNAME)) == "b"
+    assert placed(cluster, make_pod("second").affinity_to({"run": "run-88"}, topology=HOSTNAME)) == "a"
+
+
+def test_a_service_that_selects_by_an_identity_counts_for_default_spreading() -> None:
+    """The pods of a StatefulSet that has a Service for each are told apart, as kube-scheduler does."""
+    cluster = cluster_of(host("a"), host("b"))
+    first, second = (
+        created(make_pod(f"db-{i}").labels({"app": "db", INDEX: str(i)}).build()) for i in (0, 1)
+    )
+    assert cluster.class_of(first) is cluster.class_of(second)
+
+    selector = {"app": "db", INDEX: "0"}
+    meta = ObjectMeta(name="db-0", namespace="default")
+    cluster.set_owner(Service(metadata=meta, spec=ServiceSpec(selector=selector)))
+
+    assert cluster.class_of(first) is not cluster.class_of(second)
 
 
 def test_a_forgotten_class_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

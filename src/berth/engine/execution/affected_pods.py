@@ -17,7 +17,7 @@ Rules about the node itself are not looked at: after a change of its labels ask 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
 )
-from berth.engine.state.identity import IDENTITY_LABELS
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE
 
@@ -188,13 +187,14 @@ class _AffectedPods:
 
 
 def _equals(cluster: Cluster, pod_class: PodClass) -> IndexArray:
-    """The pods of a class, also if their identities were revealed since and they have their own classes."""
-    if pod_class.running or cluster.index.hidden.issuperset(IDENTITY_LABELS):
+    """The pods of a class, also if they have other classes now that show more labels, or fewer."""
+    unsteady = cluster.index.unsteady
+    if pod_class.running or not unsteady:
         return cluster.pods_of([pod_class])
-    shown = _shown(pod_class)
-    return cluster.pods_whose(lambda other: other.running > 0 and _shown(other) == shown)
+    shown = _steady(pod_class, unsteady)
+    return cluster.pods_whose(lambda other: other.running > 0 and _steady(other, unsteady) == shown)
 
 
-def _shown(pod_class: PodClass) -> tuple[str, dict[str, str]]:
+def _steady(pod_class: PodClass, unsteady: Collection[str]) -> tuple[str, dict[str, str]]:
     labels = pod_class.labels.items()
-    return pod_class.namespace, {key: value for key, value in labels if key not in IDENTITY_LABELS}
+    return pod_class.namespace, {key: value for key, value in labels if key not in unsteady}

@@ -54,4 +54,5 @@ class WhatIf:
 
     def _move(self, peers: Peers, pod_class: PodClass) -> None:
         for key, node_name in peers.nodes.items():
-            self.cluster.assume(key, pod_class, node_name, terminating=key in peers.terminating)
+            identity, terminating = self.cluster.identity_at(key), key in peers.terminating
+            self.cluster.assume(key, pod_class, node_name, terminating=terminating, identity=identity)

@@ -1,22 +1,21 @@
 """The rules compiled for one pod class, with their answers cached over all nodes.
 
-Replicas share a plan.  Between two placements only the nodes that changed are asked again by
-the rules that look at single nodes; the rules about other pods turn their counts into vectors.
+Replicas share a plan.  Between two placements the rules that look at single nodes are asked again
+about those that changed (`node_answers`); the rules about other pods turn their counts into vectors.
 Then the choice is one argmax.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from berth.engine.placement.usage import Reader, Usage, usage_key
-from berth.engine.rules import NODE_RULES, TOPOLOGY_RULES, in_order
-from berth.engine.rules.base import NodeRule, Rule, TopologyRule, scale_table
+from berth.engine.placement.node_answers import node_answers
+from berth.engine.rules import TOPOLOGY_RULES, in_order
+from berth.engine.rules.base import NodeRule, Rule, TopologyRule
 from berth.engine.rules.verdicts import ERROR
-from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array, Slots
+from berth.engine.state.arrays import IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 
@@ -31,34 +30,6 @@ class SchedulingError(Exception):
     """A scheduling attempt that ends in an error rather than a verdict, as upstream's does."""
 
 
-@dataclass(slots=True)
-class _Scaled:
-    """A per-node score that is relative to the highest among the feasible nodes."""
-
-    rule: NodeRule
-    weight: int
-    reverse: bool
-    raw: Int32Array
-    varies: bool = False
-    top: int = -1
-    scores: Int32Array | None = None
-
-    def ask(self, slots: Slots) -> None:
-        self.raw[slots] = self.rule.raw(slots)
-        self.varies = bool(self.raw.any())
-        self.scores = None
-
-    def weighted(self, blocked: Int32Array) -> Int32Array | int:
-        count = len(blocked)
-        if not self.varies:
-            return self.weight * int(scale_table(0, reverse=self.reverse)[0])
-        top = max(int((self.raw[:count] - blocked).max()), 0)
-        if top != self.top or self.scores is None:
-            table = (self.weight * scale_table(top, reverse=self.reverse)).astype(np.int32)
-            self.top, self.scores = top, table.take(self.raw, mode="clip")
-        return self.scores[:count]
-
-
 class Plan:
     """How to place the pods of one class."""
 
@@ -66,47 +37,17 @@ class Plan:
         self.cluster = cluster
         self.pod_class = pod_class
         options = pod_class.options
-        self.node_rules: list[NodeRule] = [
-            rule(cluster, pod_class)
-            for rule in NODE_RULES
-            if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
-        ]
+        self._answers = node_answers(cluster, pod_class)
+        self.node_rules: Sequence[NodeRule] = self._answers.rules
         self.topology_rules: list[TopologyRule] = [
             rule(cluster, pod_class)
             for rule in TOPOLOGY_RULES
             if rule.name not in options.disabled and rule.concerns(cluster, pod_class)
         ]
-        for rule in (*self.node_rules, *self.topology_rules):
+        for rule in self.topology_rules:
             if rule.name in options.not_filtering:
                 rule.stop_filtering()
-        capacity = cluster.nodes.capacity
-        weights = options.weights
-        self._usage = self._shared_usage()
-        self._static_filters = [r for r in self.node_rules if r.filters and r.static]
-        self._static_scores = [
-            (r, weights[r.name])
-            for r in self.node_rules
-            if r.scores and r.static and not r.scaling and r.name in weights
-        ]
-        self._scaled = [
-            _Scaled(r, weights[r.name], r.less_is_better, np.zeros(capacity, dtype=np.int32))
-            for r in self.node_rules
-            if r.scores and r.scaling and r.name in weights
-        ]
-        self._blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
-        self._base: Int32Array = np.zeros(capacity, dtype=np.int32)
-        self._blocks = self._adds = False
-        self._node_changes = Reader(cluster, cluster.node_changes)
         self.error = self._prescore_error()
-
-    def _shared_usage(self) -> Usage:
-        shared = self.cluster.plans.shared
-        key = usage_key(self.pod_class)
-        usage = shared.get(key)
-        if not isinstance(usage, Usage):
-            rules = [rule for rule in self.node_rules if not rule.static]
-            usage = shared[key] = Usage(self.cluster, rules, self.pod_class.options.weights)
-        return usage
 
     @property
     def rules(self) -> list[Rule]:
@@ -114,9 +55,11 @@ class Plan:
         return in_order((*self.node_rules, *self.topology_rules), self.pod_class.options.version)
 
     def _prescore_error(self) -> str | None:
-        weights = self.pod_class.options.weights
-        for rule in self.rules:
-            if rule.prescore is not None and rule.prescore.code == ERROR and rule.name in weights:
+        weights, version = self.pod_class.options.weights, self.pod_class.options.version
+        everyone = (*self.node_rules, *self.topology_rules)
+        failing = [r for r in everyone if r.prescore and r.prescore.code == ERROR and r.name in weights]
+        for rule in in_order(failing, version):
+            if rule.prescore:
                 return f"PreScore {rule.name}: {rule.prescore.reasons[0]}"
         return None
 
@@ -132,39 +75,19 @@ class Plan:
         for rule in self.topology_rules:
             rule.node_joins(slot)
 
-    # --- keeping up ---------------------------------------------------------------
-
-    def refresh(self) -> None:
-        """Ask the rules about single nodes again where something changed."""
-        self._usage.refresh()
-        slots = self._node_changes.changed()
-        if slots is None:
-            return
-        feasible = self.cluster.nodes.alive[slots].copy()
-        for rule in self._static_filters:
-            feasible &= rule.feasible(slots)
-        self._blocked[slots] = np.where(feasible, 0, BLOCKED)
-        self._blocks = bool(self._blocked[: self.cluster.nodes.count].any())
-        for scaled in self._scaled:
-            scaled.ask(slots)
-        if self._static_scores:
-            # An image is worth more the more nodes have it, so one node's change concerns all.
-            every = self.cluster.nodes.every_slot
-            self._base[every] = sum(weight * rule.raw(every) for rule, weight in self._static_scores)
-            self._adds = bool(self._base.any())
-
     # --- choosing -----------------------------------------------------------------
 
     def blocked(self) -> Int32Array:
         """0 for every feasible node, positive for the others."""
-        self.refresh()
+        answers = self._answers
+        answers.refresh()
         count = self.cluster.nodes.count
-        blocked = self._usage.blocked[:count]
-        if self._blocks:
-            blocked = blocked | self._blocked[:count]
+        blocked = answers.usage.blocked[:count]
+        if answers.blocks:
+            blocked = blocked | answers.blocked[:count]
         filters = [rule for rule in self.topology_rules if rule.filters]
         if filters:
-            if not self._blocks:
+            if not answers.blocks:
                 blocked = blocked.copy()
             for rule in filters:
                 rule.block(blocked)
@@ -173,10 +96,11 @@ class Plan:
     def totals(self, blocked: Int32Array) -> Int32Array:
         """The weighted total of every node; meaningful for feasible nodes only."""
         count = len(blocked)
-        total = self._usage.base[:count]
+        answers = self._answers
+        total = answers.usage.base[:count]
         constant = 0
-        parts = [self._base[:count]] if self._adds else []
-        for scaled in self._scaled:
+        parts = [answers.base[:count]] if answers.adds else []
+        for scaled in answers.scaled:
             scores = scaled.weighted(blocked)
             if isinstance(scores, int):
                 constant += scores

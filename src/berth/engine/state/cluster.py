@@ -21,7 +21,7 @@ from berth.engine.state.identity import class_key, identity_of, with_labels, wit
 from berth.engine.state.matching import MatchIndex
 from berth.engine.state.nodes import NodeTable
 from berth.engine.state.options import Options
-from berth.engine.state.owners import Owners
+from berth.engine.state.owners import Owners, keys_selected_by
 from berth.engine.state.plans import ChangeLog, PlanCache
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.pods import NOWHERE, PodTable
@@ -252,6 +252,10 @@ class Cluster:
         counted = self._counted(pod)
         return counted.pod_class, counted.node_name, counted.terminating
 
+    def identity_at(self, key: str) -> dict[str, str] | None:
+        """The labels of a pod that is counted which its class did not show."""
+        return self._identities.get(self.pods.index[key])
+
     @contextmanager
     def without(self, *keys: str) -> Iterator[list[PodClass]]:
         """The cluster as it would be without some pods; yields their classes."""
@@ -339,6 +343,9 @@ class Cluster:
             changed = self.owners.set_controller(kind or owner.kind or "", owner)
         if changed:
             self._default_spreading_changed()
+            self.index.mention(keys_selected_by(owner))
+            if self.index.mentioned:
+                self._reveal()
 
     def remove_owner(self, kind: str, namespace: str, name: str) -> None:
         if self.owners.remove(kind, namespace, name):
@@ -352,8 +359,7 @@ class Cluster:
 
     def _reveal(self) -> None:
         """Sort pods into classes of their own by labels that a selector has mentioned."""
-        revealed, self.index.mentioned = self.index.mentioned, set()
-        self.index.hidden -= revealed
+        revealed = self.index.reveal()
         self.plans.drop_all()
         for pod, identity in list(self._identities.items()):
             if revealed.isdisjoint(identity):

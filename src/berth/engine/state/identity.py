@@ -1,10 +1,11 @@
 """Which pods are of one class: the key of a class, and the labels it leaves out.
 
-The pods of a StatefulSet and of an indexed Job each carry their own number or name as a label.
-Taken at their word, a thousand replicas would be a thousand classes, each compiled for itself,
-although hardly any selector ever looks at those labels.  So they are left out of a pod's class,
-until a selector does mention one: then it is revealed, once and for all, and the pods concerned
-are sorted into classes of their own.
+The pods of a StatefulSet and of an indexed Job each carry their own number or name as a label, and
+the pods of every Job its name and UID.  Taken at their word, a thousand of them would be a thousand
+classes, each compiled for itself, although hardly any selector ever looks at those labels.  So such
+labels, and all others that turn out to have many values, are left out of a pod's class until a
+selector does mention one: then it is revealed, once and for all, and the pods concerned are sorted
+into classes of their own.
 """
 
 from __future__ import annotations
@@ -15,17 +16,25 @@ import msgspec
 from msgspec.structs import replace
 
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
-from berth.kube.objects import ContainerStatus, Pod, PodSpec, PodStatus, Volume
+from berth.kube.objects import ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus, Volume
+from berth.kube.ownership import controller_of
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
+# Labels that every pod, or every Job, has its own value of.
 IDENTITY_LABELS = frozenset(
     {
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
         "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/job-name",
+        "controller-uid",
+        "job-name",
     }
 )
+# The controllers whose selectors default spreading asks for.
+_SPREADING_OWNERS = {("ReplicaSet", "apps/v1"), ("StatefulSet", "apps/v1"), ("ReplicationController", "v1")}
 
 
 def identity_of(pod: Pod, hidden: Collection[str]) -> dict[str, str] | None:
@@ -33,7 +42,7 @@ def identity_of(pod: Pod, hidden: Collection[str]) -> dict[str, str] | None:
     labels = pod.metadata.labels
     if not labels or not hidden or labels.keys().isdisjoint(hidden):
         return None
-    return {key: labels[key] for key in hidden if key in labels}
+    return {key: value for key, value in labels.items() if key in hidden}
 
 
 def without(pod: Pod, identity: Mapping[str, str]) -> Pod:
@@ -60,7 +69,7 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
             meta.namespace,
             meta.labels,
             annotation,
-            meta.owner_references,
+            spreading_owner(meta),
             spec.containers,
             spec.init_containers,
             spec.node_selector,
@@ -80,6 +89,36 @@ def class_key(pod: Pod, node_name: str | None, profile: str = "") -> bytes:
             resizing(pod.status),
         )
     )
+
+
+def node_key(pod: Pod) -> bytes:
+    """Equal for pods without claims that ask the same of a node, whoever else runs."""
+    spec = pod.spec
+    annotations = pod.metadata.annotations
+    return _encoder.encode(
+        (
+            annotations.get(AFFINITY_ANNOTATION) if annotations else None,
+            spec.affinity.node_affinity if spec.affinity else None,
+            spec.node_selector,
+            spec.tolerations,
+            spec.containers,
+            spec.init_containers,
+            [volume.image for volume in spec.volumes or () if volume.image],
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            spec.host_users,
+            resizing(pod.status),
+        )
+    )
+
+
+def spreading_owner(meta: ObjectMeta) -> tuple[str, str] | None:
+    """Kind and name of the pod's controller, if default spreading looks at it; no other owner matters."""
+    owner = controller_of(meta)
+    if owner is None or (owner.kind, owner.api_version) not in _SPREADING_OWNERS:
+        return None
+    return owner.kind or "", owner.name or ""
 
 
 def _relevant(volumes: list[Volume]) -> list[Volume]:

@@ -16,7 +16,8 @@ from berth.engine.state.pod_class import Anchor, LabelSet, Term
 from berth.kube.selectors import Selector
 
 _ANY_VALUE = None
-
+# A label with more values than this, which no selector looks at, is no reason to tell pods apart.
+_MANY_VALUES = 64
 
 _TermKey = tuple[Selector, frozenset[str] | None, Selector | None]
 _NO_LABELS: Mapping[str, str] = {}
@@ -26,8 +27,9 @@ class MatchIndex:
     """All label sets and terms, and the edges between them.
 
     Attributes:
-        hidden: Identity labels that label sets do not have, because no selector asked for them yet.
+        hidden: Labels of many values that pods are not told apart by, because no selector asked for them yet.
         mentioned: Those that one did ask for since; the cluster reveals them.
+        unsteady: Labels that classes show or leave out, by the time when they were made.
     """
 
     def __init__(self) -> None:
@@ -39,6 +41,8 @@ class MatchIndex:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self.hidden: set[str] = set(IDENTITY_LABELS)
         self.mentioned: set[str] = set()
+        self.unsteady: set[str] = set()
+        self._asked_for: set[str] = set()
 
     def __len__(self) -> int:
         """How many label sets and terms are kept."""
@@ -46,7 +50,16 @@ class MatchIndex:
 
     def mention(self, keys: Iterable[str]) -> None:
         """Some selector looks at these labels, so none of them may stay hidden."""
-        self.mentioned.update(self.hidden.intersection(keys))
+        keys = set(keys)
+        self._asked_for |= keys
+        self.mentioned |= self.hidden & keys
+
+    def reveal(self) -> set[str]:
+        """The labels mentioned since the last time, which are hidden no longer."""
+        revealed, self.mentioned = self.mentioned, set()
+        self.hidden -= revealed
+        self.unsteady |= revealed
+        return revealed
 
     def label_set(self, namespace: str, labels: Mapping[str, str]) -> LabelSet:
         key = (namespace, frozenset(labels.items()))
@@ -54,7 +67,11 @@ class MatchIndex:
         if found is None:
             found = self._label_sets[key] = LabelSet(namespace, labels)
             for label, value in labels.items():
-                self._postings.setdefault(label, {}).setdefault(value, {})[found] = None
+                by_value = self._postings.setdefault(label, {})
+                by_value.setdefault(value, {})[found] = None
+                if len(by_value) > _MANY_VALUES and label not in self._asked_for:
+                    self.hidden.add(label)
+                    self.unsteady.add(label)
             for term in self._terms_that_may_select(labels):
                 self._link(term, found)
         return found

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import ReplicationController, Service, WorkloadBase
-from berth.kube.selectors import NOTHING, Selector, parse_label_selector, selector_from_labels
-
-_WORKLOAD_API = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1"}
+from berth.kube.selectors import NOTHING, Selector, parse_label_selector, selected_keys, selector_from_labels
 
 
 class Owners:
@@ -52,10 +50,16 @@ class Owners:
         for selector in self._services.get(pod_class.namespace, {}).values():
             if selector_from_labels(selector).matches(pod_class.labels):
                 merged.update(selector)
-        owner = pod_class.owner
-        if owner is not None and _WORKLOAD_API.get(owner.kind or "") == owner.api_version:
-            key = (owner.kind or "", pod_class.namespace, owner.name or "")
-            controller = self._controllers.get(key, NOTHING)
+        if pod_class.owner is not None:
+            kind, name = pod_class.owner
+            controller = self._controllers.get((kind, pod_class.namespace, name), NOTHING)
             if not controller.nothing:
                 return selector_from_labels(merged).also(controller.requirements)
         return selector_from_labels(merged)
+
+
+def keys_selected_by(owner: Service | WorkloadBase | ReplicationController) -> Iterable[str]:
+    """The labels that its selector looks at."""
+    if isinstance(owner, (Service, ReplicationController)):
+        return owner.spec.selector or ()
+    return selected_keys(owner.spec.selector)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from berth.engine.state.identity import resizing
+from berth.engine.state.identity import resizing, spreading_owner
 from berth.engine.state.nodes import ANY_IP, HostPort
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
 from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, PodSpec
-from berth.kube.ownership import controller_of
 from berth.kube.selectors import (
     NodeTerms,
     Selector,
@@ -28,6 +27,7 @@ from berth.kube.selectors import (
     parse_label_selector,
     parse_node_selector,
     parse_preferred_terms,
+    selected_keys,
     selector_from_labels,
 )
 
@@ -220,7 +220,7 @@ class PodClass:
         self.spread_constraints = enabled_constraints(pod, options.gates) or []
         self.requests: Requests = pod_requests(pod.spec, resizing(pod.status), options.version)
         self.host_ports: tuple[HostPort, ...] = tuple(host_ports(pod.spec))
-        self.owner = controller_of(pod.metadata)
+        self.owner = spreading_owner(pod.metadata)
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
         self.device_claims = tuple(_device_claims(pod)) if pod.spec.resource_claims else ()
@@ -229,7 +229,7 @@ class PodClass:
         self.plan: CompiledPlan | None = None
         self._compile_terms(index)
         for constraint in self.spread_constraints:
-            index.mention(r.key for r in parse_label_selector(constraint.label_selector).requirements)
+            index.mention(selected_keys(constraint.label_selector))
             index.mention(constraint.match_label_keys or ())
 
     def _compile_terms(self, index: TermIndex) -> None:

@@ -155,7 +155,7 @@ class HardConstraint(CountedConstraint):
         self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
     ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
-        domains = self.column.ids[np.flatnonzero(self.eligible)]
+        domains = self.column.ids[: len(self.eligible)][self.eligible]
         self.nodes_in: Int32Array = np.bincount(domains, minlength=self.column.capacity).astype(np.int32)
         self._absent: Int32Array = np.where(self.nodes_in > 0, np.int32(0), _ABSENT).astype(np.int32)
         self.domains = int((self.nodes_in > 0).sum())
