@@ -10,7 +10,12 @@ from berth.kube.objects import ObjectMeta
 
 def stamp(now: float) -> str:
     """Seconds since the epoch as ``2026-01-31T12:00:00Z``."""
-    return dt.datetime.fromtimestamp(int(now), dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp(int(now))
+
+
+@lru_cache(maxsize=64)
+def _stamp(now: int) -> str:
+    return dt.datetime.fromtimestamp(now, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_stamp(now: float) -> str:

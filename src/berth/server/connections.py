@@ -1,6 +1,8 @@
-"""HTTP connections with limits: how long the head of a request may be, and how long it may take to arrive.
+"""HTTP connections with limits: how long the head of a request may be, and how long a client may take.
 
-uvicorn bounds neither.  Bodies have limits of their own (:mod:`~berth.server.http.bodies`).
+uvicorn bounds neither.  A timer for every wait would cost more than many a request does: all connections
+are looked at once a second instead (:mod:`~berth.server.serving`), and whose client has been slow for too
+long is ended.  The sizes of bodies are looked at where they are read (:mod:`~berth.server.http.bodies`).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import time
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -16,7 +19,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from berth.server.settings import HEAD_LIMIT
 
+LASTING = "berth.lasting"  # in the scope of a request whose answer has no end
 _HEAD_SECONDS = 32.0  # as kube-apiserver's
+_READING_SECONDS = 300.0  # for a client to read an answer
 _TIDY_SECONDS, _WORTH_TIDYING = 5.0, 200  # how often to look, and connections that have ended since
 
 
@@ -25,16 +30,25 @@ class _TooLargeError(Exception):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection. It is closed if a request does not arrive, or its head goes on without end."""
+    """One connection. It is closed if a request does not arrive, its head has no end, or nobody reads.
+
+    Attributes:
+        _due: When a head must have arrived; 0 while none is waited for.
+        _chunk: Bytes that came last.
+        _first: Bytes that came together with the beginning of the head, whatever else they were.
+        _size: Bytes that came after these.
+        _slow: The answer that was found to wait until it is read, and since when.
+    """
 
     lost: ClassVar[int] = 0  # connections that have ended, in all
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's business
         super().__init__(*arguments, **options)
-        self._size = 0  # of the head that is being read
+        self._chunk = self._first = self._size = 0
         self._in_head = False
         self._too_large = False
-        self._patience: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._slow: tuple[object, float] = (None, 0.0)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -42,30 +56,28 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         LimitedProtocol.lost += 1
-        self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._size += len(data)
+        self._chunk = len(data)
+        self._size += self._chunk
         super().data_received(data)
-        if self.transport.is_closing():
-            return
         if self._in_head and self._size > HEAD_LIMIT:
-            self._too_large = True
-            self.send_400_response("")
-        elif (self._in_head or self._is_idle()) and self._patience is None:
+            if not self.transport.is_closing():
+                self._too_large = True
+                self.send_400_response("")
+        elif not self._due and self._awaits_head():
             self._wait()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._size = True, 0
+        self._in_head, self._first, self._size = True, self._chunk, 0
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_LIMIT:
+        self._in_head, self._due = False, 0.0
+        if self._first + self._size > HEAD_LIMIT and _size_of(self.url, self.headers) > HEAD_LIMIT:
             self._too_large = True
             raise _TooLargeError
-        self._stop_waiting()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -77,21 +89,29 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write(head.encode())
         self.transport.close()
 
-    def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+    def sweep(self, now: float) -> None:
+        """End the connection if its client is too slow; to be called now and then."""
+        cycle = self.cycle
+        if self._awaits_head():
+            if self._due and self._due <= now:
+                self.transport.abort()
+        elif self.flow.write_paused:
+            if self._slow[0] is not cycle:
+                self._slow = (cycle, now)
+            elif now - self._slow[1] >= _READING_SECONDS and not cycle.scope.get(LASTING):
+                self.transport.abort()
+        elif cycle.more_body:
+            cycle.message_event.set()  # who reads the body knows how long they wait
+
+    def _awaits_head(self) -> bool:
+        return self._in_head or self.cycle is None or self.cycle.response_complete
 
     def _wait(self) -> None:
-        self._patience = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+        self._due = time.monotonic() + _HEAD_SECONDS
 
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
 
-    def _give_up(self) -> None:
-        self._patience = None
-        if self.transport is not None and (self._in_head or self._is_idle()):
-            self.transport.abort()
+def _size_of(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) for name, value in headers)
 
 
 async def tidy() -> None:

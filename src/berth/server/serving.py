@@ -6,6 +6,7 @@ import asyncio
 import errno
 import importlib.util
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 import uvicorn
 
 from berth.server.connections import LimitedProtocol
-from berth.server.http.app import build
+from berth.server.http.app import Api
 from berth.server.http.state import ServerState, make_state, open_store
 from berth.server.registry.strategy import Credentials
 from berth.server.settings import Prepared, ServerSettings
@@ -21,6 +22,7 @@ from berth.server.tls import account_key, prepare
 from berth.server.tokens import TokenSigner
 
 _BACKLOG = 2048
+_TICKS = 10  # of uvicorn's in a second
 _PATIENCE, _GRACE = 1, 3  # seconds for connections and for requests when the server stops
 
 
@@ -29,11 +31,19 @@ class PortInUseError(RuntimeError):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which lets go of watches before it waits for requests to end."""
+    """uvicorn's, which looks after slow clients, and lets watches go before it waits for requests to end."""
 
     def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
         super().__init__(config)
         self._state = state
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            now = time.monotonic()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, LimitedProtocol):
+                    connection.sweep(now)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.stopping = True
@@ -101,7 +111,7 @@ def _credentials(prepared: Prepared) -> Credentials:
 def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
     settings = state.settings
     return uvicorn.Config(
-        build(state),
+        Api(state),
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http=LimitedProtocol,
         ws="none",
@@ -112,6 +122,7 @@ def _config(state: ServerState, prepared: Prepared) -> uvicorn.Config:
         log_level=settings.log_level,
         access_log=settings.access_log,
         server_header=False,
+        proxy_headers=False,  # nobody is believed to be somebody else's proxy
         date_header=False,
         timeout_keep_alive=300,
         timeout_graceful_shutdown=_GRACE,

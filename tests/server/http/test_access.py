@@ -91,6 +91,26 @@ def test_a_role_gives_what_it_says_and_no_more(client: Client, space: str) -> No
     assert one in listed
 
 
+def test_what_was_allowed_is_forgotten(client: Client, space: str) -> None:
+    """A role or a binding that comes, changes or goes counts for the next request."""
+    root = f"{RBAC}{space.removeprefix('/api/v1')}"
+
+    def listing() -> int:
+        return client.send("GET", f"{space}/pods", headers=acting("joe")).status
+
+    assert listing() == 403
+    client.made(f"{root}/roles", role("reader", READ))
+    assert listing() == 403
+    client.made(f"{root}/rolebindings", bound("joe", "Role", "reader", user("joe")))
+    assert listing() == 200
+    client.patch(f"{root}/roles/reader", {"rules": []})
+    assert listing() == 403
+    client.patch(f"{root}/roles/reader", {"rules": [READ]})
+    assert listing() == 200
+    client.delete(f"{root}/rolebindings/joe")
+    assert listing() == 403
+
+
 def test_roles_may_come_from_others_and_be_missing(client: Client, space: str) -> None:
     """The default roles aggregate whatever is labelled for them; a binding to nothing says so."""
     client.made(

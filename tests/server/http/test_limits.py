@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import time
@@ -14,7 +15,7 @@ from berth.server import connections
 from berth.server.http import bodies
 from berth.server.settings import HEAD_LIMIT
 from tests.support.api.client import PODS, Client
-from tests.support.api.objects import pod
+from tests.support.api.objects import config_map, pod
 
 
 def raw(client: Client) -> ssl.SSLSocket:
@@ -92,6 +93,28 @@ def test_half_sent_bodies_are_given_up(client: Client, monkeypatch: pytest.Monke
     request = head(client, "Content-Type: application/json", "Content-Length: 100", "", "{", method="POST")
 
     assert answer(client, request).startswith(b"HTTP/1.1 408 ")
+
+
+def test_answers_that_nobody_reads_are_given_up(
+    client: Client, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that does not read its answer is not waited for."""
+    monkeypatch.setattr(connections, "_READING_SECONDS", 0.3)
+    for i in range(16):
+        client.made(f"{space}/configmaps", config_map(f"large-{i}", k="x" * 1_000_000))
+    request = head(client, "Connection: close", "", "", path=f"{space}/configmaps")
+    assert any(_read_after(client, request, seconds) < 16_000_000 for seconds in (2, 4, 8, 16, 32))
+
+
+def _read_after(client: Client, request: bytes, seconds: float) -> int:
+    """How many bytes of an answer there are for who begins to read late."""
+    size = 0
+    with raw(client) as connection, contextlib.suppress(OSError):
+        connection.sendall(request)
+        time.sleep(seconds)
+        while data := connection.recv(1 << 20):
+            size += len(data)
+    return size
 
 
 @pytest.mark.parametrize(

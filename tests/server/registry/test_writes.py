@@ -29,6 +29,15 @@ def test_created_metadata(client: Client, space: str) -> None:
     assert made["managedFields"][0]["operation"] == "Update"
 
 
+def test_a_creator_owns_what_they_said(client: Client, space: str) -> None:
+    """And the defaults, but not what admission adds to their object."""
+    (entry,) = client.made(f"{space}/pods", pod("a"))["metadata"]["managedFields"]
+    owned = entry["fieldsV1"]["f:spec"]
+    assert {"f:containers", "f:restartPolicy", "f:schedulerName"} <= set(owned)
+    assert not {"f:volumes", "f:tolerations", "f:priority", "f:serviceAccountName"} & set(owned)
+    assert "f:volumeMounts" not in str(owned)
+
+
 def test_versions_grow(client: Client, space: str) -> None:
     """Every write has a resourceVersion greater than all before."""
     versions = [

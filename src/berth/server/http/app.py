@@ -8,11 +8,8 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from starlette.applications import Starlette
-from starlette.routing import Mount
-
 from berth.server import errors
-from berth.server.connections import tidy
+from berth.server.connections import LASTING, tidy
 from berth.server.errors import StatusError
 from berth.server.http import handlers
 from berth.server.http.access.auth import NOBODY, Gate
@@ -22,7 +19,6 @@ from berth.server.http.replies import Reply, of_error, send_reply
 from berth.server.http.requests import (
     Address,
     ApiRequest,
-    Message,
     Receive,
     Scope,
     Send,
@@ -32,11 +28,10 @@ from berth.server.http.requests import (
 from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
 from berth.server.registry.kinds.events import expire
-from berth.server.registry.kinds.roles import require
+from berth.server.registry.kinds.roles import may_everything, require
 from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)
-_SENDING = 300.0  # seconds for a client to read an answer
 _NOWHERE = Address("", "", "")
 
 
@@ -49,8 +44,20 @@ class Api:
         self._documents = Documents(state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Be there from the server's start to its end."""
+        await receive()
+        async with _running(self._state):
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["raw_path"].decode("latin-1") if "raw_path" in scope else scope["path"]
         request = ApiRequest(
             scope["method"],
@@ -60,32 +67,29 @@ class Api:
             _headers(scope["headers"]),
             receive,
         )
-        started = time.perf_counter()
-        sent = False
-
-        async def sending(message: Message) -> None:
-            nonlocal sent
-            sent = True
-            await send(message)
-
+        if request.verb == "watch":
+            scope[LASTING] = True
         try:
             self._admit(request, scope["headers"])
-            reply = await self._answer(request, sending)
+            reply = await self._answer(request, send)
         except Exception as error:
             reply = _failed(error, request)
-            if sent:
+            if request.streaming:
                 raise
         if reply is not None:
             await self._reply(request, send, reply)
-        self._count(request, reply, time.perf_counter() - started)
+        seconds = time.perf_counter() - request.started if reply is not None else None
+        code = reply.status if reply is not None else 200
+        self._state.metrics.observe(request.verb, request.resource, code, seconds)
 
     def _admit(self, request: ApiRequest, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Find out who sends a request, and whether they may."""
         registry = self._state.registry
         user = self._gate.check(request.path, request.headers)
-        request.user = acting_user(registry, user, headers)
-        if request.user is not NOBODY:  # who gets here without a name asks for nothing but the health
-            require(registry, request.user, handlers.asked_of(request))
+        request.user = user = acting_user(registry, user, headers)
+        # Who gets here without a name asks for nothing but the health.
+        if user is not NOBODY and not may_everything(user):
+            require(registry, user, handlers.asked_of(request))
 
     async def _answer(self, request: ApiRequest, send: Send) -> Reply | None:
         address = request.address
@@ -99,22 +103,17 @@ class Api:
 
     async def _reply(self, request: ApiRequest, send: Send, reply: Reply) -> None:
         try:
-            async with asyncio.timeout(_SENDING):
-                await send_reply(request, send, reply)
+            await send_reply(request, send, reply)
         except StatusError as error:
             await send_reply(request, send, of_error(error))
-
-    def _count(self, request: ApiRequest, reply: Reply | None, seconds: float) -> None:
-        code = reply.status if reply is not None else 200
-        verb = handlers.verb_of(request)
-        self._state.metrics.observe(verb, request.resource, code, seconds if reply is not None else None)
 
 
 def _headers(given: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     headers = dict(given)
-    hosts = [value for name, value in given if name == b"host"]
-    if len(hosts) > 1:  # which nobody is
-        headers[b"host"] = b", ".join(hosts)
+    if len(headers) < len(given):
+        hosts = [value for name, value in given if name == b"host"]
+        if len(hosts) > 1:  # which nobody is
+            headers[b"host"] = b", ".join(hosts)
     return headers
 
 
@@ -129,24 +128,19 @@ def _failed(error: Exception, request: ApiRequest) -> Reply:
     return of_error(errors.internal(f"{type(error).__name__}: {error}"))
 
 
-def build(state: ServerState) -> Starlette:
-    """The application that serves `state`, with its beginning and end."""
-    api = Api(state)
-
-    @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        state.registry.store.start(asyncio.get_running_loop())
-        await bootstrap.fill(state.registry, state.settings)
-        tasks = [
-            asyncio.create_task(expire(state.registry, state.settings.event_ttl)),
-            asyncio.create_task(bootstrap.keep(state.registry, state.settings)),
-            asyncio.create_task(tidy()),
-        ]
-        state.ready = True
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    return Starlette(routes=[Mount("/", app=api)], lifespan=lifespan)
+@asynccontextmanager
+async def _running(state: ServerState) -> AsyncIterator[None]:
+    """What is done as long as the server runs, beside answering."""
+    state.registry.store.start(asyncio.get_running_loop())
+    await bootstrap.fill(state.registry, state.settings)
+    tasks = [
+        asyncio.create_task(expire(state.registry, state.settings.event_ttl)),
+        asyncio.create_task(bootstrap.keep(state.registry, state.settings)),
+        asyncio.create_task(tidy()),
+    ]
+    state.ready = True
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()

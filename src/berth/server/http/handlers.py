@@ -38,18 +38,6 @@ _ASKED = {
 }
 
 
-def verb_of(request: ApiRequest) -> str:
-    """The verb as metrics and authorization name it."""
-    method, named = request.method, bool(request.address.name)
-    if method in ("GET", "HEAD"):
-        if request.address.watch or request.query.get("watch") in ("true", "1"):
-            return "watch"
-        return "get" if named else "list"
-    if method == "DELETE":
-        return "delete" if named else "deletecollection"
-    return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
-
-
 def asked_of(request: ApiRequest) -> Attributes:
     """What a request asks for, as authorization sees it."""
     address = request.address
@@ -60,14 +48,13 @@ def asked_of(request: ApiRequest) -> Attributes:
     if address.plural == "namespaces" and not address.group and address.name:
         namespace = address.name
     return Attributes(
-        verb_of(request), address.group, address.plural, address.subresource, namespace, address.name
+        request.verb, address.group, address.plural, address.subresource, namespace, address.name
     )
 
 
 async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
     """Answer a request; None if the answer was streamed."""
-    verb = verb_of(request)
-    address, resource = request.address, endpoint.resource
+    verb, address, resource = request.verb, request.address, endpoint.resource
     if resource.namespaced and address.name and not address.namespace:
         raise errors.unknown_path()
     if address.namespace and not resource.namespaced:

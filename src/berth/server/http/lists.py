@@ -121,13 +121,10 @@ async def _each(records: list[Record], encoded: Callable[[Record], bytes]) -> li
 
 async def _as_table(request: ApiRequest, endpoint: Endpoint, page: _Page, metadata: RawObject) -> Reply:
     include = replies.include(request)
-    table = replies.table(endpoint, page.records[:_TABLE_STEP], include)
-    for start in range(_TABLE_STEP, len(page.records), _TABLE_STEP):
-        await asyncio.sleep(0)
-        more = replies.table(endpoint, page.records[start : start + _TABLE_STEP], include)
-        table["rows"].extend(more["rows"])
-    table["metadata"] = metadata
-    return Reply(200, encode(table))
+    head = replies.table(endpoint, (), include)
+    del head["rows"]
+    rows = await _each(page.records, lambda record: encode(replies.row(endpoint, record, include)))
+    return Reply(200, ListBody({**head, "metadata": metadata}, rows, "rows"))
 
 
 # --- versions and pages ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode, encode
-from berth.server.tables import partial_metadata, render_table
+from berth.server.tables import partial_metadata, render_row, render_table
 
 META_V1 = "meta.k8s.io/v1"
 _JSON = b"application/json"
@@ -34,10 +34,11 @@ class ListBody:
 
     head: RawObject
     items: list[bytes]
+    name: str = "items"
 
     def parts(self) -> Iterator[bytes]:
         """Its JSON."""
-        yield encode(self.head)[:-1] + b',"items":['
+        yield b'%s,"%s":[' % (encode(self.head)[:-1], self.name.encode())
         for i, item in enumerate(self.items):
             if i:
                 yield b","
@@ -91,12 +92,22 @@ def table(
     )
 
 
+def row(endpoint: Endpoint, record: Record, include_object: str) -> RawObject:
+    """The one of an object in such a table."""
+    return render_row(endpoint.strategy.columns, endpoint.object(record), time.time(), include_object)
+
+
 def of_error(error: StatusError) -> Reply:
     return Reply(error.code, encode(error.status()), headers=error.headers)
 
 
 async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
     body = reply.body
+    if isinstance(body, bytes) and _is_plain(request, reply, len(body)):
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return
     headers = [(name.lower().encode(), value.encode()) for name, value in reply.headers.items()]
     if reply.status == 304:
         # A cache takes over whatever header comes with this: nothing but the tag may.
@@ -128,6 +139,19 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         await asyncio.sleep(0)  # sending alone lets nobody else have a turn while the client keeps up
     await send({"type": "http.response.body", "body": b""})
+
+
+def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
+    """Whether a body is sent as it is, with nothing to say about it, as most are."""
+    return (
+        reply.content_type is _JSON
+        and size < _GZIP_FROM
+        and reply.status != 304
+        and not reply.headers
+        and not request.warnings
+        and "pretty" not in request.query
+        and b"yaml" not in request.headers.get(b"accept", b"")
+    )
 
 
 def _size(body: bytes | ListBody) -> int:

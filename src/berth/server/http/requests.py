@@ -21,6 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 JSON, TABLE, PARTIAL, YAML = "json", "table", "partial", "yaml"
 
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False", ""})
 
@@ -43,8 +44,10 @@ class ApiRequest:
     """One request; `warnings` are sent along with the answer.
 
     Attributes:
+        verb: As metrics and authorization name it.
         resource: The plural of what is addressed, once that is known to exist.
         repeated: What strict validation says of fields that the body has twice.
+        streaming: Whether the answer is under way already.
     """
 
     method: str
@@ -58,6 +61,18 @@ class ApiRequest:
     warnings: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     resource: str = ""
+    streaming: bool = False
+    verb: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        method, named = self.method, bool(self.address.name)
+        if method in ("GET", "HEAD"):
+            watch = self.address.watch or self.query.get("watch") in ("true", "1")
+            self.verb = "watch" if watch else "get" if named else "list"
+        elif method == "DELETE":
+            self.verb = "delete" if named else "deletecollection"
+        else:
+            self.verb = _VERBS.get(method, "")
 
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "")

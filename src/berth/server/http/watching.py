@@ -207,6 +207,7 @@ async def watch(state: ServerState, request: ApiRequest, endpoint: Endpoint, sen
     endpoint.bucket.listeners.add(watcher)  # no await since the state was looked at
     state.metrics.watchers.inc()
     gone = asyncio.create_task(_disconnect(request.receive, watcher))
+    request.streaming = True
     try:
         await send(
             {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import random
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -88,11 +89,14 @@ class Strategy:
         obj["status"] = copy.deepcopy(self.first_status)
 
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
-        """Fill in, admit and validate an object in place; `old` is None if it is new."""
-        self.default(obj)
+        """Admit and validate an object in place; `old` is None if it is new."""
         self.prepare(registry, obj, old)
         found = self.validate(obj, registry.gates)
         return found + (self.validate_create(obj) if old is None else self.validate_update(obj, old))
+
+    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        """What a client is taken to have said: without what is switched off, with defaults, in place."""
+        self.default(obj)
 
     def default(self, obj: RawObject) -> None:
         """Fill in what every version of the API server fills in; looks at nothing but the object."""
@@ -291,7 +295,8 @@ class Registry:
         return stamp(time.time())
 
     def new_uid(self) -> str:
-        return str(uuid.uuid4())
+        """Made up without asking the system for chance, which takes longer: it is no secret."""
+        return str(uuid.UUID(int=random.getrandbits(128), version=4))
 
     # --- custom resources
 

@@ -9,7 +9,7 @@ it was.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
@@ -78,6 +78,8 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
         meta["managedFields"] = managed
     if strategy.status_apart and not strategy.status_on_create:
         strategy.begin_status(obj)
+    strategy.settle(registry, obj, None)
+    first = _creators(registry, endpoint, obj, intent)
     found = strategy.judge(registry, obj, None)
     name = meta.get("name") or ""
     if found:
@@ -87,8 +89,10 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
     if endpoint.bucket.newest(key) is not None:
         raise errors.already_exists(resource.plural, resource.group, name)
     strategy.accept(registry, obj, None)
-    obj = _tracked(registry, endpoint, None, obj, intent)
-    return replace(_store(registry, endpoint, key, obj, intent, None), status=201)
+    if first is not None:
+        meta["managedFields"] = [first]
+    write = _store(registry, endpoint, key, obj, intent, None)
+    return Write(write.record, write.done, 201)
 
 
 def _check_namespace(registry: Registry, endpoint: Endpoint, namespace: str, name: str) -> None:
@@ -146,6 +150,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if intent.subresource:
         found += strategy.judge_subresource(registry, obj, old)
     else:
+        strategy.settle(registry, obj, old)
         found += strategy.judge(registry, obj, old)
     if found:
         resource = endpoint.resource
@@ -207,21 +212,26 @@ def _spec_changed(obj: RawObject, old: RawObject) -> bool:
 # --- storing --------------------------------------------------------------------------------------
 
 
+def _creators(registry: Registry, endpoint: Endpoint, obj: RawObject, intent: Intent) -> RawObject | None:
+    """The managed fields of who creates an object: what they and the defaults say, not what admission adds.
+
+    Upstream: createHandler in apiserver/pkg/endpoints/handlers/create.go.
+    """
+    if intent.tracked or endpoint.schema is None:
+        return None
+    apart = endpoint.strategy.status_apart
+    return patch.creator_entry(
+        obj, endpoint.schema, intent.manager, registry.timestamp(), without_status=apart
+    )
+
+
 def _tracked(
-    registry: Registry, endpoint: Endpoint, old: RawObject | None, obj: RawObject, intent: Intent
+    registry: Registry, endpoint: Endpoint, old: RawObject, obj: RawObject, intent: Intent
 ) -> RawObject:
     """The object with its managed fields brought up to date."""
     if intent.tracked or endpoint.schema is None:
         return obj
     subresource = intent.subresource
-    if old is None and not subresource:
-        apart = endpoint.strategy.status_apart
-        first = patch.creator_entry(
-            obj, endpoint.schema, intent.manager, registry.timestamp(), without_status=apart
-        )
-        if first is not None:
-            obj["metadata"]["managedFields"] = [first]
-        return obj
     return patch.track_update(
         old,
         obj,

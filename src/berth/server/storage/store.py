@@ -62,6 +62,7 @@ class Bucket:
         self.records: dict[Key, Record] = {}  # committed
         self.keys: list[Key] = []  # of `records`, sorted
         self.queued: dict[Key, _Queued] = {}  # newer than `records`
+        self.changes = 0  # grows whenever the newest state of an object becomes another
         self.history = WatchHistory(limit)
         self.listeners: set[WatchListener] = set()
         self.fields: Fields = no_fields
@@ -204,6 +205,7 @@ class Store:
         self._open: Batch | None = None
         self._dropped: list[int] = []
         self._expired: dict[str, int] = {}  # up to where the history on disk counts as gone, by bucket
+        self._behind: set[str] = set()  # buckets whose history may have gone further
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # of the loop
         self._closed = False
@@ -259,6 +261,7 @@ class Store:
             self.rv = max(marks.reserved, marks.acknowledged)
             for bucket in self.buckets.values():
                 bucket.history.trimmed = self.rv
+            self._behind.update(self.buckets)
             marks.settle(newest)
         self._newest = max(newest, marks.reserved, self.rv)
 
@@ -344,6 +347,7 @@ class Store:
         ticket = batch.ticket
         assert isinstance(ticket, _Ticket)  # noqa: S101 - for the type checker
         record = event.record
+        bucket.changes += 1
         bucket.queued[record.key] = _Queued(record.rv, newest, ticket.done)
         ticket.events.append((bucket, event))
         batch.rows.append(
@@ -367,6 +371,8 @@ class Store:
         before = bucket.history.size
         useless = bucket.apply(event)
         self._history_size += bucket.history.size - before
+        if bucket.history.trimmed > self._expired.get(bucket.name, 0):
+            self._behind.add(bucket.name)
         while self._history_size > self._history_bytes:
             largest = max(self.buckets.values(), key=lambda one: one.history.size)
             before = largest.history.size
@@ -376,6 +382,7 @@ class Store:
             if largest.history.size == before:
                 break
             self._history_size += largest.history.size - before
+            self._behind.add(largest.name)
         return useless
 
     def _expire(self) -> dict[str, int]:
@@ -383,13 +390,14 @@ class Store:
 
         They are set ahead, so that the disk hears of them now and then and not with every write.
         """
-        marks = {}
-        for name, bucket in self.buckets.items():
-            if bucket.history.trimmed > self._expired.get(name, 0):
-                events = bucket.history.events
+        marks: dict[str, int] = {}
+        while self._behind:
+            name = self._behind.pop()
+            history = self.buckets[name].history
+            if history.trimmed > self._expired.get(name, 0):
+                events = history.events
                 ahead = events[min(_CLEANING, len(events) // 4)].record.rv if events else 0
-                ahead = max(ahead, bucket.history.trimmed)
-                marks[name] = self._expired[name] = ahead
+                marks[name] = self._expired[name] = max(ahead, history.trimmed)
         return marks
 
     def _outcome(self, batches: list[Batch], error: Exception | None) -> None:
@@ -418,6 +426,7 @@ class Store:
         if any(batch.epoch == self._epoch for batch in batches):
             self._epoch += 1
             for bucket in self.buckets.values():
+                bucket.changes += 1
                 bucket.queued.clear()
             if self._open is not None:
                 failed.append(self._open)

@@ -27,7 +27,7 @@ def render_table(
         "apiVersion": "meta.k8s.io/v1",
         "metadata": dict(metadata or {}),
         "columnDefinitions": [_header(column) for column in columns] if headers else None,
-        "rows": [_row(columns, obj, now, include_object) for obj in objects],
+        "rows": [render_row(columns, obj, now, include_object) for obj in objects],
     }
 
 
@@ -41,7 +41,8 @@ def _header(column: Column) -> dict[str, Any]:
     }
 
 
-def _row(columns: tuple[Column, ...], obj: dict[str, Any], now: float, include: str) -> dict[str, Any]:
+def render_row(columns: tuple[Column, ...], obj: dict[str, Any], now: float, include: str) -> dict[str, Any]:
+    """The row of one object."""
     row: dict[str, Any] = {"cells": [column.cell(obj, now) for column in columns]}
     if include == "Object":
         row["object"] = obj

@@ -12,7 +12,6 @@ import msgspec
 from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
-from berth.kube.validation import FieldError
 from berth.server.registry.fields import decode_as, spell_amounts
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -133,11 +132,11 @@ class TemplatedStrategy(Strategy):
 
     template: ClassVar[tuple[str, ...]] = ("spec", "template")
 
-    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         template = self._template(obj)
         if template is not None and controller_of(decode_as(obj["metadata"], ObjectMeta)) is None:
             drop_disabled(template, self._template(old), registry.gates)
-        return super().judge(registry, obj, old)
+        super().settle(registry, obj, old)
 
     def _template(self, obj: RawObject | None) -> RawObject | None:
         """The template, if it has a spec."""

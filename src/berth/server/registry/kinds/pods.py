@@ -54,9 +54,11 @@ class PodStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         default_pod_spec(spec_of(obj), pod=True)
 
-    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
-        self.default(obj)
+    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        super().settle(registry, obj, old)
         drop_disabled(obj, old, registry.gates)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
         limit_ranges.default_pod(registry, obj)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
@@ -112,6 +113,12 @@ STRATEGIES = tuple(
 
 # --- what they allow
 
+# What names a role and its binding, and its rules; None if the role is missing.
+_Role = tuple[str, list[RawObject] | None]
+_PLURALS = tuple(strategy.resource.plural for strategy in STRATEGIES)
+_MOST_REMEMBERED = 1000
+_remembered: WeakKeyDictionary[Registry, _Remembered] = WeakKeyDictionary()
+
 
 class Decision(NamedTuple):
     """Whether something is allowed, and by whom or why not."""
@@ -120,9 +127,14 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
+def may_everything(user: User) -> bool:
+    """Whether a user need not be asked about."""
+    return MASTERS in user.groups or user.name == ADMIN.name
+
+
 def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
     """Whether a user may do something."""
-    if MASTERS in user.groups or user.name == ADMIN.name:
+    if may_everything(user):
         return Decision(allowed=True)
     missing = []
     for source, rules in _rules_of(registry, user, asked.namespace):
@@ -146,13 +158,33 @@ def require(registry: Registry, user: User, asked: Attributes) -> None:
 
 def rules_of(registry: Registry, user: User, namespace: str) -> list[RawObject]:
     """All rules that a user has in a namespace."""
-    if MASTERS in user.groups or user.name == ADMIN.name:
+    if may_everything(user):
         everywhere = {"verbs": ["*"], "nonResourceURLs": ["*"]}
         return [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, everywhere]
     return [rule for _, rules in _rules_of(registry, user, namespace) for rule in rules or ()]
 
 
-def _rules_of(registry: Registry, user: User, namespace: str) -> Iterator[tuple[str, list[RawObject] | None]]:
+class _Remembered(NamedTuple):
+    """The roles of users, as long as no role and no binding changes."""
+
+    state: tuple[int, ...]
+    roles: dict[tuple[str, tuple[str, ...], str], list[_Role]]
+
+
+def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
+    """The same as `_look_up`, which reads every binding, looked up once a user and namespace."""
+    state = tuple(registry.builtin(GROUP, plural).bucket.changes for plural in _PLURALS)
+    known = _remembered.get(registry)
+    if known is None or known.state != state or len(known.roles) >= _MOST_REMEMBERED:
+        known = _remembered[registry] = _Remembered(state, {})
+    key = (user.name, user.groups, namespace)
+    found = known.roles.get(key)
+    if found is None:
+        found = known.roles[key] = list(_look_up(registry, user, namespace))
+    return found
+
+
+def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
     """The rules of every role that a user has, and what names the role; None for a role that is missing."""
     bindings = [("ClusterRoleBinding", "clusterrolebindings", "")]
     if namespace:

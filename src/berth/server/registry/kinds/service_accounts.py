@@ -6,7 +6,6 @@ pkg/registry/core/serviceaccount/storage/token.go.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator
 
@@ -15,10 +14,10 @@ from berth.kube.times import stamp
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID
 from berth.kube.well_known import ROOT_CA
-from berth.kube.workloads.pod_templates import NAME_ALPHABET
 from berth.server import errors
 from berth.server.registry import writes
 from berth.server.registry.fields import mapping
+from berth.server.registry.metadata import made_up_end
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
 from berth.server.registry.users import (
@@ -119,7 +118,7 @@ def _mount(spec: RawObject) -> None:
     volumes = list(spec.get("volumes") or ())
     name = next((name for volume in volumes if (name := _own_volume(volume))), "")
     if not name:
-        name = "kube-api-access-" + "".join(secrets.choice(NAME_ALPHABET) for _ in range(5))
+        name = "kube-api-access-" + made_up_end()
         spec["volumes"] = [*volumes, _volume(name)]
     for container in containers:
         mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
