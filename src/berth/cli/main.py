@@ -12,6 +12,7 @@ import click
 
 from berth import __version__
 from berth.cli.lazy_group import LazyGroup
+from berth.cli.output.tables import tell
 from berth.cli.output.visible import guard_output, visible
 
 # Name -> module of the command, and the line `--help` shows, so that showing it needs no import.
@@ -125,7 +126,7 @@ def _fail(cause: BaseException) -> int:
         where = f"{cause.filename}: " if cause.filename else "cannot write the output: "
         return _refuse(click.ClickException(f"{where}{cause.strerror}"))
     what = visible(f"{type(cause).__name__}: {cause}".rstrip(": "))
-    click.echo(f"error: unexpected {what}; please report it with the output of berth -v", err=True)
+    tell("error", f"unexpected {what}; please report it with the output of berth -v")
     return UNEXPECTED
 
 
@@ -141,7 +142,7 @@ def _program() -> str:
 
 def _refuse(error: click.ClickException) -> int:
     with contextlib.suppress(OSError):  # standard error may be as full as everything else
-        click.echo(f"error: {visible(error.format_message())}", err=True)
+        tell("error", visible(error.format_message()))
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(f"see '{error.ctx.command_path} --help'", err=True)
     return BAD_INPUT

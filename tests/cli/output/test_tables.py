@@ -85,10 +85,10 @@ def test_notes_and_warnings_are_wrapped_on_a_terminal(
     assert " ".join(line.strip() for line in lines) == f"note: {said}"
 
 
-def test_every_note_and_warning_goes_that_way() -> None:
+def test_every_note_warning_and_error_goes_that_way() -> None:
     """No command writes such a line by itself."""
     sources = (Path(berth.cli.__file__).parent).rglob("*.py")
-    assert not [file for file in sources if re.search(r'echo\(f?"(note|warning): ', file.read_text())]
+    assert not [file for file in sources if re.search(r'echo\(f?"(note|warning|error): ', file.read_text())]
 
 
 def test_the_width_is_that_of_the_stream_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,7 +211,7 @@ def test_nodes_that_are_not_usable_are_not_counted() -> None:
     pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
     assert clues(*nodes, taken, pod=pod) == [
         (
-            "2 pods matching app=web, 1 usable node: 1 more node, 1 replicas, or preferred anti-affinity; "
+            "2 pods matching app=web, 1 usable node: 1 more node, 1 replica, or preferred anti-affinity; "
             "not usable: taint gpu:NoSchedule is not tolerated (n1)"
         )
     ]
@@ -252,7 +252,7 @@ def test_replicas_against_the_nodes_that_affinity_leaves() -> None:
     assert clues(*nodes, taken, pod=pod.build()) == [
         (
             "2 pods matching app=web, 1 node that its node affinity leaves: "
-            "1 more node, 1 replicas, or preferred anti-affinity"
+            "1 more node, 1 replica, or preferred anti-affinity"
         )
     ]
 

@@ -20,6 +20,8 @@ from berth.kube.objects import (
     PodSpec,
     PodTemplateSpec,
     PriorityClass,
+    ReplicationController,
+    ReplicationControllerSpec,
     Workload,
     WorkloadSpec,
 )
@@ -370,3 +372,12 @@ def test_a_workload_that_does_not_select_its_pods_is_refused() -> None:
         simulated(make_node("n1").build(), wrong)
     stored = replace(wrong, metadata=replace(wrong.metadata, uid="1"))
     assert where(simulated(make_node("n1").build(), stored))
+    with pytest.raises(SnapshotError, match="empty selector is invalid for deployment"):
+        simulated(replace(wrong, spec=replace(wrong.spec, selector=LabelSelector())))
+    template = wrong.spec.template
+    spec = ReplicationControllerSpec(selector={"app": "other"}, template=template)
+    older = ReplicationController(kind="ReplicationController", metadata=wrong.metadata, spec=spec)
+    with pytest.raises(SnapshotError, match="does not match template `labels`"):
+        simulated(older)
+    filled = replace(older, spec=replace(spec, selector=None))
+    assert where(simulated(make_node("n1").build(), filled)) == {"web-0": "n1"}

@@ -147,7 +147,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:  # noqa: ANN401 - one 
     for line in _shown(flags["form"], result, placed, notes, failed=failed):
         click.echo(line)
     for error in bad:
-        click.echo(f"error: {error}", err=True)
+        tell("error", str(error))
     ctx.exit(2 if bad else int(failed))
 
 

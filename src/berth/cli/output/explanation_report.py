@@ -113,6 +113,8 @@ def _waits(explanation: Explanation, term: Terminal) -> Iterator[str]:
         for wait in explanation.waits:
             where = wait.nodes[0] if len(wait.nodes) == 1 else count(len(wait.nodes), "node")
             told = len(explanation.waits) > 1 or len(wait.nodes) == 1 < len(explanation.nodes)
+            if wait.sentence.startswith("a node with "):
+                where += " lacks it" if len(wait.nodes) == 1 else " lack it"
             yield indented(f"{wait.sentence} ({where})" if told else wait.sentence, "  - ", term)
 
 

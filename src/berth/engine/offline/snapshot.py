@@ -301,7 +301,7 @@ class SnapshotReader:
         errors = validate(view, self._options.gates)
         if admitted:
             errors = [error for error in errors if _is_unreadable(error)]
-        elif not errors and isinstance(view, Workload):
+        elif not errors and isinstance(view, Workload | ReplicationController):
             errors = selector_errors(view)
         if errors:
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

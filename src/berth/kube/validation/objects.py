@@ -31,7 +31,7 @@ from berth.kube.objects import (
     Taint,
     Workload,
 )
-from berth.kube.selectors import parse_label_selector
+from berth.kube.selectors import parse_label_selector, selector_from_labels
 from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key, check_labels, check_metadata
 from berth.kube.validation.pod import check_pod_spec, validate_pod
@@ -114,12 +114,18 @@ def _check_workload(workload: Workload, errors: Errors) -> None:
     _check_template(spec.template, errors, (*path, "template"))
 
 
-def selector_errors(workload: Workload) -> list[FieldError]:
+def selector_errors(workload: Workload | ReplicationController) -> list[FieldError]:
     """That a workload does not select its own pods, which the API server refuses; lint has more to say."""
-    template = workload.spec.template
+    template, errors = workload.spec.template, Errors()
     labels = (template.metadata.labels if template and template.metadata else None) or {}
-    errors = Errors()
-    if not parse_label_selector(workload.spec.selector).matches(labels):
+    if isinstance(workload, Workload):
+        selector = parse_label_selector(workload.spec.selector)
+        if selector.everything:
+            kind = (workload.kind or "workload").lower()
+            errors.invalid(("spec", "selector"), {}, f"empty selector is invalid for {kind}")
+    else:  # what is left out is the labels of the template
+        selector = selector_from_labels(workload.spec.selector or labels)
+    if not selector.matches(labels):
         path = ("spec", "template", "metadata", "labels")
         errors.invalid(path, labels, "`selector` does not match template `labels`")
     return errors

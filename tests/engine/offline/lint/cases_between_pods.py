@@ -24,6 +24,7 @@ from tests.engine.offline.lint.manifests import (
     within,
 )
 
+EMPTY = {**deployment()["spec"], "selector": {}}
 SPEC = "spec.template.spec"
 AFFINITY, ANTI = f"{SPEC}.affinity.podAffinity.{REQUIRED}", f"{SPEC}.affinity.podAntiAffinity.{REQUIRED}"
 SPREAD = f"{SPEC}.topologySpreadConstraints[0]"
@@ -128,6 +129,7 @@ BETWEEN_PODS: dict[str, list[Case]] = {
         ),
     ],
     "BERTH101": [
+        Case([{**deployment(), "spec": EMPTY}], [deployment()], "error", "spec.selector"),
         Case(
             [relabelled(deployment(), app="wbe")],
             [relabelled(deployment(), app="web", tier="front")],

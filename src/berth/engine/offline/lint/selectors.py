@@ -68,6 +68,9 @@ def selector_misses_template(world: World) -> Iterator[Hit]:
             continue  # it is filled in
         template = view.spec.template
         labels = (template.metadata.labels if template and template.metadata else None) or {}
+        if isinstance(view, Workload) and selector.everything:
+            why = "an empty selector would select every pod, so the API server refuses it"
+            yield hit(manifest, "spec.selector", why, "select the labels of the template")
         if not selector.matches(labels):
             why = f"the selector {selector} does not match the pods, which have {_shown(labels)}"
             yield hit(manifest, "spec.selector", why, "let the template have the labels of the selector")

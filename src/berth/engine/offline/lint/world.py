@@ -28,7 +28,16 @@ from berth.kube.defaults import default_namespace, taken_in
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import DEFAULT_NAMESPACE, Manifest, ManifestError
 from berth.kube.manifests.unknown_fields import CustomSchemas
-from berth.kube.objects import Namespace, Node, Pod, PodDisruptionBudget, PriorityClass, Toleration, Workload
+from berth.kube.objects import (
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicationController,
+    Toleration,
+    Workload,
+)
 from berth.kube.ownership import ownership
 from berth.kube.pods import is_active
 from berth.kube.validation import FieldError, selector_errors, validate
@@ -178,7 +187,9 @@ class World:
         """The world as a cluster, but for workloads that nobody could place, or that would be refused."""
         beyond = {id(subject.manifest) for subject in self.beyond}
         sound = [
-            m for m in self.manifests if not (isinstance(m.object, Workload) and selector_errors(m.object))
+            m
+            for m in self.manifests
+            if not (isinstance(m.object, Workload | ReplicationController) and selector_errors(m.object))
         ]
         return read([m for m in sound if id(m) not in beyond], self.options)
 

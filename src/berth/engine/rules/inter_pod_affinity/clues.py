@@ -137,7 +137,9 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     word = level(key)
     more = wanted - len(taken)
     left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
-    replicas = f"{len(taken)} replicas, " if _one_workload(question, term) else ""
+    replicas = (
+        f"{len(taken)} replica{'' if len(taken) == 1 else 's'}, " if _one_workload(question, term) else ""
+    )
     there = f"{len(taken)} {'usable ' if unusable else ''}{word}{'' if len(taken) == 1 else 's'}{left}"
     why = f"; not usable: {why_refused(question, list(closed), list(closed.values()))}" if unusable else ""
     yield (
