@@ -10,6 +10,7 @@ import base64
 import datetime as dt
 import re
 import secrets
+import time
 from pathlib import Path
 
 import yaml
@@ -29,7 +30,7 @@ _CA_DAYS, _SERVER_DAYS, _RENEW_DAYS = 3650, 730, 30
 
 def prepare(settings: ServerSettings, now: dt.datetime | None = None) -> Prepared:
     """Make what is missing in the data directory and write the kubeconfig; harmless to repeat."""
-    now = now or dt.datetime.now(dt.UTC)
+    now = now or dt.datetime.fromtimestamp(time.time(), dt.UTC)
     pki = settings.data_dir / "pki"
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     pki.mkdir(mode=0o700, exist_ok=True)

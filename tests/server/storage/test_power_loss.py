@@ -6,7 +6,6 @@ import asyncio
 import errno
 import itertools
 import logging
-import os
 import random
 import resource
 import shutil
@@ -24,9 +23,8 @@ from berth.server.storage.journal import JournalError
 from berth.server.storage.store import Store
 from tests.server.storage.disk import Disk, Image
 from tests.server.storage.test_damage import opened
+from tests.support.api.soak import SECONDS, rounds
 
-# `make soak` asks for more of everything.
-ROUNDS = int(os.environ.get("BERTH_SOAK_ROUNDS", "1"))
 _STEPS = 12
 
 State = dict[str, int]  # name: version
@@ -138,7 +136,7 @@ def _note(disk: Disk, story: _Story, chance: random.Random, moments: list[tuple[
 
 def test_a_loss_of_power_at_any_moment(memory: Path, caplog: pytest.LogCaptureFixture) -> None:
     """All that was acknowledged is there, what was under way whole or not at all, no version comes again."""
-    for seed in range(ROUNDS):
+    for seed in rounds(share=0.1):
         chance, folder = random.Random(seed), memory / str(seed)  # noqa: S311
         story = _Story(folder)
         moments: list[tuple[Image, _Story]] = []
@@ -184,7 +182,11 @@ def _session_with(
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_an_error_at_any_call(memory: Path, error: int) -> None:
     """Whichever call fails, its write is answered with an error or is safe, and so are all the others."""
-    chance = random.Random(error)  # noqa: S311
+    for seed in rounds(share=0.05):
+        _each_call(memory, error, random.Random(seed + error))  # noqa: S311
+
+
+def _each_call(memory: Path, error: int, chance: random.Random) -> None:
     for number in itertools.count(1):
         folder = memory / str(number)
         folder.mkdir()
@@ -204,8 +206,12 @@ def test_an_error_at_any_call(memory: Path, error: int) -> None:
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_a_disk_that_fails_for_good(memory: Path, error: int) -> None:
     """Whenever it begins to fail, what was acknowledged is there; the write that met it may be as well."""
-    chance = random.Random(error)  # noqa: S311
-    for number in itertools.count(1, max(1, 4 // ROUNDS)):
+    for seed in rounds(share=0.05):
+        _each_beginning(memory, error, random.Random(seed + error))  # noqa: S311
+
+
+def _each_beginning(memory: Path, error: int, chance: random.Random) -> None:
+    for number in itertools.count(1, 1 if SECONDS else 4):
         folder = memory / str(number)
         folder.mkdir()
         disk, moments = _session_with(folder, _from_now_on(number, error), chance)
@@ -237,6 +243,6 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
         assert found == story.acknowledged
         return failures
 
-    failures = [limited(limit) for limit in range(8192, 300_000, max(1000, 24_000 // ROUNDS))]
+    failures = [limited(limit) for limit in range(8192, 300_000, 1000 if SECONDS else 24_000)]
     assert failures[0] > 0
     assert failures[-1] == 0

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from berth.cli.up.server import encode_settings
 from berth.kube.versions import KubernetesVersion, version_of_server
 from berth.server import Prepared, ServerSettings, prepare
 from berth.server.serving import open_server
+from tests.support.api import shifted_clock
 from tests.support.api.client import Client
 from tests.support.processes.process import free_port, stop_process
 from tests.support.waiting import polls
@@ -79,15 +80,12 @@ class Backend(ABC):
     def restart(self) -> None:
         """Start the server on the data that is there."""
         self._server = self._start_server()
-        client = self.client()
-        try:
-            for _ in polls(_START_TIMEOUT):
-                if self._server.poll() is not None:
-                    break
+        for _ in polls(_START_TIMEOUT):
+            if self._server.poll() is not None:
+                break
+            with closing(self.client()) as client:  # each time a new one: its certificates may be new
                 if _ready(client):
                     return
-        finally:
-            client.close()
         raise AssertionError(f"the API server did not start:\n{self.log(self.name)}")
 
     def kill(self) -> None:
@@ -135,12 +133,32 @@ class Embedded(Backend):
         self.settings = replace(self.settings, version=version)
         self.restart()
 
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "berth.cli.up.server"]
+
     def _start_server(self) -> subprocess.Popen[bytes]:
-        process = self._spawn(self.name, [sys.executable, "-m", "berth.cli.up.server"])
+        process = self._spawn(self.name, self._command())
         assert process.stdin is not None
         process.stdin.write(encode_settings(self.settings))
         process.stdin.flush()
         return process
+
+
+class Shifted(Embedded):
+    """The embedded one with a clock that is wrong by as much as one likes."""
+
+    def __init__(self, folder: Path, *, event_limit: int = _BIG_HISTORY) -> None:
+        super().__init__(folder, event_limit=event_limit)
+        self._shift = folder / "shift"
+        self.shift(0)
+
+    def shift(self, seconds: float) -> None:
+        """Set its clock, while it runs or not."""
+        with self._shift.open("r+b" if self._shift.exists() else "wb") as file:
+            file.write(shifted_clock.line(seconds))
+
+    def _command(self) -> list[str]:
+        return [sys.executable, shifted_clock.__file__, str(self._shift)]
 
 
 class KubeApiServer(Backend):
