@@ -1,4 +1,4 @@
-"""What the page asks of a snapshot: the pods that wait by reason, the constraints, the fleet."""
+"""What the page asks of a snapshot: the pods that wait, by reason."""
 
 from __future__ import annotations
 

@@ -95,6 +95,23 @@ def test_only_reading_requests_are_ever_sent() -> None:
     assert {method for method, _ in play(script).requests} == {"GET"}
 
 
+def test_pages_hear_of_what_has_no_row_of_its_own() -> None:
+    """A budget or a binding changes answers, so that whoever shows one asks again."""
+
+    async def script(api: FakeApi, source: LiveSource) -> None:
+        source.want()
+        await eventually(lambda: not source.loading)
+        await asyncio.sleep(0.3)  # what was read at the start is told by now
+        position = source.stream.position
+        budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"minAvailable": 1}}
+        await api.put("poddisruptionbudgets", budget)
+        await eventually(lambda: source.stream.position != position)
+        told = await anext(source.stream.follow(position))
+        assert b"event: change" in told
+
+    play(script)
+
+
 def test_changes_reach_the_board_and_the_stream() -> None:
     """What comes, changes and goes is told once each, and the version that answers depend on moves on."""
 

@@ -20,6 +20,7 @@ from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.well_known import JSON
 from berth.web import questions
 from berth.web.analysis import Analyst, EndedError, Question
+from berth.web.fleet_view import fleet
 from berth.web.questions import API_VERSION, CommandDocuments
 from berth.web.sources import ClusterSource
 from berth.web.stories import eviction_stories
@@ -108,7 +109,7 @@ class PageServer:
         return await _json(request, msgspec.json.encode({"events": events, "evictions": stories}))
 
     async def fleet(self, request: Request) -> Response:
-        return await _json(request, msgspec.json.encode(questions.fleet(self._source.fleet_objects())))
+        return await _json(request, msgspec.json.encode(fleet(self._source.fleet_objects())))
 
     # --- what takes thought -------------------------------------------------------------------------
 

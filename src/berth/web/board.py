@@ -16,6 +16,7 @@ from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
 Document = dict[str, Any]
 
 NOT_READY = "NotReady"
+NO_CHANGES: Document = {"nodes": [], "pods": [], "goneNodes": [], "gonePods": []}
 
 
 class NodeRow(msgspec.Struct, rename="camel", frozen=True):

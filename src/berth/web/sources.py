@@ -52,7 +52,7 @@ from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
 from berth.live.informer import Informer
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
-from berth.web.board import Board, node_row, pod_row
+from berth.web.board import NO_CHANGES, Board, node_row, pod_row
 from berth.web.changes import ChangeStream
 
 _log = logging.getLogger(__name__)
@@ -205,6 +205,7 @@ class LiveSource:
         self._deployments: dict[Key, str] = {}
         self._troubles: dict[Resource, str] = {}
         self._wanted = asyncio.Event()
+        self._beside = False  # whether something that has no row has changed: a budget, a binding
 
     def want(self) -> None:
         self._wanted.set()
@@ -306,8 +307,12 @@ class LiveSource:
     async def _collect(self) -> None:
         while True:
             await asyncio.sleep(_COLLECT)
-            if not self.loading and (changes := self.board.changes()) is not None:
-                self.stream.tell("change", changes)
+            if self.loading:
+                continue
+            beside, self._beside = self._beside, False
+            changes = self.board.changes()
+            if changes is not None or beside:  # a page that shows answers asks again
+                self.stream.tell("change", changes or NO_CHANGES)
 
     def _take(self, event: Event) -> None:
         gone = event.change == DELETED
@@ -327,7 +332,9 @@ class LiveSource:
                 self.board.drop_pod(event.key)
             else:
                 self.board.put_pod(pod_row(event.object, workload_of(event.object, self._deployments)))
-        elif event.resource == REPLICA_SETS:
+        else:
+            self._beside = True
+        if event.resource == REPLICA_SETS:
             owner = controller_of(event.object.metadata)
             if owner is not None and not gone:
                 self._deployments[event.key] = f"{owner.kind}/{owner.name}"

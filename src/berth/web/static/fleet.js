@@ -4,34 +4,43 @@ import { h, replace, wordsSvg, exporting, same, search, table, plural } from "./
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
+const titled = (each) => `${each.namespace ? `${each.namespace}/` : ""}${each.workload}`;
+
 export function fleet(view, query, go) {
   const filter = query.get("find") ?? "";
   return refreshed(view, () => ask("fleet"), (answer) => {
-    const { clusters } = answer;
-    const bindings = answer.bindings.filter((each) => `${each.namespace}/${each.workload} ${JSON.stringify(each.labels)}`.toLowerCase().includes(filter.toLowerCase()));
+    const { clusters } = answer, words = filter.toLowerCase();
+    const bindings = answer.bindings.filter((each) => `${titled(each)} ${JSON.stringify(each.labels)} ${each.rules.join(" ")}`.toLowerCase().includes(words));
+    const groups = answer.groups.filter((group) => `${group.namespace}/${group.name} ${JSON.stringify(group.members)}`.toLowerCase().includes(words));
     if (!clusters.length && !answer.bindings.length) {
       replace(view, h("p", { class: "empty" }, "There are no clusters here: this is not a Karmada control plane, or none has joined."), same("berth fleet simulate -f FILE"));
       return;
     }
-    const waiting = bindings.filter((each) => !each.clusters.length);
+    const waiting = bindings.filter((each) => each.waits !== null), broken = groups.filter((group) => !group.ok).length;
+    const bad = [waiting.length && `${plural(waiting.length, "workload waits", "workloads wait")}`, broken && `${plural(broken, "group")} broken`].filter(Boolean);
     replace(view,
-      h("div", { class: "bar" }, search("Find", filter, "workload or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => Promise.resolve(answer), () => wordsSvg(view))),
-      h("p", { class: waiting.length ? "big bad-text" : "big" }, waiting.length ? `${plural(waiting.length, "workload")} on no cluster` : `${plural(bindings.length, "workload")} on ${plural(clusters.length, "cluster")}`),
-      waiting.length > 0 && h("section", { class: "card bad" }, h("ul", {}, waiting.map((each) => h("li", {}, h("b", {}, `${each.namespace ?? ""}/${each.workload}`), ": ", each.message ?? "not looked at yet")))),
-      h("div", { class: "card" }, table(["workload", "rule", ...clusters.map((each) => h("span", {}, each.name, h("div", { class: "soft" }, [each.region, each.ready === "True" ? "" : "not ready"].filter(Boolean).join(", "))))],
-        bindings.slice(0, 300).map((each) => [
-          h("div", {}, `${each.namespace ? `${each.namespace}/` : ""}${each.workload}`),
-          rule(each.affinity),
-          ...clusters.map((cluster) => {
-            const on = each.clusters.find((target) => target.name === cluster.name);
-            return on ? h("b", { class: "good-text" }, `✓ ${on.replicas ?? ""}`) : h("span", { class: "soft" }, "·");
-          })]))),
+      h("div", { class: "bar" }, search("Find", filter, "workload, group or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => Promise.resolve(answer), () => wordsSvg(view))),
+      h("p", { class: bad.length ? "big bad-text" : "big good-text" }, bad.length ? bad.join(", ") : `✓ ${plural(bindings.length, "workload")} on ${plural(clusters.length, "cluster")}, none waits`),
+      waiting.length > 0 && h("section", { class: "card bad" }, h("h2", {}, "Who waits, and why"), h("ul", {}, waiting.slice(0, 100).map((each) => h("li", {}, h("b", {}, titled(each)), each.clusters.length > 0 && " (stays where it is)", ": ", each.waits)))),
+      groups.length > 0 && h("section", { class: "card" }, h("h2", {}, "Groups"), groups.slice(0, 100).map(group)),
+      h("section", { class: "card" }, h("h2", {}, "Where everything is"), matrix(clusters, bindings)),
       same(`berth fleet simulate ${store.source.command} -o json`));
   });
 }
 
-function rule(affinity) {
-  if (!affinity) return "";
-  const apart = affinity.antiAffinity ?? affinity.workloadAntiAffinity, together = affinity.affinity ?? affinity.workloadAffinity;
-  return [together && "together", apart && "apart"].filter(Boolean).join(", ");
+function group({ rule, namespace, name, ok, wrong, members }) {
+  const verdict = ok ? (rule === "apart" ? "✓ apart" : "✓ together") : rule === "apart" ? `✕ together on ${wrong.join(", ")}` : `✕ scattered over ${wrong.join(", ")}`;
+  return h("div", { class: "story" }, h("b", {}, `${namespace}/${name}`), " ", h("span", { class: "tag" }, `stay ${rule}`), " ", h("span", { class: `tag ${ok ? "good" : "bad"}` }, verdict),
+    h("div", { class: "strip", role: "list" }, members.map((each) => h("div", { class: `domain ${each.clusters.some((on) => wrong.includes(on)) ? "broken" : ""} ${each.clusters.length ? "" : "unusable"}`, role: "listitem" },
+      h("span", {}, each.workload), h("b", {}, each.clusters.join(", ") || "waits")))));
+}
+
+function matrix(clusters, bindings) {
+  const heads = clusters.map((each) => h("span", {}, each.name, h("div", { class: "soft" }, [each.region, each.ready === "True" ? "" : "✕ not ready"].filter(Boolean).join(", "))));
+  return [table(["workload", "rules", ...heads], bindings.slice(0, 300).map((each) => [
+    titled(each), h("span", { class: "soft" }, each.rules.join("; ")),
+    ...clusters.map((cluster) => {
+      const on = each.clusters.find((target) => target.name === cluster.name);
+      return on ? h("b", { class: "good-text" }, `✓ ${on.replicas ?? ""}`) : h("span", { class: "soft", "aria-label": "not there" }, "·");
+    })])), bindings.length > 300 && h("p", { class: "soft" }, `the first 300 of ${bindings.length}`)];
 }
