@@ -30,6 +30,7 @@ from berth.kube.api_resources import (
     REPLICATION_CONTROLLERS,
     RESOURCE_BINDINGS,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     REVISIONS,
     SERVICES,
     STATEFUL_SETS,
@@ -58,6 +59,7 @@ from berth.kube.objects import (
     PriorityClass,
     ReplicationController,
     ResourceClaim,
+    ResourceQuota,
     Service,
     StorageClass,
 )
@@ -75,6 +77,7 @@ VIEWS: dict[Resource, type[Any]] = {
     CSI_NODES: CSINode,
     CSI_CAPACITIES: CSIStorageCapacity,
     RESOURCE_CLAIMS: ResourceClaim,
+    RESOURCE_QUOTAS: ResourceQuota,
     DEPLOYMENTS: LiveWorkload,
     REPLICA_SETS: LiveWorkload,
     STATEFUL_SETS: LiveWorkload,

@@ -17,7 +17,8 @@ from tests.support.cli.documents import assert_flags_documented, page
 
 # Flags of `berth controllers` that are about its process: `berth up` is another one.
 # There is nobody in `berth up` who would answer an EvictionRequest.
-REQUESTS = ("--use-eviction-requests", "--eviction-request-timeout")
+# Its API server keeps quotas by itself.
+REQUESTS = ("--use-eviction-requests", "--eviction-request-timeout", "--exclusive-quota")
 PROCESS = ("leader-elect", "kube-api", "tls-", "secure-port", "bind-address", "kubeconfig", "context")
 
 

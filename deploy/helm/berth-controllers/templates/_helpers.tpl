@@ -58,6 +58,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "eviction-burst" $given.burst
   "eviction-domain" $given.domain
   "eviction-qps" $given.qps
+  "exclusive-charge" .Values.exclusiveQuota.charge
   "halt-above" $given.haltAbove
   "halt-policy" $given.haltPolicy
   "max-evicted-share" $given.maxEvictedShare
@@ -73,6 +74,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- if .Values.rebalance.waitsForNodes -}}
 {{- $flags = append $flags "--rebalance-waits-for-nodes" -}}
+{{- end -}}
+{{- if .Values.exclusiveQuota.enabled -}}
+{{- $flags = append $flags "--exclusive-quota" -}}
 {{- end -}}
 {{- if .Values.dryRun -}}
 {{- $flags = append $flags "--dry-run" -}}

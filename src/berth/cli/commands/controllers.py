@@ -8,6 +8,8 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry
 
+from berth.charging import ExclusiveCharges
+from berth.cli.input.admission import exclusive_charge_option
 from berth.cli.input.components import (
     DURATION,
     connection_options,
@@ -32,6 +34,7 @@ from berth.live.component.versions import FollowedVersion
 from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
+from berth.machines.contract import Machine
 from berth.machines.views import VIEWS
 from berth.spreading import KeepSpread
 from berth.spreading.metrics import SpreadingMetrics
@@ -46,6 +49,12 @@ LEASE, PORT = "berth-controllers", 10260
 @click.option("--feature-gates", default="", metavar="GATE=BOOL,...", help="Switch features.")
 @eviction_options
 @spreading_options
+@click.option(
+    "--exclusive-quota",
+    is_flag=True,
+    help="Keep what quotas that name berth.dev/exclusive.* say of what pods keep for themselves.",
+)
+@exclusive_charge_option
 @click.option(
     "--use-eviction-requests",
     is_flag=True,
@@ -113,7 +122,10 @@ def command(
             tell=log_move,
         )
         machine.follow(keeping.rebalancer)
-        runner = Runner(client, [machine, keeping], VIEWS, first=(cache,))
+        machines: list[Machine] = [machine, keeping]
+        if flags["exclusive_quota"] and not current.dry_run:
+            machines.append(ExclusiveCharges(cache, flags["exclusive_charge"]))
+        runner = Runner(client, machines, VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 
     check = _find_requests if eviction.uses_requests else None

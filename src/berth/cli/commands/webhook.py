@@ -12,13 +12,13 @@ import click
 from cryptography.hazmat.primitives import serialization
 
 from berth import certificates
-from berth.cli.input.admission import limit_options, policy_of
-from berth.cli.input.components import log_options, run_to_the_end
+from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
+from berth.cli.input.components import connection_options, log_options, run_to_the_end
 from berth.cli.output.tables import tell
 from berth.kube import names
 from berth.live import logs
 from berth.live.component.serving import HEALTH_PATHS, ServingSettings
-from berth.live.webhook.component import WebhookSettings, run
+from berth.live.webhook.component import ChargingSettings, WebhookSettings, run
 
 # Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.
 _OPEN = (*HEALTH_PATHS, "/metrics")
@@ -32,6 +32,13 @@ _FILES = ("ca.crt", "tls.crt", "tls.key")
 @click.option("--tls-cert-file", metavar="FILE", help="Certificate; read again when it changes.")
 @click.option("--tls-private-key-file", metavar="FILE", help="Its key.")
 @limit_options
+@click.option(
+    "--charge-exclusive",
+    is_flag=True,
+    help="Charge quotas that name berth.dev/exclusive.* for what pods keep for themselves.",
+)
+@exclusive_charge_option
+@connection_options
 @log_options
 @click.pass_context
 def command(
@@ -56,7 +63,14 @@ def command(
             ctx,
         )
     logs.set_up(logging_format, verbosity)
-    settings = WebhookSettings(serving=_serving(flags), policy=policy_of(flags))
+    charging = ChargingSettings(
+        kubeconfig=flags["kubeconfig"], context=flags["context"], estimate=flags["exclusive_charge"]
+    )
+    settings = WebhookSettings(
+        serving=_serving(flags),
+        policy=policy_of(flags),
+        charging=charging if flags["charge_exclusive"] else None,
+    )
     run_to_the_end(run(settings))
 
 

@@ -1,8 +1,8 @@
-"""Priorities, disruption budgets, pod groups and services."""
+"""Priorities, disruption budgets, quotas, pod groups and services."""
 
 from __future__ import annotations
 
-from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, Struct
+from berth.kube.objects.base import Int32, Int64, IntOrString, Labels, RawObject, ResourceList, Struct
 from berth.kube.objects.metadata import Condition, TypedObject, UntimedCondition
 from berth.kube.objects.selectors import LabelSelector
 
@@ -33,6 +33,22 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
 class PodDisruptionBudget(TypedObject, frozen=True):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus | None = None
+
+
+class ResourceQuotaSpec(Struct, frozen=True):
+    hard: ResourceList | None = None
+    scopes: list[str] | None = None
+    scope_selector: RawObject | None = None
+
+
+class ResourceQuotaStatus(Struct, frozen=True):
+    hard: ResourceList | None = None
+    used: ResourceList | None = None
+
+
+class ResourceQuota(TypedObject, frozen=True):
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus | None = None
 
 
 class GangPolicy(Struct, frozen=True):

@@ -91,6 +91,21 @@ def answer(request: AdmissionRequest, errors: Sequence[FieldError], warnings: Se
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
+def refusal(request: AdmissionRequest, why: str) -> bytes:
+    """What the API server is told of a valid object that may not be stored all the same."""
+    kind, name = request.kind, request.name or _name_of(request.new)
+    plural = f"{kind.kind.lower()}s"
+    status = {
+        "status": "Failure",
+        "code": 403,
+        "reason": "Forbidden",
+        "message": f'{plural} "{name}" is forbidden: {_short(why)}',
+        "details": {"name": name, "group": kind.group, "kind": plural},
+    }
+    response = {"uid": request.uid, "allowed": False, "status": status}
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+
+
 def _status(request: AdmissionRequest, errors: Sequence[FieldError]) -> dict[str, object]:
     """As the API server words its own refusals of invalid objects."""
     kind, name = request.kind, request.name or _name_of(request.new)

@@ -1,7 +1,8 @@
 """`berth webhook` as a whole: an HTTPS server that answers AdmissionReviews.
 
-It asks nobody anything, so it needs no rights in the cluster.  Whatever is wrong with a request, or with us,
-is an HTTP error, and the webhook's failurePolicy says what becomes of the object.
+It asks nobody anything, so it needs no rights in the cluster, unless it is to charge quotas.  Whatever is
+wrong with a request, or with us, is an HTTP error, and the webhook's failurePolicy says what becomes of the
+object.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from berth.kube.affinity.anti_affinity import AdmissionPolicy
+from berth.kube.quota.exclusive import LARGEST
 from berth.kube.well_known import JSON
 from berth.live.component.serving import ServingSettings, serve
+from berth.live.connection import connect
 from berth.live.logs import say, v
 from berth.live.webhook import admission_review
 from berth.live.webhook.admission import PODS, admit
+from berth.live.webhook.admission_review import AdmissionRequest
+from berth.live.webhook.charging import QuotaCharger
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +41,21 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChargingSettings:
+    """Through which API server quotas are charged, and for which of the nodes that a pod could get."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    estimate: str = LARGEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
     """Where the webhook serves, and what it asks of objects."""
 
     serving: ServingSettings
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+    charging: ChargingSettings | None = None
 
 
 class WebhookMetrics:
@@ -79,9 +94,12 @@ class _RequestError(Exception):
 class Webhook:
     """Answers reviews by a policy."""
 
-    def __init__(self, policy: AdmissionPolicy, metrics: WebhookMetrics) -> None:
+    def __init__(
+        self, policy: AdmissionPolicy, metrics: WebhookMetrics, charger: QuotaCharger | None = None
+    ) -> None:
         self._policy = policy
         self._metrics = metrics
+        self._charger = charger
 
     async def validate(self, request: Request) -> Response:
         start = time.perf_counter()
@@ -107,29 +125,37 @@ class Webhook:
             raise _RequestError(415, f"expected {JSON}, got {given or 'no content type'}")
         body = await _body(request)
         try:
-            if len(body) < _LARGE:
-                return self._admitted(body)
-            return await asyncio.to_thread(self._admitted, body)
+            question, answer, allowed = (
+                self._admitted(body) if len(body) < _LARGE else await asyncio.to_thread(self._admitted, body)
+            )
+            why = await self._charger.charge(question) if allowed and self._charger is not None else ""
         except admission_review.MalformedReviewError as error:
             raise _RequestError(400, str(error)) from None
+        self._count(question, allowed=allowed and not why)
+        return admission_review.refusal(question, why) if why else answer
 
-    def _admitted(self, body: bytes) -> bytes:
+    def _admitted(self, body: bytes) -> tuple[AdmissionRequest, bytes, bool]:
         request = admission_review.read(body)
         verdict = admit(request, self._policy)
         allowed = not verdict.errors
-        kind = request.kind.kind if (request.kind.group, request.kind.kind) in PODS else "other"
-        self._metrics.requests.labels(str(allowed).lower(), kind).inc()
         say(
             _log,
             v(4) if allowed else v(2),
             "Allowed" if allowed else "Refused",
-            kind=kind,
+            kind=_kind(request),
             namespace=request.namespace,
             name=request.name,
             operation=request.operation,
             errors=[error.field for error in verdict.errors],
         )
-        return admission_review.answer(request, verdict.errors, verdict.warnings)
+        return request, admission_review.answer(request, verdict.errors, verdict.warnings), allowed
+
+    def _count(self, request: AdmissionRequest, *, allowed: bool) -> None:
+        self._metrics.requests.labels(str(allowed).lower(), _kind(request)).inc()
+
+
+def _kind(request: AdmissionRequest) -> str:
+    return request.kind.kind if (request.kind.group, request.kind.kind) in PODS else "other"
 
 
 async def _body(request: Request) -> bytes:
@@ -151,9 +177,14 @@ async def serving(settings: WebhookSettings) -> AsyncIterator[int]:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    webhook = Webhook(settings.policy, WebhookMetrics(registry))
-    routes = [Route(PATH, webhook.validate, methods=["POST"])]
-    async with serve(settings.serving, {}, registry, routes=routes) as port:
+    async with contextlib.AsyncExitStack() as stack:
+        charger = None
+        if (charging := settings.charging) is not None:
+            client = await stack.enter_async_context(await connect(charging.kubeconfig, charging.context))
+            charger = QuotaCharger(client, charging.estimate)
+        webhook = Webhook(settings.policy, WebhookMetrics(registry), charger)
+        routes = [Route(PATH, webhook.validate, methods=["POST"])]
+        port = await stack.enter_async_context(serve(settings.serving, {}, registry, routes=routes))
         say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port, path=PATH)
         yield port
 
@@ -163,6 +194,7 @@ async def run(settings: WebhookSettings) -> None:
 
     Raises:
         berth.live.component.serving.ServingError: the port is taken, or the certificate cannot be used.
+        berth.live.connection.ConnectionSettingsError: quotas are to be charged, and nobody says where.
     """
     async with serving(settings):
         await asyncio.Event().wait()

@@ -1,0 +1,131 @@
+"""Counts what the pods of a namespace block, and corrects the quotas that name it.
+
+The webhook charges a pod for the most that it could block; once it is seen, where it is decides. A quota is
+only written to if nobody has written to it since, so no charge that came between is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from berth.kube.api_resources import NODES, PODS, RESOURCE_QUOTAS
+from berth.kube.objects import Key, Node, RawObject, ResourceQuota, key_of
+from berth.kube.quota.amounts import difference, masked, spelled
+from berth.kube.quota.charging import is_about, limits_of, used_of
+from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, LARGEST, Blocked, NodeSizes, cost, exclusion_of
+from berth.kube.quota.pending import LASTS, PENDING, noted, pending_in
+from berth.kube.quota.usage import PODS as POD_QUOTA
+from berth.kube.quota.usage import held_until, is_over
+from berth.machines.cache import Cache
+from berth.machines.contract import Action, Event, Patch
+from berth.machines.controller import Controller
+
+
+class ExclusiveCharges(Controller):
+    """The machine.
+
+    Args:
+        cache: What the watches have shown.
+        estimate: For which of the nodes it could get a pod is charged that has none.
+    """
+
+    name = "exclusive-charges"
+    watches = (RESOURCE_QUOTAS, PODS, NODES)
+
+    def __init__(self, cache: Cache, estimate: str = LARGEST) -> None:
+        super().__init__(cache)
+        self._estimate = estimate
+        self._nodes = NodeSizes()
+        self._quotas: dict[str, set[Key]] = {}  # that name what is exclusive, by namespace
+
+    def handle(self, event: Event) -> None:
+        namespace = event.key[0]
+        if event.resource == RESOURCE_QUOTAS:
+            known = self._quotas.setdefault(namespace, set())
+            known.discard(event.key)
+            if event.change != "DELETED" and any(
+                name in (event.object.spec.hard or ()) for name in EXCLUSIVE_NAMES
+            ):
+                known.add(event.key)
+                self.queue.add(event.key)
+            if not known:
+                del self._quotas[namespace]
+        elif event.resource == NODES:
+            if event.old is None or event.change == "DELETED" or _size(event.old) != _size(event.object):
+                for key in sorted(key for keys in self._quotas.values() for key in keys):
+                    self.queue.add(key)
+        elif namespace in self._quotas and any(
+            pod is not None and exclusion_of(pod) is not None for pod in (event.object, event.old)
+        ):
+            for key in sorted(self._quotas[namespace]):
+                self.queue.add(key)
+
+    def sync(self, key: Key, now: float) -> Iterator[Action]:
+        view = self.cache.get(RESOURCE_QUOTAS, key, ResourceQuota)
+        if view is None or key not in self._quotas.get(key[0], ()):
+            return
+        quota: RawObject = msgspec.to_builtins(view)
+        seen = self._counted(quota, key, now)
+        pending = pending_in(quota, now)
+        there = {pod.metadata.uid for pod in self.cache.pods_in(key[0])}
+        left = {uid: each for uid, each in pending.items() if uid not in there}
+        total = cost(seen, self._nodes, self._estimate)
+        for _, has in left.values():
+            total = total.plus(has)
+        yield from self._write(view, quota, total, noted(left))
+        for since, _ in left.values():
+            self.queue.add_at(key, since + LASTS)
+
+    def _counted(self, quota: RawObject, key: Key, now: float) -> list[Any]:
+        """What the pods of the quota that still count keep for themselves."""
+        nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
+        versions = {name: node.metadata.resource_version or "" for name, node in nodes.items()}
+        self._nodes.keep(versions, nodes.__getitem__)
+        found = []
+        for pod in self.cache.pods_in(key[0]):
+            exclusion = exclusion_of(pod)
+            if exclusion is None or is_over(pod, now) or not is_about(quota, POD_QUOTA, pod):
+                continue
+            found.append(exclusion)
+            if (until := held_until(pod)) is not None:
+                self.queue.add_at(key, until + 1)
+        return found
+
+    def _write(
+        self, view: ResourceQuota, quota: RawObject, total: Blocked, note: str | None
+    ) -> Iterator[Action]:
+        """A new status, unless it says so already or nobody has said what the quota limits."""
+        names = [name for name in EXCLUSIVE_NAMES if name in limits_of(quota)]
+        should, says = masked(total.amounts(), names), masked(used_of(quota), names)
+        annotated = (quota["metadata"].get("annotations") or {}).get(PENDING)
+        if not names or (should.keys() == says.keys() and not difference(should, says) and annotated == note):
+            return
+        metadata = view.metadata
+        body: RawObject = {
+            "metadata": {
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+                **({"annotations": {PENDING: note}} if annotated != note else {}),
+            },
+            "status": {"used": spelled(should)},
+        }
+        own = key_of(metadata)
+        yield Patch(
+            resource=RESOURCE_QUOTAS,
+            key=own,
+            namespace=own[0],
+            name=own[1],
+            body=body,
+            subresource="status",
+            why="what pods keep for themselves",
+        )
+
+
+def _size(node: Node) -> tuple[object, ...]:
+    """What of a node decides what can be blocked with it."""
+    allocatable = (node.status.allocatable if node.status else None) or {}
+    taints = node.spec.taints if node.spec else None
+    return node.metadata.labels, allocatable.get("cpu"), allocatable.get("memory"), taints
