@@ -14,7 +14,7 @@ from tests.support.api.client import Json
 from tests.support.api.servers import started
 from tests.support.builders import ZONE, make_pod
 from tests.support.worlds.cluster import manifest
-from tests.support.worlds.control_plane import APPS, ControlPlane, PlaneWorld, hollow
+from tests.support.worlds.control_plane import APPS, POLICY, ControlPlane, PlaneWorld, hollow
 from tests.system.scheduler.conftest import REAL
 
 pytestmark = pytest.mark.skipif(REAL, reason="it brings its own API server")
@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    with started(ControlPlane) as running_plane:
+    with started(lambda folder: ControlPlane(folder, "", "--rebalance-delay=1s")) as running_plane:
         yield running_plane
 
 
@@ -99,6 +99,27 @@ def test_a_workload_that_opts_out_has_no_costs(world: PlaneWorld) -> None:
     )
     world.patch(path, {"metadata": {"annotations": {"berth.dev/keep-spread": None}}})
     world.until(lambda: settled(world, "free", 3), "free has its pods and their costs")
+
+
+def test_a_zone_that_comes_is_filled_with_the_fewest_moves(plane: ControlPlane) -> None:
+    """Nine pods over two zones, then a third: three are moved, never two at once, as the budget has it."""
+    world = PlaneWorld(plane, f"spread-{next(_numbers)}")
+    world.nodes(*(hollow(f"{zone}0", **{ZONE: zone}) for zone in "ab"))
+    spread(world, "web", 9, annotations={"berth.dev/rebalance": "hard"})
+    world.until(lambda: settled(world, "web", 9), "web has its pods and their costs")
+    selector = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
+    world.make(
+        world.path("poddisruptionbudgets", prefix=POLICY), {"metadata": {"name": "b"}, "spec": selector}
+    )
+    before = {pod["metadata"]["name"] for pod in pods(world, "web")}
+    world.nodes(hollow("c0", **{ZONE: "c"}))
+    even = Counter(dict.fromkeys(ZONES, 3))
+    world.until(lambda: settled(world, "web", 9) and zones(world, "web") == even, "the zones are even")
+    assert len({pod["metadata"]["name"] for pod in pods(world, "web")} - before) == 3
+    events = world.get(world.path("events"))["items"]
+    assert sum(event["reason"] == "Rebalanced" for event in events) == 3
+    assert any(event["reason"] == "Rebalancing" for event in events)
+    world.clear()
 
 
 def test_costs_go_when_the_feature_is_switched_off() -> None:
