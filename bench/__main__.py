@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import engine, eviction, fleet, live, load, page, plane, server, tools, what_if
+from bench import engine, eviction, fleet, live, load, page, plane, server, spreading, tools, what_if
 from bench.report import Figure, print_table, write_json
 
 OUTPUT = Path("bench-results.json")
@@ -33,6 +33,7 @@ PARTS: dict[str, Callable[[], Iterable[Figure]]] = {
     "plane": plane.measure,
     "page": page.measure,
     "eviction": eviction.measure,
+    "spreading": spreading.measure,
     "fleet": fleet.measure,
 }
 

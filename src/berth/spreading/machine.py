@@ -32,6 +32,7 @@ from berth.spreading.settings import SpreadingSettings
 
 COMPONENT = "keep-spread"
 _GROUPS_AT_ONCE = 50  # so that others come to their turn
+_PLANS_AT_ONCE = 5  # of those that are to be moved, which takes longer
 _FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
 TellPlan = Callable[[Move], None]
 
@@ -187,7 +188,10 @@ class KeepSpread:
         self._gather(now)
         ready = [key for key, when in self._due.items() if when <= now][:_GROUPS_AT_ONCE]
         actions: list[Action] = []
+        before = self.rebalancer.revision
         for key in ready:
+            if self.rebalancer.revision - before >= _PLANS_AT_ONCE:
+                break
             del self._due[key]
             group = self.groups.by_key.get(key)
             if group is None:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
@@ -52,6 +53,7 @@ _MEMORY = 3600.0  # landings are remembered for so long, and after a pause for a
 _MOST_LANDINGS = 100
 _SENT = 30.0  # an eviction that was sent is seen by then
 _MOST_PLANNED = 50
+_MOST_WANTED = 100  # more would not go in a minute anyway
 
 
 @dataclass(slots=True)
@@ -120,11 +122,12 @@ class Rebalancer:
     def wanted(self) -> Sequence[WantedMove]:
         if self._settings.dry_run:
             return ()
-        return [
+        found = (
             standing.move
             for key, standing in self.standings.items()
             if standing.move is not None and key not in self._under_way
-        ]
+        )
+        return list(islice(found, _MOST_WANTED))
 
     def wants(self, pod: str) -> bool:
         return self._judged(pod) is not None

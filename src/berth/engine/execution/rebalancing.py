@@ -24,8 +24,8 @@ from berth.engine.state.pod_class import OwnedTerm, PodClass
 from berth.engine.state.pods import NOWHERE
 from berth.kube.amounts.resource_names import CPU, MEMORY
 
-# Of pods that are in equally full domains so many are asked about, and of all together so many.
-_ALIKE, _MOST_ASKED = 3, 48
+# Of pods that are in equally full domains one is asked about, and of all together so many.
+_MOST_ASKED = 48
 # What a workload says of itself.
 REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
 OPT_OUT = "berth.dev/keep-spread"
@@ -322,7 +322,7 @@ def _candidates(cluster: Cluster, pods: Sequence[str], measured: Sequence[_Measu
         if any(over > 0 for over in places[i]):
             alike[places[i]].append(i)
     order = sorted(alike.items(), key=lambda each: _fullness(each[0], measured), reverse=True)
-    return [there[i] for _, members in order for i in members[:_ALIKE]][:_MOST_ASKED]
+    return [there[i] for _, members in order for i in members[:1]][:_MOST_ASKED]
 
 
 def _fullness(over: tuple[int, ...], measured: Sequence[_Measured]) -> tuple[float, float]:
