@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.api.client import Json
+from tests.support.api.client import STRATEGIC, Json
 from tests.support.api.servers import KubeApiServer, assets_folder, find_binary, started
 from tests.support.builders import ZONE, make_pod
 from tests.support.processes.controllers import controllers
 from tests.support.processes.process import free_port
 from tests.support.processes.scheduler import scheduler
 from tests.support.waiting import polls
-from tests.support.worlds.cluster import STRATEGIC, ClusterWorld, manifest, zoned
+from tests.support.worlds.cluster import ClusterWorld, manifest, zoned
 from tests.support.worlds.control_plane import APPS
 from tests.system.scheduler.conftest import REAL
 
