@@ -1,6 +1,7 @@
 """What to look at first: the slip or the shortage behind the verdicts, one sentence each."""
 
 import pytest
+from msgspec.structs import replace
 
 from berth.engine.rules.near_misses import nearest
 from berth.kube.objects import KubeObject
@@ -225,6 +226,19 @@ def test_room_left_is_no_shortage() -> None:
     asking = new("p").labels(app="web").requests(cpu="1")
     pod = asking.anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
     assert clues(*nodes, taken, full, pod=pod) == []
+
+
+def test_more_replicas_than_nodes_whoever_leaves() -> None:
+    """Nodes that other pods fill are counted as if these left: where even that is too few, it is told."""
+    taken = make_pod("web-0").labels(app="web").on("n0").build()
+    full = make_pod("big").requests(cpu="4").on("n1").build()
+    nodes = [zone_node("n0", "a").build(), zone_node("n1", "b").capacity(cpu="4", pods=9).build()]
+    asking = new("p").labels(app="web").requests(cpu="1")
+    exclusive = asking.anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+    third = replace(exclusive.build(), metadata=replace(exclusive.build().metadata, name="q"))
+    assert clues(*nodes, taken, full, third, pod=exclusive.build()) == [
+        "3 pods matching app=web, 2 nodes: 1 more node, 2 replicas, or preferred anti-affinity"
+    ]
 
 
 def test_a_peer_whose_label_is_nearly_the_one_wanted() -> None:

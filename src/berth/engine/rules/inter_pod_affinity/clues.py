@@ -128,19 +128,21 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     wanted_nodes = _wanted_nodes(question)
     domains = set(ids[wanted_nodes].tolist()) - {0}
     taken = set(ids[slots[slots >= 0]].tolist()) & domains
-    closed = _closed(question, [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken])
-    unusable = domains - taken
-    if not taken or unusable - set(ids[list(closed)].tolist()):
-        return
+    free = [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken]
+    closed = _closed(question, free)
+    open_ = {ids[slot] for slot in free if slot not in closed} - {0}
+    closed = {slot: cause for slot, cause in closed.items() if ids[slot] not in open_}
+    unusable = domains - taken - open_
     waiting = [name for name, pod in question.waiting.items() if _selects(question, term, name, pod)]
-    wanted = len(taken) + max(len(waiting), 1)
+    wanted, usable = len(taken) + max(len(waiting), 1), len(taken | open_)
+    more = wanted - usable
+    if not taken or more <= 0:
+        return
     word = level(key)
-    more = wanted - len(taken)
     left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
-    replicas = (
-        f"{len(taken)} replica{'' if len(taken) == 1 else 's'}, " if _one_workload(question, term) else ""
-    )
-    there = f"{len(taken)} {'usable ' if unusable else ''}{word}{'' if len(taken) == 1 else 's'}{left}"
+    plural = "" if usable == 1 else "s"
+    replicas = f"{usable} replica{plural}, " if _one_workload(question, term) else ""
+    there = f"{usable} {'usable ' if unusable else ''}{word}{plural}{left}"
     why = f"; not usable: {why_refused(question, list(closed), list(closed.values()))}" if unusable else ""
     yield (
         f"{wanted} pods matching {term.selector}, {there}: "
@@ -149,14 +151,13 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
 
 
 def _closed(question: Question, slots: list[int]) -> dict[int, Cause]:
-    """Those of the nodes that take no such pod whoever leaves them, and why; none if one of them may."""
-    found = {
+    """Those of the nodes that take no such pod whoever leaves them, and why."""
+    return {
         slot: verdict.because[0]
         for slot in slots
         for verdict in question.verdicts.get(slot, ())
         if verdict.code == UNRESOLVABLE and verdict.because
     }
-    return found if len(found) == len(slots) else {}
 
 
 def _wanted_nodes(question: Question) -> IndexArray:
