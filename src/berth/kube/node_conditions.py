@@ -5,7 +5,7 @@ Upstream: pkg/controller/nodelifecycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from berth.kube.objects import Condition, Node
 from berth.kube.pods import condition
@@ -48,3 +48,21 @@ def unready(node: Node) -> Condition | None:
     """The condition by which a node is known not to be ready; None if it is, or reports nothing."""
     ready = ready_condition(node)
     return None if ready is None or ready.status == TRUE else ready
+
+
+def condition_notes(nodes: Iterable[Node]) -> Iterator[str]:
+    """What to say of nodes that are judged with taints they have not got yet."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        said = " and ".join(sorted({_told(key) for key, _ in condition_taints(node)}))
+        found.setdefault(said, []).append(node.metadata.name or "")
+    for said, names in found.items():
+        if (more := len(names) - 1) > 0:
+            yield f"nodes {names[0]} and {more} more report {said}: they are judged with the taint for it"
+        else:
+            yield f"node {names[0]} reports {said}: it is judged with the taint for it"
+
+
+def _told(key: str) -> str:
+    """What a node reports that gets a taint with this key."""
+    return {NOT_READY: "NotReady", UNREACHABLE: "Ready=Unknown"}.get(key) or CONDITION_OF[key]

@@ -381,3 +381,13 @@ def test_a_workload_that_does_not_select_its_pods_is_refused() -> None:
         simulated(older)
     filled = replace(older, spec=replace(spec, selector=None))
     assert where(simulated(make_node("n1").build(), filled)) == {"web-0": "n1"}
+
+
+def test_every_node_that_is_not_ready_is_told_of() -> None:
+    """However many they are: those that report the same are counted."""
+    silent = [make_node(f"n{i}").condition("Ready", "False").build() for i in range(7)]
+    lost = make_node("lost").condition("Ready", "Unknown").build()
+    assert simulated(*silent, lost, new("p").build()).snapshot.notes == [
+        "nodes n0 and 6 more report NotReady: they are judged with the taint for it",
+        "node lost reports Ready=Unknown: it is judged with the taint for it",
+    ]

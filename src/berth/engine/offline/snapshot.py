@@ -27,7 +27,7 @@ from berth.kube.defaults import created, default_namespace, default_node, taken_
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.node_conditions import CONDITION_OF, NOT_READY, UNREACHABLE, condition_taints
+from berth.kube.node_conditions import condition_notes, condition_taints
 from berth.kube.objects import (
     Namespace,
     Node,
@@ -327,8 +327,11 @@ class SnapshotReader:
         lost = [entry for entry in snapshot.running if entry.pod.spec.node_name not in snapshot.nodes]
         if lost:
             yield f"{_some(lost)} on a node that is not {place} and does not count"
-        for entry in [entry for entry in snapshot.running if entry.fault is not None][:_MOST_FAULTS]:
+        faulty = [entry for entry in snapshot.running if entry.fault is not None]
+        for entry in faulty[:_MOST_FAULTS]:
             yield f"the rules in the annotation of pod {entry.key} do not count: {entry.fault}"
+        if (more_faults := len(faulty) - _MOST_FAULTS) > 0:
+            yield f"the rules in the annotations of {more_faults} more pods do not count"
         # A class that could be resolved would have given its pods a priority.
         unresolved = {
             entry.pod.spec.priority_class_name
@@ -346,9 +349,7 @@ class SnapshotReader:
         if closed and snapshot.pending:
             more = f" and {len(closed) - 1} more" if len(closed) > 1 else ""
             yield f"node {closed[0]}{more} takes no pods: its capacity does not say how many"
-        for node in self._ailing[:_MOST_FAULTS]:
-            said = " and ".join(sorted({_told(key) for key, _ in condition_taints(node)}))
-            yield f"node {node.metadata.name} reports {said}: it is judged with the taint for it"
+        yield from condition_notes(self._ailing)
         if not snapshot.cluster.resource_claims.known:
             waiting = [entry for entry in snapshot.pending if entry.pod.spec.resource_claims]
             if waiting:
@@ -447,11 +448,6 @@ def _is_unreadable(error: FieldError) -> bool:
     if error.field.startswith(IN_ANNOTATION):
         return False  # its rules are left out
     return error.field.endswith(".operator") and "tolerations" not in error.field
-
-
-def _told(key: str) -> str:
-    """What a node reports that gets a taint with this key."""
-    return {NOT_READY: "NotReady", UNREACHABLE: "Ready=Unknown"}.get(key) or CONDITION_OF[key]
 
 
 def _some(entries: list[Entry]) -> str:
