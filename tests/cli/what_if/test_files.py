@@ -244,3 +244,11 @@ def test_unknown_fields_in_applied_files_are_told(cluster: Path, tmp_path: Path)
     assert "warning: " in warned.err
     strict = berth("what-if", "--apply", tmp_path / "new.yaml", "-f", cluster, "--validate", "strict")
     assert strict.code == 2
+
+
+def test_rounds_of_several_drains(cluster: Path) -> None:
+    """The table of moves says of which drain a round is."""
+    outcome = berth("what-if", "-f", cluster, "--drain", "a1", "--drain", "b1")
+    header = next(line for line in outcome.out.splitlines() if line.startswith("POD "))
+    assert "ROUND" in header
+    assert "   2.1   " in outcome.out

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.cli.output.tables import Style, Terminal, first_of, indented, table
 from berth.engine.offline.what_if.outcome import (
+    PodMove,
     SkewState,
     StrandedPod,
     Utilisation,
@@ -64,13 +65,14 @@ def _listed(
 
 def _moves(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
     rounds = any(move.round is not None for move in found.moves) and len(found.rounds) > 1
+    several = len({each.change for each in found.rounds}) > 1
     headers = ["POD", "FROM", "TO", *(["ROUND"] if rounds else []), "WHY THERE"]
     rows = [
         [
             _name(move.namespace, move.pod),
             _place(move.source, move.source_zone) if move.source else "(new)",
             _place(move.target, move.target_zone),
-            *([move.round] if rounds else []),
+            *([_round(move, several=several)] if rounds else []),
             move.why or "-",
         ]
         for move in found.moves
@@ -120,6 +122,13 @@ def _gone(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
 def _stays(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
     rows = [(_name(pod.namespace, pod.pod), pod.node, pod.why) for pod in found.stays]
     yield from _listed("Stays behind:", ("POD", "NODE", "WHY"), rows, term, wide)
+
+
+def _round(move: PodMove, *, several: bool) -> str:
+    """Of which drain too, where there are several."""
+    if move.round is None:
+        return "-"
+    return f"{move.change}.{move.round}" if several else str(move.round)
 
 
 def _rounds(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:

@@ -365,6 +365,14 @@ OF_NODES: dict[str, list[Case]] = {
             "spec.replicas",
         ),
     ],
+    "BERTH127": [
+        Case(
+            [priority_class("critical", 1), deployment(priorityClassName="critcal")],
+            [priority_class("critical", 1), deployment(priorityClassName="critical")],
+            "error",
+            f"{SPEC}.priorityClassName",
+        ),
+    ],
     "BERTH201": [
         Case(
             [policy(FLEET_APART), deployment()],

@@ -315,3 +315,29 @@ def test_local_storage_is_lost_with_every_eviction_and_rollout(tmp_path: Path) -
         (name,) = places(made)
         found = changed(made, tmp_path, change.replace("web", name) if "deploy" not in change else change)
         assert [(lost.pod, lost.volumes) for lost in found.local_storage] == [(name, ["scratch"])], change
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ("drain -l zone=a", "did you mean topology.kubernetes.io/zone?"),
+        ("drain -l disc=ssd", "did you mean disk?"),
+        ("evict web-0", "did you mean web-"),
+        ("rollout dploy/web", "did you mean deployment?"),
+        ("scale deploymnt/web=2", "did you mean deployment?"),
+    ],
+)
+def test_what_was_probably_meant(tmp_path: Path, change: str, hint: str) -> None:
+    """A short key, a misspelled kind, and a pod whose name nobody can know are told with the near one."""
+    made = world(tmp_path, node("a1", "a", disk="ssd"), workload("Deployment", "web", 1))
+    with pytest.raises(WhatIfError) as refused:
+        changed(made, tmp_path, change)
+    assert hint in str(refused.value)
+
+
+def test_the_round_of_several_drains(tmp_path: Path) -> None:
+    """Each move says of which drain its round is."""
+    things = [*(node(n, n[0]) for n in ("a1", "b1", "c1")), workload("Deployment", "web", 6)]
+    found = after(tmp_path, "drain a1; drain b1", *things, budget("web", maxUnavailable=1))
+    assert {move.change for move in found.moves} <= {1, 2}
+    assert [move.change for move in found.moves] == sorted(move.change or 0 for move in found.moves)

@@ -48,6 +48,7 @@ CHECKS: tuple[Check[World], ...] = (
     placing.gate_drops_rule,
     placing.stock_server_drops_rule,
     placing.finds_no_node,
+    placing.unknown_priority_class,
 )
 
 

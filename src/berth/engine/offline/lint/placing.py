@@ -7,6 +7,7 @@ from heapq import nsmallest
 
 from berth.engine.offline.lint.apart import keeps_own_apart, places
 from berth.engine.offline.lint.findings import Hit, Severity, check, hit
+from berth.engine.offline.lint.near import near_word
 from berth.engine.offline.lint.selectors import Terms, candidates, required_terms
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World
@@ -23,7 +24,7 @@ from berth.kube.gates import (
     FeatureGates,
 )
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.objects import Pod
+from berth.kube.objects import Pod, PriorityClass
 from berth.kube.well_known import REQUIRED_DURING_EXECUTION, UNSCHEDULABLE
 
 _NEVER = "Never"
@@ -57,6 +58,19 @@ def preempts_its_peers(world: World) -> Iterator[Hit]:
                 why = f"{_named(others[0], priority)}: it evicts them wherever the rule stands in its way"
                 fix = "give them the same priority, set preemptionPolicy: Never, or prefer it only"
                 yield subject.hit(owned.path, why, fix)
+
+
+@check("BERTH127")
+def unknown_priority_class(world: World) -> Iterator[Hit]:
+    known = {m.name for m in world.manifests if isinstance(m.object, PriorityClass)}
+    for subject in world.linted if known else ():
+        name = subject.pod.spec.priority_class_name
+        if not name or name in known or name.startswith("system-"):
+            continue
+        near = near_word(name, known)
+        why = f"there is no PriorityClass {name}, so that the API server refuses the pods"
+        fix = f"did you mean {near}?" if near else "make the class, or take it out"
+        yield subject.hit("spec.priorityClassName", why, fix)
 
 
 class _Priorities:

@@ -101,7 +101,7 @@ def _named(entry: Entry) -> dict[str, Any]:
 
 
 def _moves(world: ChangingWorld, before: Observation, after: Observation) -> list[data.PodMove]:
-    rounds = {key: drained.number for drained in world.log.rounds for key in drained.pods}
+    rounds = {key: drained for drained in world.log.rounds for key in drained.pods}
     found = []
     for key, node in after.nodes.items():
         source = before.nodes.get(key)
@@ -116,10 +116,13 @@ def _moves(world: ChangingWorld, before: Observation, after: Observation) -> lis
                 target=node,
                 target_zone=after.zones.get(node),
                 why=placement.why or None,
-                round=rounds.get(key),
+                change=rounds[key].change if key in rounds else None,
+                round=rounds[key].number if key in rounds else None,
             )
         )
-    found.sort(key=lambda move: (move.round or 0, move.source or "~", move.namespace, move.pod))
+    found.sort(
+        key=lambda move: (move.change or 0, move.round or 0, move.source or "~", move.namespace, move.pod)
+    )
     return found
 
 

@@ -18,7 +18,7 @@ class PodMove(_Data, frozen=True, kw_only=True):
 
     Attributes:
         why: What put the node before the next.
-        round: Of the drain, in which it goes.
+        round: Of the drain, in which it goes, and `change`, the number of that drain.
     """
 
     namespace: str
@@ -29,6 +29,7 @@ class PodMove(_Data, frozen=True, kw_only=True):
     target: str = msgspec.field(name="to")
     target_zone: str | None = msgspec.field(name="toZone")
     why: str | None
+    change: int | None = None
     round: int | None = None
 
 

@@ -29,7 +29,9 @@ def near(name: str, names: Iterable[str]) -> str:
     tails = {full: full.rpartition("/")[2] for full in known}  # namespaces and domains are not misspelled
     alike = get_close_matches(name, [*known, *tails.values()], n=2 * _NEAR)
     rank = {each: place for place, each in reversed([*enumerate(alike)])}
+    base = name.rpartition("-")[0]  # a pod's name ends with what nobody can know
     close = [each for each in known if each in rank or tails[each] in rank or name in each]
+    close = close or [each for each in known if base and tails[each].startswith(f"{base}-")]
     found = sorted(close, key=lambda each: min(rank.get(each, _NEAR * 2), rank.get(tails[each], _NEAR * 2)))
     if found:
         return f"did you mean {', '.join(found[:_NEAR])}?"
@@ -88,8 +90,19 @@ def selected_nodes(snapshot: Snapshot, selector: str) -> list[str]:
         if all(_meets(node.metadata.labels or {}, *each) for each in wanted)
     ]
     if not found:
-        raise WhatIfError(f"no node {snapshot.origin.words} has the labels {selector}")
+        hint = _unheard_of(snapshot, [key for key, _, wanted in wanted if wanted])
+        raise WhatIfError(f"no node {snapshot.origin.words} has the labels {selector}{hint}")
     return found
+
+
+def _unheard_of(snapshot: Snapshot, keys: Iterable[str]) -> str:
+    """What the first of the keys that no node has might have been."""
+    known = {label for node in snapshot.nodes.values() for label in node.metadata.labels or ()}
+    for key in keys:
+        if key not in known:
+            full = WELL_KNOWN.get(key)
+            return f"; {f'did you mean {full}?' if full in known else near(key, known)}"
+    return ""
 
 
 def _requirements(selector: str) -> list[tuple[str, frozenset[str] | None, bool]]:
@@ -172,6 +185,9 @@ def workload_of(snapshot: Snapshot, text: str, namespace: str | None, kinds: tup
     """The workload ``deploy/web`` or ``shop/deploy/web``, of one of the kinds."""
     space, kind, name = _parts(text, namespace)
     if kind not in kinds:
-        known = ", ".join(each.lower() for each in kinds)
-        raise WhatIfError(f"{text} is not KIND/NAME of a workload this can be done to ({known})")
+        known = [each.lower() for each in kinds]
+        meant = get_close_matches(text.split("/")[-2] if "/" in text else "", known, n=1)
+        hint = f"; did you mean {meant[0]}?" if meant and kind == "Pod" else ""
+        what = f"a workload this can be done to ({', '.join(known)})"
+        raise WhatIfError(f"{text} is not KIND/NAME of {what}{hint}")
     return object_of(snapshot, kind, name, space)

@@ -103,8 +103,8 @@ def _sentence(key: str, rows: list[DomainLoss]) -> str:
         which = f"each of the {len(rows)} {noun}s" if len(rows) > 1 else f"the only {noun}"
         return f"{which} can be lost: all its pods land elsewhere."
     worst = max(bad, key=lambda row: len(row.unplaced) + len(row.lost))
-    number = len(worst.unplaced) + len(worst.lost)
-    pods = f"{number} pod{'s' if number > 1 else ''} without a node"
+    counts = ((len(worst.unplaced), "without a node"), (len(worst.lost), "lost"))
+    pods = ", ".join(f"{n} pod{'s' if n > 1 else ''} {what}" for n, what in counts if n)
     return f"{len(bad)} of {len(rows)} {noun}s cannot be lost, the worst is {worst.domain}: {pods}."
 
 
