@@ -22,6 +22,7 @@ def taken_port() -> Iterator[int]:
     [
         ("just words", "dump.yaml"),
         ("{", "dump.yaml"),
+        ("", "there is no object in it"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 7}\n", "spec.containers"),
     ],
 )

@@ -149,6 +149,27 @@ def test_what_happens_is_told_as_it_happens(visit: Visit, api: Client) -> None:
     visit.says("Everything, not only Pod default/newcomer", within="#view")
 
 
+def test_what_others_wrote_is_never_markup(visit: Visit, api: Client) -> None:
+    """Whoever may write an event may put anything into its words: they are shown, and nothing more."""
+    words = '<img src=x onerror="window.harmed = true"><script>window.harmed = true</script>'
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "hostile", "namespace": "default"},
+        "involvedObject": {"kind": words, "name": words, "namespace": "default"},
+        "reason": "Hostile",
+        "message": words,
+        "type": "Warning",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
+    visit.go("/now")
+    api.post("/api/v1/namespaces/default/events", event)
+    visit.says("Hostile", within="#view")
+    visit.says(words, within="#view .feed")
+    assert visit.page.locator("#view img, #view script").count() == 0
+    assert visit.page.evaluate("window.harmed") is None
+
+
 def test_an_eviction_is_told_to_its_end(visit: Visit, api: Client) -> None:
     """A rule breaks, a pod goes, another comes: the page tells it in one story, without a reload."""
     rule = {

@@ -72,6 +72,8 @@ def _dump(settings: InputSettings, options: Options) -> DumpSource:
     try:
         with progress_bar("reading") as progress:
             manifests = load(settings["files"], progress=progress)
+        if not manifests:
+            raise click.ClickException(f"{', '.join(settings['files'])}: there is no object in it")
         for warning in check_fields(manifests, settings["validate"]):
             tell("warning", warning)
         return DumpSource(manifests, options, "among the files")

@@ -54,7 +54,7 @@ export function plural(number, one, many = `${one}s`) {
 export function table(heads, rows, attributes = {}) {
   const head = heads.map((each) => h("th", { scope: "col", class: each.right ? "right" : undefined }, each.text ?? each));
   const body = rows.map((cells) =>
-    h("tr", {}, cells.map((cell, i) => h("td", { class: heads[i]?.right ? "right" : undefined }, cell))));
+    h("tr", {}, cells.map((cell, i) => h("td", { class: heads[i]?.right ? "right" : undefined, "data-head": typeof heads[i] === "string" ? heads[i] : heads[i]?.text }, cell))));
   return h("div", { class: "scroll" }, h("table", attributes, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 

@@ -49,6 +49,7 @@ export function topology(view, query, go) {
     replace(legend, legendOf(podsOf, match, colour, state.broken, filter, to));
     replace(domains, domainTable(root, podsOf, to));
     replace(details, detailsOf(chosen, podsOf, root, match, filter, to));
+    if (!store.nodes.size && !store.source.loading) replace(legend, h("p", { class: "empty" }, store.source.live ? "The cluster has no nodes." : "There are no nodes in these files: dump them, too (kubectl get nodes,pods -A -o json)."));
     if (!chosen && !filter) look(() => details.isConnected && replace(details, detailsOf(chosen, store.podsByNode(), root, match, filter, to)));
   }
 

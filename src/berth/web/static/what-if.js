@@ -67,12 +67,11 @@ function outcome(found, state) {
   state.drawing = () => svgText(drawing);
   return [
     h("section", { class: `card ${found.ok ? "good" : "bad"}`, role: "status" }, h("p", { class: "big" }, found.sentence)),
-    found.unplaced.length > 0 && part(`${plural(found.unplaced.length, "pod")} without a node`, table(["pod", "from", "why", "what would help"],
-      found.unplaced.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.from ?? (each.waited ? "waited before" : ""), each.message, each.help ?? ""]))),
-    h("section", { class: "card" }, h("h2", {}, "Before and after"), h("div", { class: "scroll" }, drawing), measures(found)),
+    h("section", { class: "card" }, h("h2", {}, "Before and after"), h("div", { class: "beside" }, h("div", { class: "scroll" }, drawing), measures(found))),
+    lost(found.unplaced.filter((each) => !each.waited), "that find no node any more", true),
+    spreads(found),
     found.moves.length > 0 && part(`${plural(found.moves.length, "pod")} on another node`, table(["pod", "from", "to", "why there"],
       found.moves.slice(0, 300).map((each) => [podLink(each.namespace, each.pod), place(each.from, each.fromZone), place(each.to, each.toZone), each.why ?? ""])), found.moves.length > 300 && `the first 300 of ${found.moves.length}`),
-    spreads(found),
     found.preempted.length > 0 && part("Preempted", table(["pod", "node", "by", "lands on"], found.preempted.map((each) => [podLink(each.namespace, each.pod), each.node, each.by, each.landsOn ?? "nowhere"]))),
     found.broken.length > 0 && part("Rules newly broken", table(["pod", "node", "rule", "why"], found.broken.slice(0, 100).map((each) => [podLink(each.namespace, each.pod), each.node, each.rule, each.cause]))),
     found.healed.length > 0 && part("Rules healed", table(["pod", "node", "rule"], found.healed.slice(0, 100).map((each) => [podLink(each.namespace, each.pod), each.node, each.rule]))),
@@ -82,8 +81,16 @@ function outcome(found, state) {
     found.stays.length > 0 && part("What stays behind", table(["pod", "node", "why"], found.stays.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.node, each.why]))),
     found.gone.length > 0 && part("Gone", table(["pod", "node", "why"], found.gone.slice(0, 200).map((each) => [`${each.namespace}/${each.pod}`, each.node ?? "", each.why]))),
     found.localStorage.length > 0 && part("Local storage that is lost", table(["pod", "volumes"], found.localStorage.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.volumes.join(", ")]))),
+    lost(found.unplaced.filter((each) => each.waited), "that waited before and still do", false),
     found.notes?.length > 0 && part("Notes", h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each)))),
   ];
+}
+
+function lost(pods, words, open) {
+  if (!pods.length) return null;
+  const rows = pods.slice(0, 200).map((each) => [podLink(each.namespace, each.pod), each.from ?? "", each.message, each.help ?? ""]);
+  return h("section", { class: `card ${open ? "bad" : ""}` }, h("details", { open }, h("summary", {}, h("h2", {}, `${plural(pods.length, "pod")} ${words}`)), table(["pod", "from", "why", "what would help"], rows),
+    pods.length > 200 && h("p", { class: "soft" }, `the first 200 of ${pods.length}`)));
 }
 
 const part = (title, content, more) => h("section", { class: "card" }, h("h2", {}, title), content, more && h("p", { class: "soft" }, more));
