@@ -40,18 +40,17 @@ def quoted(text: str) -> str:
 
 def encode(paths: Iterable[Path]) -> dict[str, Any]:
     """The ``fieldsV1`` form: nested objects, ``.`` where a path ends that others go beyond."""
-    root = trie(sorted(paths))
-    _strip(root)
-    return root
+    return _ordered(trie(paths))
 
 
-def _strip(node: dict[str, Any]) -> None:
+def _ordered(node: dict[str, Any]) -> dict[str, Any]:
+    """The same by name, level by level: to sort the paths would stop all threads while there are many."""
+    return {name: _marked(node[name]) for name in sorted(node)}
+
+
+def _marked(child: dict[str, Any]) -> dict[str, Any]:
     """An element without children needs no mark."""
-    for child in node.values():
-        if len(child) == 1 and MEMBER in child:
-            child.clear()
-        else:
-            _strip(child)
+    return {} if len(child) == 1 and MEMBER in child else _ordered(child)
 
 
 def decode(fields: object) -> FieldSet:
