@@ -1,0 +1,126 @@
+"""Quotas of exclusive domains on a real API server: webhook, controllers and kube-controller-manager."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.api.client import Client, Json
+from tests.support.api.servers import assets_folder, find_binary, running_backend
+from tests.support.paths import ROOT
+from tests.support.processes.process import stop_process
+from tests.support.processes.webhook import webhook
+from tests.support.waiting import polls
+
+MANAGER = "kube-controller-manager"
+ASSETS = assets_folder()
+pytestmark = pytest.mark.skipif(
+    ASSETS is None or not (ASSETS / MANAGER).exists(), reason=f"there is no {MANAGER}"
+)
+
+SPACE = "/api/v1/namespaces/default"
+HOST = "kubernetes.io/hostname"
+CPU, NODES = "berth.dev/exclusive.cpu", "berth.dev/exclusive.nodes"
+
+
+def exclusive(name: str) -> Json:
+    term = {"topologyKey": HOST, "labelSelector": {}, "namespaceSelector": {}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"affinity": rules, "containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+@contextmanager
+def process(log: Path, *command: str) -> Iterator[None]:
+    with log.open("wb") as output:
+        started = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603
+    try:
+        yield
+    finally:
+        stop_process(started, 30.0)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A cluster with nodes of 4 and 8 cpus whose API server asks the webhook."""
+    folder = tmp_path_factory.mktemp("quota")
+    assert ASSETS is not None
+    with ExitStack() as stack:
+        backend = stack.enter_context(running_backend(real=True))
+        kubeconfig = f"--kubeconfig={backend.kubeconfig}"
+        common = (kubeconfig, "--leader-elect=false", "--secure-port=0")
+        manager = find_binary(ASSETS, MANAGER)
+        counting = (manager, *common, "--controllers=resourcequota-controller")
+        stack.enter_context(process(folder / "manager.log", *counting))
+        berth = (sys.executable, "-m", "berth", "controllers", *common, "--exclusive-quota")
+        stack.enter_context(process(folder / "controllers.log", *berth))
+        asked = stack.enter_context(webhook(folder, "--charge-exclusive", kubeconfig))
+        made = backend.client()
+        stack.callback(made.close)
+        for name, cpu in (("a", "4"), ("b", "8")):
+            made.made("/api/v1/nodes", {"metadata": {"name": name, "labels": {HOST: name}}})
+            size = {"cpu": cpu, "memory": "8Gi"}
+            made.patch(f"/api/v1/nodes/{name}/status", {"status": {"capacity": size, "allocatable": size}})
+        path = ROOT / "deploy/kustomize/webhook/configuration.yaml"
+        configuration = yaml.safe_load(path.read_text())
+        hook = configuration["webhooks"][0]
+        url = f"https://127.0.0.1:{asked.port}/validate"
+        hook |= {"failurePolicy": "Fail", "sideEffects": "NoneOnDryRun"}
+        hook["clientConfig"] = {"url": url, "caBundle": asked.ca_bundle}
+        made.made("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", configuration)
+        yield made
+
+
+def quota(client: Client) -> Json:
+    answer: Json = client.get(f"{SPACE}/resourcequotas/q").json
+    return answer
+
+
+def until(condition: Callable[[], bool], seconds: float = 90) -> None:
+    for _ in polls(seconds):
+        if condition():
+            return
+    raise AssertionError("it did not come about in time")
+
+
+def test_exclusive_domains_are_charged(client: Client) -> None:
+    """Concurrent creates stay within the quota, a binding lowers the charge, and a deletion gives it back."""
+    hard = {CPU: "30", NODES: "0", "pods": "20"}
+    client.made(f"{SPACE}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    until(lambda: NODES in (quota(client).get("status", {}).get("used") or {}))
+    # The API server takes a moment to know of a new webhook.
+    until(lambda: client.post(f"{SPACE}/pods", exclusive("probe"), dryRun="All").status == 403)
+    client.patch(f"{SPACE}/resourcequotas/q", {"spec": {"hard": {NODES: "3"}}})
+    until(lambda: quota(client)["status"]["hard"][NODES] == "3")
+    codes: list[int] = []
+
+    def create(worker: int) -> None:
+        own = Client(client.prepared)
+        codes.extend(own.post(f"{SPACE}/pods", exclusive(f"p-{worker}-{i}")).status for i in range(3))
+        own.close()
+
+    threads = [threading.Thread(target=create, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(codes) == [201] * 3 + [403] * 9
+    until(lambda: quota(client)["status"]["used"] == {CPU: "24", NODES: "3", "pods": "3"})
+    names = [item["metadata"]["name"] for item in client.get(f"{SPACE}/pods").json["items"]]
+    target = {"apiVersion": "v1", "kind": "Node", "name": "a"}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": names[0]}, "target": target}
+    assert client.post(f"{SPACE}/pods/{names[0]}/binding", body).status == 201
+    until(lambda: quota(client)["status"]["used"] == {CPU: "20", NODES: "3", "pods": "3"})
+    for name in names:
+        client.delete(f"{SPACE}/pods/{name}", gracePeriodSeconds=0)
+    until(lambda: quota(client)["status"]["used"] == {CPU: "0", NODES: "0", "pods": "0"})
+    until(lambda: "berth.dev/exclusive-pending" not in (quota(client)["metadata"].get("annotations") or {}))
