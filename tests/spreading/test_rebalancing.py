@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from berth.cli.up.gates import ComponentGates
-from berth.engine.execution.rebalancing import Rebalance, RebalancePolicy
+from berth.engine.execution.rebalancing import Move, Rebalance, RebalancePolicy
 from berth.engine.offline.audit import audit
 from berth.engine.offline.snapshot import Snapshot, read
+from berth.engine.state.options import Options
+from berth.eviction import AffinityEviction, EvictionSettings
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, EVENTS, NODES, PODS, REPLICA_SETS
 from berth.kube.gates import DEFAULT_GATES
 from berth.kube.manifests.manifest import load
 from berth.kube.well_known import HOSTNAME, ZONE
+from berth.machines.cache import Cache
 from berth.machines.contract import Action, Bind, Create, Event, Evict, Outcome
 from berth.spreading import KeepSpread, SpreadingSettings
 from tests.support.scripts.plane import PlaneScript
@@ -363,3 +366,28 @@ def test_the_workload_is_told_and_the_metrics_tell() -> None:
     assert told[0]["involvedObject"]["kind"] == "Deployment"
     assert "and 1 more after it" in told[0]["message"]
     assert "its replacement would go to node c" in told[0]["message"]
+
+
+def test_a_dry_run_tells_what_is_done_otherwise() -> None:
+    """Beside the machines that act, one in a dry run hears the same: it names the pods that then go."""
+    world = SpreadWorld(SOFT)
+    world.deploy("web", 9)
+    world.lose("c")
+    world.come_back()
+    cache, told = Cache(), list[Move]()
+    options = Options(gates=KEEP)
+    eviction = AffinityEviction(cache, EvictionSettings(options=options, dry_run=True))
+    settings = SpreadingSettings(options=options, rebalance=SOFT, dry_run=True)
+    dry = KeepSpread(cache, eviction.state.mirror, settings, tell=told.append)
+    eviction.follow(dry.rebalancer)
+    for (resource, _, _), item in world.objects.items():
+        event = Event(resource, "ADDED", world.view(resource, item))
+        cache.handle(event)
+        for machine in (eviction, dry):
+            if resource in machine.watches:
+                machine.handle(event)
+    for second in range(60):
+        assert eviction.reconcile(world.now + second) == []
+        assert dry.reconcile(world.now + second) == []
+    world.run(900)
+    assert [move.pod.partition("/")[2] for move in told] == world.evicted()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from berth.engine.offline.snapshot import read
 from berth.engine.state.options import Options
 from berth.kube.well_known import ZONE
 from berth.web import questions
-from tests.support.builders import make_pod
+from tests.support.builders import make_pod, make_replica_set
 from tests.support.snapshots import manifest, zone_node
 
 
@@ -37,3 +39,23 @@ def test_a_title_names_what_most_nodes_say_first() -> None:
         "preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling."
     )
     assert questions.title(message) == "nodes had untolerated taint(s), Insufficient cpu"
+
+
+def test_a_strip_has_the_moves_of_a_workload_that_may_be_moved() -> None:
+    """With the annotation on the workload the page is told who goes where; without it nothing is planned."""
+    pods = [
+        make_pod(f"p{i}").labels({"app": "web"}).on("a").spread(ZONE, app="web").owned_by("ReplicaSet", "web")
+        for i in range(3)
+    ]
+    for said in ({}, {"berth.dev/rebalance": "hard"}):
+        owner = make_replica_set("web").build()
+        metadata = structs.replace(owner.metadata, annotations=said, namespace="default", uid="r")
+        workload = structs.replace(
+            owner, kind="ReplicaSet", metadata=metadata, spec=structs.replace(owner.spec, replicas=3)
+        )
+        nodes = [zone_node(zone, zone).build() for zone in "ab"]
+        shown = [*map(manifest, nodes), manifest(workload), *(manifest(pod.build()) for pod in pods)]
+        found = read(shown, Options())
+        [strip] = questions.constraints(found)["constraints"]
+        moved = [(move["node"], move["landsOn"]) for move in strip["moves"]]
+        assert moved == ([("a", "b")] if said else [])

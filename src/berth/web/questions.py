@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from berth.engine.offline.audit import WorkloadMoves, wanted_moves
 from berth.engine.offline.constraint_domains import ConstraintDomains, constraint_domains
 from berth.engine.offline.explanation import Explanation, explain
 from berth.engine.offline.lookup import find
@@ -34,11 +35,15 @@ class CommandDocuments:
 
 def constraints(snapshot: Snapshot) -> Document:
     """Every constraint with its domains, the broken ones first."""
-    found = [_constraint(each) for each in constraint_domains(snapshot)]
+    planned = {(each.namespace, each.owner): each for each in wanted_moves(snapshot)}
+    found = [
+        _constraint(each, planned.get((each.namespace, each.owner))) for each in constraint_domains(snapshot)
+    ]
     return {"apiVersion": API_VERSION, "kind": "Constraints", "constraints": found}
 
 
-def _constraint(found: ConstraintDomains) -> Document:
+def _constraint(found: ConstraintDomains, planned: WorkloadMoves | None) -> Document:
+    moves = planned.moves if planned is not None else ()
     return {
         "kind": found.kind,
         "namespace": found.namespace,
@@ -53,6 +58,8 @@ def _constraint(found: ConstraintDomains) -> Document:
         "domains": found.domains,
         "allDomains": found.all_domains,
         "leftOut": found.left_out,
+        "moves": [{"pod": move.pod, "node": move.node, "landsOn": move.landing} for move in moves],
+        "staysBecause": planned.refusal if planned is not None else None,
     }
 
 

@@ -25,6 +25,7 @@ from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.rebalancing import (
     NOT_READY,
     OPT_OUT,
+    REBALANCE,
     SCALING,
     MovableGroup,
     Move,
@@ -328,6 +329,19 @@ def _evictions(
 # --- who would move -----------------------------------------------------------------------
 
 
+def wanted_moves(snapshot: Snapshot) -> list[WorkloadMoves]:
+    """What would be moved of the workloads that say that they may be."""
+    asking = any(
+        REBALANCE in (manifest.object.metadata.annotations or {})
+        for manifest in snapshot.manifests
+        if manifest.object is not None
+    )
+    if not asking:
+        return []
+    living = [entry for entry in snapshot.running if _counts(snapshot.cluster, entry)]
+    return rebalanced(snapshot, living, budgets_of(snapshot), Rebalance())
+
+
 def rebalanced(
     snapshot: Snapshot, living: Sequence[Entry], budgets: Sequence[DisruptionBudget], default: Rebalance
 ) -> list[WorkloadMoves]:
@@ -403,4 +417,6 @@ def _unrest(snapshot: Snapshot, key: tuple[str, str], members: Sequence[Entry]) 
             wanted = view.spec.replicas if isinstance(view, Workload) else None
             if len(members) != (1 if wanted is None else wanted):
                 return SCALING
-    return "" if all(is_ready(entry.pod) for entry in members if entry.pod.status) else NOT_READY
+    # A pod that says nothing about its conditions is taken for Ready.
+    told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]
+    return "" if all(map(is_ready, told)) else NOT_READY

@@ -43,7 +43,15 @@ function strip(each) {
           h("span", {}, domain.name), h("b", {}, domain.pods), h("div", { class: "fill" }, h("i", { style: { width: `${(100 * domain.pods) / most}%` } })),
           !domain.usable && h("span", { class: "warn-text" }, each.kind === "spread" ? "counts, no node usable" : "no node usable")))),
       each.allDomains > 60 && h("p", { class: "soft" }, `the fullest 60 of ${each.allDomains} domains`),
+      each.kind === "spread" && planned(each),
       each.leftOut.map(leftOut)));
+}
+
+// Who is to move for evenness, of a workload that may be moved.
+function planned({ moves, staysBecause }) {
+  if (!moves.length) return staysBecause && h("p", { class: "warn-text" }, `nobody is moved for evenness: ${staysBecause}`);
+  const listed = moves.map(({ pod, node, landsOn }) => h("div", {}, `${pod.split("/")[1]}: ${node} → ${landsOn ?? "a new node"}`));
+  return h("details", {}, h("summary", {}, `${plural(moves.length, "pod")} to be moved for evenness`), listed);
 }
 
 function leftOut({ nodes, names, why }) {
