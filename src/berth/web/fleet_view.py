@@ -9,14 +9,16 @@ import msgspec
 
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.well_known import BERTH_API_VERSION
+from berth.kube.well_known import (
+    BERTH_API_VERSION,
+    PREFERRED_DURING_SCHEDULING,
+    REQUIRED_DURING_SCHEDULING,
+)
 
 Document = dict[str, Any]
 
 TOGETHER, APART = "together", "apart"
 _GROUPS = {"affinityGroup": TOGETHER, "antiAffinityGroup": APART}
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def fleet(objects: Iterable[tuple[str, RawObject]]) -> Document:
@@ -91,9 +93,9 @@ def _rules(spec: RawObject) -> Iterator[str]:
     placement = spec.get("placement") or {}
     for field, words in (("workloadAffinity", "together with"), ("workloadAntiAffinity", "apart from")):
         terms = placement.get(field) or {}
-        for term in terms.get(_REQUIRED) or ():
+        for term in terms.get(REQUIRED_DURING_SCHEDULING) or ():
             yield f"{words} {_selected(term)}"
-        for weighted in terms.get(_PREFERRED) or ():
+        for weighted in terms.get(PREFERRED_DURING_SCHEDULING) or ():
             inner = weighted.get("workloadAffinityTerm") or weighted.get("workloadAntiAffinityTerm") or {}
             yield f"rather {words} {_selected(inner)}"
 
