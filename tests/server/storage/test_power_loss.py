@@ -191,6 +191,7 @@ def _each_call(memory: Path, error: int, chance: random.Random) -> None:
         folder = memory / str(number)
         folder.mkdir()
         disk, moments = _session_with(folder, _once(number, error), chance)
+        shutil.rmtree(folder)
         if not disk.struck:
             break
         for image, story in moments:
@@ -199,7 +200,6 @@ def _each_call(memory: Path, error: int, chance: random.Random) -> None:
         assert len(last.failures) <= 1, disk.struck
         if any(isinstance(failure, JournalError) for failure in last.failures):
             assert last.acknowledged
-        shutil.rmtree(folder)
     assert number > 250
 
 
@@ -215,11 +215,11 @@ def _each_beginning(memory: Path, error: int, chance: random.Random) -> None:
         folder = memory / str(number)
         folder.mkdir()
         disk, moments = _session_with(folder, _from_now_on(number, error), chance)
+        shutil.rmtree(folder)
         if not disk.struck:
             break
         for image, story in moments:
             check(image, memory / "after", story, *story.refused)
-        shutil.rmtree(folder)
     assert number > 250
 
 

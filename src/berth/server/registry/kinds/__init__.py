@@ -9,6 +9,7 @@ from berth.kube.objects import RawObject
 from berth.kube.schema import Schema
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.server.registry.kinds import (
+    autoscalers,
     bindings,
     configuration,
     crds,
@@ -18,6 +19,7 @@ from berth.server.registry.kinds import (
     jobs,
     limit_ranges,
     namespaces,
+    network_policies,
     nodes,
     plain,
     pod_groups,
@@ -60,6 +62,7 @@ _GROUPS = (
     "authorization.k8s.io",
 )
 _MODULES = (
+    autoscalers,
     bindings,
     configuration,
     crds,
@@ -69,6 +72,7 @@ _MODULES = (
     jobs,
     limit_ranges,
     namespaces,
+    network_policies,
     nodes,
     plain,
     pod_groups,

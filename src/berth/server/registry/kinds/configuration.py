@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import re
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import REQUIRED
+from berth.kube.validation.errors import INVALID, REQUIRED, TOO_LONG
 from berth.server.registry import writes
+from berth.server.registry.fields import mapping
 from berth.server.registry.kinds.service_accounts import secret_token
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -18,8 +20,37 @@ _FOR_ACCOUNT = "kubernetes.io/service-account-token"
 _ACCOUNT_NAME, _ACCOUNT_UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
 
 
+_KEY = re.compile(r"[-._a-zA-Z0-9]+").fullmatch
+_LONGEST_KEY = 253
+_NO_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_MOST_BYTES = 1024 * 1024
+_TOO_LARGE = f"may not be more than {_MOST_BYTES} bytes"
+# What a Secret of some types has to have.
+_PARTS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
 class ConfigMapStrategy(Strategy):
     """What says that it is immutable stays as it is."""
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        data, binary = mapping(obj.get("data")), mapping(obj.get("binaryData"))
+        found = []
+        for name in sorted(data):
+            found += _key_errors("data", name)
+            if name in binary:
+                detail = "duplicate of key present in binaryData"
+                found.append(FieldError(f"data[{name}]", INVALID, detail, name))
+        for name in sorted(binary):
+            found += _key_errors("binaryData", name)
+        size = sum(len(str(text).encode()) for text in data.values()) + _decoded_size(binary)
+        return found if size <= _MOST_BYTES else [*found, FieldError("[]", TOO_LONG, _TOO_LARGE)]
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         if not old.get("immutable"):
@@ -46,9 +77,11 @@ class SecretStrategy(ConfigMapStrategy):
         obj["data"] = data
 
     def check(self, obj: RawObject) -> list[FieldError]:
-        if obj.get("type") != _FOR_ACCOUNT or _account_of(obj):
-            return []
-        return [FieldError(f"metadata.annotations[{_ACCOUNT_NAME}]", REQUIRED)]
+        data = mapping(obj.get("data"))
+        found = [error for name in sorted(data) for error in _key_errors("data", name)]
+        if _decoded_size(data) > _MOST_BYTES:
+            found.append(FieldError("data", TOO_LONG, _TOO_LARGE))
+        return found + _missing_parts(obj, data)
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
         """Fill in the token of the account that a Secret is made for; without one, the Secret goes."""
@@ -68,6 +101,35 @@ class SecretStrategy(ConfigMapStrategy):
         filled = {name: base64.b64encode(text.encode()).decode() for name, text in content.items()}
         metadata = {**obj["metadata"], "annotations": {**annotations, _ACCOUNT_UID: account.uid}}
         writes.put_as_is(registry, endpoint, key, {**obj, "metadata": metadata, "data": {**filled, **data}})
+
+
+def _key_errors(field: str, name: str) -> list[FieldError]:
+    """Why a key cannot be the name of a file."""
+    said = [f"must be no more than {_LONGEST_KEY} characters"] if len(name) > _LONGEST_KEY else []
+    if not _KEY(name):
+        said.append(_NO_KEY)
+    elif name in (".", ".."):
+        said.append(f"must not be '{name}'")
+    elif name.startswith(".."):
+        said.append("must not start with '..'")
+    return [FieldError(f"{field}[{name}]", INVALID, detail, name) for detail in said]
+
+
+def _decoded_size(data: RawObject) -> int:
+    """Bytes that base64 stands for."""
+    return sum(len(str(text).rstrip("=")) * 3 // 4 for text in data.values())
+
+
+def _missing_parts(secret: RawObject, data: RawObject) -> list[FieldError]:
+    kind = secret.get("type")
+    if kind == _FOR_ACCOUNT:
+        return [] if _account_of(secret) else [FieldError(f"metadata.annotations[{_ACCOUNT_NAME}]", REQUIRED)]
+    missing = [name for name in _PARTS.get(str(kind), ()) if name not in data]
+    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+        missing = ["username", "password"]
+    if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
+        missing = ["ssh-privatekey"]
+    return [FieldError(f"data[{name}]", REQUIRED) for name in missing]
 
 
 def _account_of(secret: RawObject) -> str:

@@ -6,11 +6,16 @@ deleting the pod happen in one turn of the event loop, so concurrent evictions c
 
 from __future__ import annotations
 
+import re
+
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import INVALID, NOT_SUPPORTED
+from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
 from berth.server.registry import deletion, writes
-from berth.server.registry.fields import decode_as
+from berth.server.registry.fields import decode_as, mapping
 from berth.server.registry.kinds.pods import upsert_condition
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
@@ -31,8 +36,36 @@ _CONDITION = {
 }
 
 
+_PERCENT = re.compile(r"[0-9]+%").fullmatch
+_NO_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+class DisruptionBudgetStrategy(Strategy):
+    """A count, or a share of not more than all."""
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        spec, found = mapping(obj.get("spec")), []
+        for name in ("minAvailable", "maxUnavailable"):
+            given = spec.get(name)
+            if isinstance(given, str) and not _PERCENT(given):
+                found.append(FieldError(f"spec.{name}", INVALID, _NO_PERCENT, given))
+            elif isinstance(given, str) and int(given[:-1]) > 100:
+                found.append(FieldError(f"spec.{name}", INVALID, "must not be greater than 100%", given))
+            elif isinstance(given, int) and given < 0:
+                found.append(FieldError(f"spec.{name}", INVALID, NEGATIVE, given))
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in _POLICIES:
+            detail = "supported values: " + ", ".join(f'"{one}"' for one in _POLICIES)
+            found.append(FieldError("spec.unhealthyPodEvictionPolicy", NOT_SUPPORTED, detail, policy))
+        return found
+
+
 STRATEGIES = (
-    Strategy(
+    DisruptionBudgetStrategy(
         served(
             "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"
         ),

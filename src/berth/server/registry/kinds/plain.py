@@ -37,10 +37,6 @@ _CLUSTER = (
         served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
         columns=tables.INGRESS,
     ),
-    Strategy(
-        served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
-        columns=tables.NETWORK_POLICY,
-    ),
 )
 # Configurations of webhooks are stored but nobody is called.
 _WEBHOOKS = tuple(

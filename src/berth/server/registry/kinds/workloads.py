@@ -176,15 +176,4 @@ STRATEGIES = (
         columns=tables.STATEFUL_SET,
         first_status={"replicas": 0, "availableReplicas": 0},
     ),
-    Strategy(
-        served(
-            "autoscaling/v2",
-            "horizontalpodautoscalers",
-            "HorizontalPodAutoscaler",
-            short="hpa",
-            categories="all",
-            subresources="status",
-        ),
-        columns=tables.HORIZONTAL_POD_AUTOSCALER,
-    ),
 )
