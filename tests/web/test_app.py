@@ -313,6 +313,7 @@ def test_what_if_is_answered_by_the_commands_own_code() -> None:
             ([["apply", "/etc/passwd"]], "reads no files"),
             ([["config", "/etc/passwd"]], "reads no files"),
             ([["add", "nodes.yaml"]], "reads no files"),
+            ([["add", "6000=n0"]] * 2, "10000 nodes at most"),
             ("drain", "a list"),
             ([], "a list"),
             ([["drain"]], "an option and its value"),

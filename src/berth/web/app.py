@@ -51,6 +51,7 @@ class PageServer:
             "constraints": self._asking("constraints", questions.constraints),
             "pending": self._asking("pending", questions.pending),
             "audit": self._asking("audit", self._documents.audit),
+            "simulation": self._asking("simulation", self._documents.simulation),
             "pods/{namespace}/{name}": self.pod,
             "happened": self.happened,
             "fleet": self.fleet,

@@ -30,6 +30,7 @@ class CommandDocuments:
 
     explanation: Callable[[Explanation], Document]
     audit: Callable[[Snapshot], Document]
+    simulation: Callable[[Snapshot], Document]
     what_if: Callable[[Snapshot, RawObject], Document] | None = None
 
 

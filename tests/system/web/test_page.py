@@ -244,12 +244,29 @@ def test_a_view_is_exported_as_json_and_as_a_picture(visit: Visit) -> None:
     with visit.page.expect_download() as saved:
         visit.page.get_by_role("button", name="JSON").click()
     document = json.loads(saved.value.path().read_text())
-    assert (document["kind"], len(document["nodes"]["name"])) == ("Overview", 6)
+    assert (document["kind"], document["summary"]["nodes"]) == ("Simulation", 6)
     with visit.page.expect_download() as saved:
         visit.page.get_by_role("button", name="SVG").click()
     picture = saved.value.path().read_text()
     assert picture.startswith("<svg")
     assert all(name in picture for name in ("node-a1", "node-b2", "node-c1"))
+
+
+@pytest.mark.parametrize(("view", "command"), [("pending", "simulate"), ("constraints", "audit")])
+def test_what_is_exported_is_what_the_command_prints(
+    visit: Visit, plane: Up, view: str, command: str
+) -> None:
+    """A view's JSON has the form of the command that is named below it."""
+    visit.go(f"/{view}")
+    visit.drawn()
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="JSON").click()
+    arguments = [sys.executable, "-m", "berth", command, "--kubeconfig", plane.kubeconfig, "-o", "json"]
+    told = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603
+    found, expected = json.loads(saved.value.path().read_text()), json.loads(told.stdout)
+    assumed = {"daemonNamespaces"}  # which the command has to guess, and the page of berth up knows
+    assert (found["kind"], found.keys() | assumed) == (expected["kind"], expected.keys() | assumed)
+    assert found["summary"] == expected["summary"]
 
 
 def test_the_page_can_be_used_without_a_mouse(visit: Visit) -> None:

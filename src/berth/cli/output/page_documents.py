@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from berth.cli.output.documents import Document, audit_document, explanation_document
+from berth.cli.output.documents import Document, audit_document, explanation_document, simulation_document
 from berth.cli.output.what_if_documents import what_if_document
 from berth.engine.offline.audit import audit
 from berth.engine.offline.scheduling.setup import SchedulerSetup
+from berth.engine.offline.simulation import simulate
 from berth.engine.offline.snapshot import Snapshot
-from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
+from berth.engine.offline.topology import domains, spreads
+from berth.engine.offline.what_if.changes import AddNodes, ClusterChange, WhatIfError
 from berth.engine.offline.what_if.parsing import FORMS, parse
 from berth.engine.offline.what_if.running import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
@@ -18,6 +20,7 @@ from berth.kube.objects import RawObject
 from berth.web.questions import CommandDocuments
 
 _MOST_CHANGES = 100
+_MOST_NODES = 10_000  # in all: whoever asks for more keeps everybody else waiting
 
 
 class _NoFiles:
@@ -36,12 +39,19 @@ def _what_if(snapshot: Snapshot, asked: RawObject) -> Document:
         ValueError: a change cannot be read or made; the message says why.
     """
     try:
-        changes = [_change(each) for each in _listed(asked.get("changes"))]
+        changes = _changes(asked.get("changes"))
         world = ChangingWorld(snapshot, SchedulerSetup(options=snapshot.cluster.options))
         settle(world)
         return what_if_document("WhatIf", what_if(world, changes), snapshot)
     except WhatIfError as error:
         raise ValueError(str(error)) from None
+
+
+def _changes(given: object) -> list[ClusterChange]:
+    changes = [_change(each) for each in _listed(given)]
+    if sum(each.count for each in changes if isinstance(each, AddNodes)) > _MOST_NODES:
+        raise WhatIfError(f"a page adds {_MOST_NODES} nodes at most; use berth what-if in a terminal")
+    return changes
 
 
 def _listed(changes: object) -> Sequence[object]:
@@ -61,8 +71,14 @@ def _change(given: object) -> ClusterChange:
     return parse(option, text, _NoFiles())
 
 
+def _simulation(snapshot: Snapshot) -> Document:
+    simulation = simulate(snapshot)
+    return simulation_document(simulation, domains(simulation), spreads(simulation))
+
+
 PAGE_DOCUMENTS = CommandDocuments(
     explanation=explanation_document,
     audit=lambda snapshot: audit_document(audit(snapshot)),
+    simulation=_simulation,
     what_if=_what_if,
 )

@@ -359,6 +359,7 @@ async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProces
         port=asked.web_port,
         kubeconfig=str(prepared.kubeconfig),
         kubernetes_version=asked.version.name,
+        daemon_namespaces=asked.eviction.options.daemon_namespaces,
     )
     page = await PageProcess.start(settings, lambda link: click.echo(f"page             {link}"))
     try:

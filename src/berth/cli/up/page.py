@@ -37,6 +37,7 @@ class PageProcessSettings(msgspec.Struct, rename="camel", kw_only=True):
     port: int
     kubeconfig: str
     kubernetes_version: str
+    daemon_namespaces: frozenset[str] = frozenset()
 
 
 def main() -> int:
@@ -58,7 +59,10 @@ async def _serve(asked: PageProcessSettings) -> None:
     )
     context = ssl.create_default_context(cafile=asked.ca_file)
     async with Client.with_token(asked.url, asked.token, context) as client:
-        source = LiveSource(client, Options(version=VERSIONS[asked.kubernetes_version]))
+        options = Options(
+            version=VERSIONS[asked.kubernetes_version], daemon_namespaces=asked.daemon_namespaces
+        )
+        source = LiveSource(client, options)
         following = asyncio.create_task(source.run())
         async with serving(page, source, PAGE_DOCUMENTS, _tell):
             await asyncio.wait(

@@ -19,7 +19,7 @@ export function constraints(view, query, go) {
     replace(view,
       h("div", { class: "bar" }, search("Find", filter, "workload, key or selector", (value) => to({ find: value })),
         select("Show", only, [["all", "all"], ["hard", "hard ones"], ["broken", "broken ones"]], (value) => to({ only: value })),
-        exporting("constraints", () => Promise.resolve(answer), () => drawing(shown))),
+        exporting("constraints", () => ask("audit"), () => drawing(shown))),
       h("p", { class: broken ? "bad-text" : "good-text" },
         answer.constraints.length ? `${plural(answer.constraints.length, "constraint")}, ${broken ? `${broken} broken` : "all hold"}` : "No running pod has a spread constraint or a required anti-affinity."),
       shown.slice(0, 200).map(strip),

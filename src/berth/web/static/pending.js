@@ -11,7 +11,7 @@ export function pending(view, query, go) {
     const groups = answer.groups.map((group) => ({ ...group, workloads: group.workloads.filter(match) })).filter((group) => group.workloads.length);
     replace(view,
       h("div", { class: "bar" }, search("Find", filter, "namespace or workload", (value) => go("/pending", { find: value })),
-        exporting("pending", () => Promise.resolve(answer), () => wordsSvg(view))),
+        exporting("pending", () => ask("simulation"), () => wordsSvg(view))),
       h("p", { class: "big" }, answer.pods ? `${plural(answer.pods, "pod")} without a node` : "Every pod has a node."),
       groups.map(reason),
       answer.placeablePods > 0 && h("section", { class: "card good" },

@@ -33,7 +33,7 @@ export function topology(view, query, go) {
     h("div", { class: "bar" },
       nesting(keys, to), select("Colour by", colour, COLOURS, (value) => to({ color: value })),
       search("Find pods", filter, "name, workload, namespace=, label=value", (value) => to({ find: value })),
-      exporting("topology", () => ask("overview"), () => svg())),
+      exporting("topology", () => ask(colour === "rule" ? "audit" : "simulation"), () => svg())),
     h("div", { class: "split" }, h("div", {}, holder, legend, h("details", {}, h("summary", {}, "Domains as a table"), domains)), details),
     same(`berth ${COMMANDS[colour] ?? "simulate"} ${store.source.command} -o json`));
 
