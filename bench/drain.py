@@ -133,7 +133,7 @@ async def drain(
 
 async def _watch_bindings(lines: aiohttp.StreamReader, pending: int, result: Drain, pid: int) -> None:
     seen: set[str] = set()
-    async for name in bindings(lines):
+    async for name, _ in bindings(lines):
         if name not in seen:
             seen.add(name)
             result.times.append(time.monotonic())
@@ -143,14 +143,14 @@ async def _watch_bindings(lines: aiohttp.StreamReader, pending: int, result: Dra
                 return
 
 
-async def bindings(lines: aiohttp.StreamReader) -> AsyncIterator[str]:
-    """Who is seen on a node, by a watch of the backlog; some more than once."""
+async def bindings(lines: aiohttp.StreamReader) -> AsyncIterator[tuple[str, str]]:
+    """Who is seen on a node, by a watch of the backlog, and in which version; some more than once."""
     while line := await lines.readline():
         if b'"nodeName":"' not in line:
             continue
         frame = msgspec.json.decode(line)
         if frame["type"] == "MODIFIED" and frame["object"]["spec"].get("nodeName"):
-            yield frame["object"]["metadata"]["name"]
+            yield frame["object"]["metadata"]["name"], frame["object"]["metadata"]["resourceVersion"]
 
 
 async def _count_events(session: Session, wanted: int, patience: float = 20.0) -> int:

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import aiohttp
 import msgspec
 import numpy as np
 
@@ -75,22 +74,20 @@ async def soak(session: Session, workload: Workload, size: Soak, command: list[s
     await fill(session, workload, DrainSize(size.nodes, 0, 0))
     course = Course()
     version = (await session.get(BACKLOG, limit="1"))["metadata"]["resourceVersion"]
-    parameters = {"watch": "1", "resourceVersion": version}
-    async with session.session.get(session.url + BACKLOG, params=parameters) as watch:
-        with started(command, log) as process:
-            watching = asyncio.create_task(_watch(watch.content, course))
-            await _first(session, workload, course)
-            course.look(process.pid)
-            looking = asyncio.create_task(_look(process.pid, course))
-            await _create(session, workload, size, course)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
-                    while len(course.waits) < size.pods:  # noqa: ASYNC110 - a moment more does not matter
-                        await asyncio.sleep(0.2)
-            course.look(process.pid)
-            for task in (watching, looking):
-                task.cancel()
-            await asyncio.gather(watching, looking, return_exceptions=True)
+    with started(command, log) as process:
+        watching = asyncio.create_task(_watch(session, version, course))
+        await _first(session, workload, course)
+        course.look(process.pid)
+        looking = asyncio.create_task(_look(process.pid, course))
+        await _create(session, workload, size, course)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while len(course.waits) < size.pods:  # noqa: ASYNC110 - a moment more does not matter
+                    await asyncio.sleep(0.2)
+        course.look(process.pid)
+        for task in (watching, looking):
+            task.cancel()
+        await asyncio.gather(watching, looking, return_exceptions=True)
     return course
 
 
@@ -103,12 +100,18 @@ async def _first(session: Session, workload: Workload, course: Course) -> None:
     del course.waits["first"]
 
 
-async def _watch(lines: aiohttp.StreamReader, course: Course) -> None:
-    async for name in bindings(lines):
-        if name not in course.waits:
-            # The watch may be faster than the answer to the creation.
-            now = time.monotonic()
-            course.waits[name] = now - course.created.get(name, now)
+async def _watch(session: Session, since: str, course: Course) -> None:
+    """Note who is bound; a server closes a watch that does not keep up, which is then opened anew."""
+    version = since
+    while True:
+        parameters = {"watch": "1", "resourceVersion": version}
+        async with session.session.get(session.url + BACKLOG, params=parameters) as watch:
+            async for name, seen in bindings(watch.content):
+                version = seen
+                if name not in course.waits:
+                    # The watch may be faster than the answer to the creation.
+                    now = time.monotonic()
+                    course.waits[name] = now - course.created.get(name, now)
 
 
 async def _look(pid: int, course: Course) -> None:

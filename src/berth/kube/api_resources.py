@@ -29,7 +29,7 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         middle = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
-        tail = "".join(f"/{part}" for part in (name, subresource) if part)
+        tail = (f"/{name}" if name else "") + (f"/{subresource}" if subresource else "")
         return f"{root}{middle}/{self.plural}{tail}"
 
 
