@@ -37,6 +37,7 @@ from berth.server.storage.store import Bucket, decode
 
 _QUOTAS = "resourcequotas"
 _LEAVING = b'"deletionTimestamp"'
+_RECENT = 60.0  # seconds: whoever looks more often has counted again without what is longer held up
 _KEEPS_APART = b"podAntiAffinity"  # in a spec or in an annotation
 
 
@@ -142,7 +143,7 @@ def release(registry: Registry, now: float) -> None:
 
 def _is_held_up(obj: RawObject, now: float) -> bool:
     until = held_until(PODS.look(obj))
-    return until is not None and until < now
+    return until is not None and now - _RECENT < until < now
 
 
 def _status(registry: Registry, quota: RawObject) -> RawObject | None:
