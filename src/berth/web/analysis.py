@@ -6,10 +6,12 @@ Every question gets a snapshot of its own, which it may change as it likes; noth
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import msgspec
 
@@ -32,6 +34,23 @@ class _Answer:
         return self.version == version or now - self.at < _REST * self.seconds
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A question on its way to the thread, and where its answer is awaited."""
+
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[bytes]
+    work: Callable[[], bytes]
+
+    def tell(self, content: bytes | None, error: Exception | None) -> None:
+        if self.answer.done():
+            return
+        if error is not None:
+            self.answer.set_exception(error)
+        elif content is not None:
+            self.answer.set_result(content)
+
+
 class EndedError(Exception):
     """The page is no longer served."""
 
@@ -41,7 +60,9 @@ class Analyst:
 
     def __init__(self, source: ClusterSource) -> None:
         self._source = source
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analyst")
+        self._questions: SimpleQueue[_Asked | None] = SimpleQueue()
+        # Nobody waits for it at the end: a question that takes minutes must not keep a page from closing.
+        threading.Thread(target=_work, args=(self._questions,), name="analyst", daemon=True).start()
         self._answers: dict[str, _Answer] = {}
         self._asked: dict[str, asyncio.Task[bytes]] = {}
 
@@ -68,7 +89,9 @@ class Analyst:
         version, snapshot = self._source.version, self._source.snapshot
         start = time.monotonic()
         loop = asyncio.get_running_loop()
-        content = await loop.run_in_executor(self._thread, lambda: msgspec.json.encode(question(snapshot())))
+        asked = _Asked(loop, loop.create_future(), lambda: msgspec.json.encode(question(snapshot())))
+        self._questions.put(asked)
+        content = await asked.answer
         end = time.monotonic()
         while len(self._answers) >= _KEPT:
             del self._answers[next(iter(self._answers))]
@@ -77,6 +100,20 @@ class Analyst:
 
     def close(self) -> None:
         """Answer nobody any more; whoever waits is told so."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._questions.put(None)
         for task in self._asked.values():
             task.cancel()
+
+
+def _work(questions: SimpleQueue[_Asked | None]) -> None:
+    while (asked := questions.get()) is not None:
+        if asked.answer.cancelled():
+            continue
+        content: bytes | None = None
+        failure: Exception | None = None
+        try:
+            content = asked.work()
+        except Exception as error:  # noqa: BLE001 - whoever asked is told
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the page was closed meanwhile
+            asked.loop.call_soon_threadsafe(asked.tell, content, failure)
