@@ -20,6 +20,7 @@ from tests.support.snapshots import manifest, zone_node
 
 PORT = 8765
 TOKEN = "of the API"  # noqa: S105
+AS_JSON = {"Content-Type": "application/json"}
 HERE = f"http://127.0.0.1:{PORT}"
 Script = Callable[[httpx.AsyncClient, Sessions], Awaitable[None]]
 
@@ -291,11 +292,47 @@ def test_unknown_questions_and_bad_bodies_are_told_so() -> None:
         assert "error" in (await client.get("/api/v1/nothing")).json()
         assert (await client.get("/api/v2/overview")).status_code == 404
         for body in (b"", b"[]", b"{", b"\xff"):
-            answer = await client.post("/api/v1/what-if", content=body)
-            assert answer.status_code in {400, 422, 501}
+            answer = await client.post("/api/v1/what-if", content=body, headers=AS_JSON)
+            assert answer.status_code in {400, 422}
             assert "error" in answer.json()
-        large = await client.post("/api/v1/what-if", content=b"x" * (1 << 20))
-        assert large.status_code in {413, 501}
+        large = await client.post("/api/v1/what-if", content=b"x" * (1 << 20), headers=AS_JSON)
+        assert large.status_code == 413
+
+    play(script)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (None, 415),
+        ("text/plain", 415),
+        ("text/plain; application/json", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=application/json", 415),
+        ("application/json-patch+json", 415),
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+    ],
+)
+def test_a_question_that_any_form_could_send_is_refused(kind: str | None, status: int) -> None:
+    """What a site may send elsewhere without asking is never read, whatever else lets it pass."""
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        await enter(client, sessions)
+        headers = {} if kind is None else {"Content-Type": kind}
+        body = b'{"changes": [["drain", "n0"]]}'
+        answer = await client.post("/api/v1/what-if", content=body, headers=headers)
+        assert (answer.status_code, "error" in answer.json()) == (status, status != 200)
+
+    play(script)
+
+
+def test_a_browser_finds_the_icon_where_it_looks_for_it() -> None:
+    """Where no document names an icon, as on a stale link, it is there all the same."""
+
+    async def script(client: httpx.AsyncClient, _: Sessions) -> None:
+        icon = await client.get("/favicon.ico")
+        assert (icon.status_code, icon.headers["content-type"]) == (200, "image/svg+xml")
 
     play(script)
 

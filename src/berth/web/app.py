@@ -62,7 +62,9 @@ class PageServer:
         views = [Route(f"/{view}", _index) for view in VIEWS]
         views += [Route("/pods/{namespace}/{name}", _index), Route("/nodes/{name}", _index)]
         static = Mount("/static", StaticFiles(directory=STATIC))
-        return Starlette(routes=[*routes, *views, Route("/healthz", _healthy), static])
+        return Starlette(
+            routes=[*routes, *views, Route("/healthz", _healthy), Route("/favicon.ico", _icon), static]
+        )
 
     def close(self) -> None:
         """Let everybody go who waits for something."""
@@ -133,6 +135,9 @@ class PageServer:
         judge = self._documents.what_if
         if judge is None:
             return _sentence(501, "This page was started without what-if.")
+        # Another site's form cannot say this without asking first, and it is never allowed.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            return _sentence(415, f"A question has the Content-Type {JSON}.")
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
@@ -160,6 +165,10 @@ class PageServer:
 
 async def _index(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
+
+
+async def _icon(_: Request) -> Response:
+    return FileResponse(STATIC / "icon.svg")
 
 
 async def _healthy(_: Request) -> Response:

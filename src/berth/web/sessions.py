@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "berth_page_{port}"  # browsers send cookies to every port of a host: two pages must not share one
 _SESSIONS = 256
-_OPEN = ("/static/", "/healthz")
+_OPEN = ("/static/", "/healthz", "/favicon.ico")
 _NO_SESSION = "There is no session; open the link that the command printed."
 _STALE = "This token is not good, or no longer; take that of the kubeconfig that the server wrote."
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")

@@ -360,6 +360,7 @@ async def _start_page(asked: UpSettings, prepared: Prepared) -> tuple[PageProces
         kubeconfig=str(prepared.kubeconfig),
         kubernetes_version=asked.version.name,
         daemon_namespaces=asked.eviction.options.daemon_namespaces,
+        gates=asked.gates.scheduler,
     )
     page = await PageProcess.start(settings, lambda link: click.echo(f"page             {link}"))
     try:

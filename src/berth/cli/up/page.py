@@ -18,6 +18,7 @@ import msgspec
 
 from berth.cli.output.page_documents import PAGE_DOCUMENTS
 from berth.engine.state.options import Options
+from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.versions import VERSIONS
 from berth.live.client import Client
 from berth.live.component.serving import ServingError
@@ -38,6 +39,7 @@ class PageProcessSettings(msgspec.Struct, rename="camel", kw_only=True):
     kubeconfig: str
     kubernetes_version: str
     daemon_namespaces: frozenset[str] = frozenset()
+    gates: FeatureGates = DEFAULT_GATES
 
 
 def main() -> int:
@@ -60,7 +62,9 @@ async def _serve(asked: PageProcessSettings) -> None:
     context = ssl.create_default_context(cafile=asked.ca_file)
     async with Client.with_token(asked.url, asked.token, context) as client:
         options = Options(
-            version=VERSIONS[asked.kubernetes_version], daemon_namespaces=asked.daemon_namespaces
+            version=VERSIONS[asked.kubernetes_version],
+            daemon_namespaces=asked.daemon_namespaces,
+            gates=asked.gates,
         )
         source = LiveSource(client, options)
         following = asyncio.create_task(source.run())
