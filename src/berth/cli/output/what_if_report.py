@@ -113,7 +113,12 @@ def _preempted(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str
 
 def _gone(found: WhatIfOutcome, term: Terminal, wide: bool) -> Iterator[str]:
     rows = [
-        (_name(pod.namespace, pod.pod), pod.node, pod.lost, pod.why)
+        (
+            _name(pod.namespace, pod.pod),
+            pod.node,
+            pod.lost,
+            f"replaced by {pod.replaced_by}" if pod.replaced_by else pod.why,
+        )
         for pod in sorted(found.gone, key=lambda pod: not pod.lost)
     ]
     yield from _listed("Gone:", ("POD", "NODE", "LOST", "WHY"), rows, term, wide)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from berth.engine.offline.what_if.changes import WhatIfError
+from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from tests.engine.offline.what_if.worlds import (
     ZONE,
     after,
@@ -208,3 +209,56 @@ def test_nothing_is_left_behind_in_the_engine(tmp_path: Path) -> None:
     counted = {key: name for name in made.cluster.nodes.slot_of for key, _ in made.cluster.pods_on(name)}
     assert counted == {key: entry.pod.spec.node_name for key, entry in made.on.items()}
     assert set(made.cluster.nodes.slot_of) == set(made.snapshot.nodes)
+
+
+def pairs(found: WhatIfOutcome) -> list[tuple[str, str | None, str]]:
+    return sorted((move.replaces or "", move.source, move.target) for move in found.moves)
+
+
+@pytest.mark.parametrize("change", ["rollout deploy/web", "apply new.yaml"])
+def test_who_is_replaced_by_whom(tmp_path: Path, change: str) -> None:
+    """Every new pod takes the place of an old one, that of its node if there is one; nobody is new."""
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 2))
+    written(tmp_path, "new.yaml", workload("Deployment", "web", 2, cpu="2"))
+    old = places(made)
+    found = changed(made, tmp_path, change)
+    assert sorted(move.replaces or "" for move in found.moves) == sorted(old)
+    assert all(move.source == old[move.replaces or ""] for move in found.moves)
+    there = set(old.values()) & set(places(made).values())
+    assert {move.target for move in found.moves if move.source == move.target} == there
+    assert {pod.pod: pod.replaced_by for pod in found.gone} == {m.replaces: m.pod for m in found.moves}
+    assert found.sentence == "all is well: all 2 pods have a node (2 replaced)."
+
+
+def test_replaced_elsewhere(tmp_path: Path) -> None:
+    """A template for another zone moves its pods there, and only the replica that is more is new."""
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 2, nodeSelector={ZONE: "a"}))
+    written(tmp_path, "new.yaml", workload("Deployment", "web", 3, nodeSelector={ZONE: "b"}))
+    old = places(made)
+    found = changed(made, tmp_path, "apply new.yaml")
+    assert [(source, target) for _, source, target in pairs(found)] == [
+        (None, "b1"),
+        *((old[name], "b1") for name in sorted(old)),
+    ]
+    assert "(2 replaced, 1 new)" in found.sentence
+
+
+def test_two_rollouts_replace_the_pods_of_before(tmp_path: Path) -> None:
+    """Pods that come and go in between are not told of."""
+    made = world(tmp_path, *NODES, workload("Deployment", "web", 2))
+    old = set(places(made))
+    found = changed(made, tmp_path, "cordon a1; rollout deploy/web; rollout deploy/web")
+    assert {move.replaces for move in found.moves} == old
+    assert {pod.pod for pod in found.gone} == old
+
+
+def test_pods_that_keep_their_names_replace_nobody(tmp_path: Path) -> None:
+    """A StatefulSet's pod moves from its own node, also to one where another pod of the set was."""
+    made = world(tmp_path, *NODES, workload("StatefulSet", "db", 2))
+    old = places(made)
+    written(tmp_path, "db.yaml", workload("StatefulSet", "db", 2, nodeSelector={ZONE: "b"}))
+    found = changed(made, tmp_path, "apply db.yaml")
+    away = next(name for name, where in old.items() if where == "a1")
+    assert pairs(found) == [("", "a1", "b1")]
+    assert moves(found) == {away: ("a1", "b1")}
+    assert found.sentence.endswith("(1 moved).")

@@ -39,8 +39,9 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
     parts = [
         f"{number} {word}"
         for number, word in (
-            (sum(move.source is not None for move in found.moves), "moved"),
-            (sum(move.source is None for move in found.moves), "new"),
+            (sum(move.source is not None and move.replaces is None for move in found.moves), "moved"),
+            (sum(move.replaces is not None for move in found.moves), "replaced"),
+            (sum(move.source is None and move.replaces is None for move in found.moves), "new"),
         )
         if number
     ]

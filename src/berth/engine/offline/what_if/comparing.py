@@ -19,7 +19,7 @@ from berth.engine.offline.what_if import outcome as data
 from berth.engine.offline.what_if.answer import sentence_of
 from berth.engine.offline.what_if.changes import ClusterChange
 from berth.engine.offline.what_if.observing import Observation, total
-from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.offline.what_if.world import ChangingWorld, RolloutStep
 from berth.engine.rules.verdicts import RuleViolation
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -32,9 +32,14 @@ def compare(
 ) -> data.WhatIfOutcome:
     """What became of a world by the changes that were made to it."""
     log = world.log
-    moves = _moves(world, before, after)
+    replaced = _replaced(log.steps, before, after)
+    moves = _moves(world, before, after, replaced)
     unplaced = _unplaced(world, before)
-    gone = [*_gone(world, before, log.gone, lost=False), *_gone(world, before, log.lost, lost=True)]
+    gone = [
+        pod
+        for why, lost in ((log.gone, False), (log.lost, True))
+        for pod in _gone(world, before, why, replaced, lost=lost)
+    ]
     broken = _rules(world, after, before)
     spread = _spread(before, after)
     stays = _stays(world, after)
@@ -100,13 +105,47 @@ def _named(entry: Entry) -> dict[str, Any]:
 # --- pods ----------------------------------------------------------------------------------------------
 
 
-def _moves(world: ChangingWorld, before: Observation, after: Observation) -> list[data.PodMove]:
+def _replaced(steps: Iterable[RolloutStep], before: Observation, after: Observation) -> dict[str, str]:
+    """By pod that a rollout made, the one of before whose place it takes.
+
+    No controller says which one that is: it is one on the same node if there is one, else the next that goes.
+    A pod that keeps its name, as those of a StatefulSet do, replaces nobody.
+    """
+    rollouts: dict[tuple[int, str, str], tuple[list[str], list[str]]] = {}
+    for step in steps:
+        for index, keys in enumerate((step.created, step.removed)):
+            for key in keys:
+                rollout = (step.change, step.workload, key.partition("/")[0])
+                rollouts.setdefault(rollout, ([], []))[index].append(key)
+    found: dict[str, str] = {}
+    for created, removed in rollouts.values():
+        old = [found.get(key, key) for key in removed]  # a pod of an earlier rollout stands for another
+        known, same = before.nodes.keys() | before.waiting, {*created} & {*removed}
+        left = {key: None for key in old if key in known and key not in same}
+        on: dict[str | None, list[str]] = {}
+        for key in left:
+            on.setdefault(before.nodes.get(key), []).append(key)
+        others = []
+        for key in (key for key in created if key not in same):
+            if here := on.get(after.nodes.get(key)) if key in after.nodes else None:
+                found[key] = here.pop(0)
+                del left[found[key]]
+            else:
+                others.append(key)
+        found.update(zip(others, left, strict=False))
+    return found
+
+
+def _moves(
+    world: ChangingWorld, before: Observation, after: Observation, replaced: dict[str, str]
+) -> list[data.PodMove]:
     rounds = {key: drained for drained in world.log.rounds for key in drained.pods}
     found = []
     for key, node in after.nodes.items():
-        source = before.nodes.get(key)
+        replaces = replaced.get(key)
+        source = before.nodes.get(replaces or key)
         placement = world.log.placements.get(key)
-        if source == node or placement is None:
+        if placement is None or (source == node and replaces is None):
             continue
         found.append(
             data.PodMove(
@@ -118,6 +157,7 @@ def _moves(world: ChangingWorld, before: Observation, after: Observation) -> lis
                 why=placement.why or None,
                 change=rounds[key].change if key in rounds else None,
                 round=rounds[key].number if key in rounds else None,
+                replaces=None if replaces is None else world.entries[replaces].name,
             )
         )
     found.sort(
@@ -171,11 +211,18 @@ def _helps(world: ChangingWorld, simulation: Simulation) -> dict[str, str]:
 
 
 def _gone(
-    world: ChangingWorld, before: Observation, why: dict[str, str], *, lost: bool
+    world: ChangingWorld, before: Observation, why: dict[str, str], replaced: dict[str, str], *, lost: bool
 ) -> list[data.GonePod]:
     there = world.on.keys() | world.waiting.keys()
+    heirs = {old: world.entries[new].name for new, old in replaced.items() if new in there}
     return [
-        data.GonePod(**_named(world.entries[key]), node=before.nodes.get(key), why=reason, lost=lost)
+        data.GonePod(
+            **_named(world.entries[key]),
+            node=before.nodes.get(key),
+            why=reason,
+            lost=lost,
+            replaced_by=heirs.get(key),
+        )
         for key, reason in why.items()
         if key not in there and (lost or key in before.nodes or key in before.waiting)
     ]

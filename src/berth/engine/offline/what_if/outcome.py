@@ -19,6 +19,7 @@ class PodMove(_Data, frozen=True, kw_only=True):
     Attributes:
         why: What put the node before the next.
         round: Of the drain, in which it goes, and `change`, the number of that drain.
+        replaces: The pod whose place it takes in a rollout; `source` is the node of that one.
     """
 
     namespace: str
@@ -31,6 +32,7 @@ class PodMove(_Data, frozen=True, kw_only=True):
     why: str | None
     change: int | None = None
     round: int | None = None
+    replaces: str | None = None
 
 
 class StrandedPod(_Data, frozen=True, kw_only=True):
@@ -55,7 +57,10 @@ class StrandedPod(_Data, frozen=True, kw_only=True):
 
 
 class GonePod(_Data, frozen=True, kw_only=True):
-    """A pod that is no more; `lost` if nobody asked for it and nobody makes it again."""
+    """A pod that is no more; `lost` if nobody asked for it and nobody makes it again.
+
+    `replaced_by` is the pod that takes its place in a rollout.
+    """
 
     namespace: str
     pod: str
@@ -63,6 +68,7 @@ class GonePod(_Data, frozen=True, kw_only=True):
     node: str | None
     why: str
     lost: bool
+    replaced_by: str | None = None
 
 
 class PreemptedPod(_Data, frozen=True, kw_only=True):
