@@ -239,3 +239,43 @@ def test_the_demonstration() -> None:
     assert "default/report: 0/6 nodes are available: 1 Insufficient cpu" in outcome.out
     assert "  - with 500m less cpu (at most 2500m), node-b1 fits" in outcome.out
     assert outcome.out.splitlines()[-1].startswith("Try it on your own manifests")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [
+        (2, "Beyond those it has, 2 further replicas would find a node, and not the next: 0/2 nodes"),
+        (5, "1 of its 5 pods finds no node and waits. Beyond those it has, no further replica would"),
+        (7, "3 of its 7 pods find no node and wait. Beyond those it has, no further replica would"),
+    ],
+)
+def test_replicas_that_wait_and_further_ones(tmp_path: Path, replicas: int, said: str) -> None:
+    """It is told how many replicas fit beyond those there are, also if some of these wait already."""
+    half = 'containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]'
+    web = (
+        f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  replicas: {replicas}\n"
+        f"  selector: {{matchLabels: {{app: web}}}}\n"
+        f"  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      {half}"
+    )
+    outcome = berth("explain", "deploy/web", "-f", files(tmp_path, NODES, web))
+    assert said in outcome.out
+    assert outcome.code == (0 if replicas == 2 else 1)
+
+
+def test_no_room_for_the_next_replica(tmp_path: Path) -> None:
+    """All there are have a node, and the next finds none: the verdict says why, once."""
+    owner = "[{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u, controller: true}]"
+    there = [
+        pod(f"web-{node}", f"  nodeName: {node}", cpu="4", metadata=f", ownerReferences: {owner}")
+        for node in ("n1", "n2")
+    ]
+    web = (
+        "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web, uid: u}\nspec:\n  replicas: 2\n"
+        "  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n"
+        '    spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "4"}}}]}'
+    )
+    lines = berth("explain", "rs/web", "-f", files(tmp_path, NODES, web, *there)).out.splitlines()
+    assert lines[1:3] == [
+        "0/2 nodes are available: 2 Insufficient cpu.",
+        "Beyond those it has, no further replica would find a node.",
+    ]

@@ -128,7 +128,8 @@ def test_a_workload(tmp_path: Path) -> None:
     """How many further replicas fit is part of it."""
     answer = printed("explain", "deployment/web", "-n", "shop", "-f", cluster(tmp_path, "rollout"))
     assert list(faults(answer)) == []
-    assert answer["furtherReplicas"] == {"count": 0, "orMore": False, "message": answer["message"]}
+    further = {"count": 0, "orMore": False, "message": answer["message"], "pods": 7, "waiting": 1}
+    assert answer["furtherReplicas"] == further
 
 
 def test_a_fault_is_found() -> None:

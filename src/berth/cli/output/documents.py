@@ -234,7 +234,13 @@ def _wait(wait: Wait) -> Document:
 def _further(found: FurtherReplicas | None) -> Document | None:
     if found is None:
         return None
-    return {"count": found.count, "orMore": found.most, "message": found.message or None}
+    return {
+        "count": found.count,
+        "orMore": found.most,
+        "message": found.message or None,
+        "pods": found.pods,
+        "waiting": found.waiting,
+    }
 
 
 def _preemption(found: Preemption | None) -> Document | None:

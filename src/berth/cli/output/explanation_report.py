@@ -9,7 +9,8 @@ import click
 from berth.cli.output.tables import Terminal, count, first_of, indented, table
 from berth.engine.offline.explaining.node_groups import NodeGroup
 from berth.engine.offline.explaining.node_verdicts import NodeVerdict
-from berth.engine.offline.explanation import FITS, RUNS, STUCK, TERMINATING, Explanation
+from berth.engine.offline.explaining.replicas import FurtherReplicas
+from berth.engine.offline.explanation import FITS, RUNS, TERMINATING, Explanation
 from berth.engine.rules.reasons import WorkloadOf, merged, words_of
 from berth.kube.well_known import SUCCEEDED
 
@@ -58,14 +59,22 @@ def _turn(explanation: Explanation, term: Terminal) -> Iterator[str]:
         priority = f"priority {explanation.entry.priority}"
         place = f"It is number {queue.place} of {queue.waiting} pods in the queue ({priority})."
         yield indented(place, "", term)
-    if further is not None and (further.count or explanation.state != STUCK):
-        least = "at least " if further.most else ""
-        number = (
-            f"{least}{count(further.count, 'further replica')}" if further.count else "no further replica"
-        )
-        then = f", and not the next: {further.message}" if further.count else f": {further.message}"
-        beyond = f"Beyond those it has, {number} would find a node{then if further.message else '.'}"
-        yield indented(beyond, "", term)
+    if further is not None:
+        yield indented(_further(further, explanation.message), "", term)
+
+
+def _further(further: FurtherReplicas, verdict: str) -> str:
+    """How many replicas fit, of those there are and beyond; what the verdict says is not said again."""
+    least = "at least " if further.most else ""
+    number = f"{least}{count(further.count, 'further replica')}" if further.count else "no further replica"
+    then = f"{', and not the next' if further.count else ''}: {further.message}"
+    if not further.message or (not further.count and further.message == verdict):
+        then = " either." if further.waiting and not further.count else "."
+    beyond = f"Beyond those it has, {number} would find a node{then}"
+    if not further.waiting:
+        return beyond
+    verb, waits = ("finds", "waits") if further.waiting == 1 else ("find", "wait")
+    return f"{further.waiting} of its {count(further.pods, 'pod')} {verb} no node and {waits}. {beyond}"
 
 
 def _nodes(explanation: Explanation, term: Terminal, *, wide: bool) -> Iterator[str]:

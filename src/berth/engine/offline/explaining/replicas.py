@@ -11,6 +11,7 @@ from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
 from berth.engine.state.identity import has_own_claims
 from berth.kube.ownership import controller_of
+from berth.kube.pods import is_terminating
 
 MOST_REPLICAS = 1000
 
@@ -21,10 +22,13 @@ class FurtherReplicas:
 
     Attributes:
         message: kube-scheduler's sentence about the next one; empty if it was not asked.
+        pods, waiting: How many pods the workload has, and how many of them find no node.
     """
 
     count: int
     message: str = ""
+    pods: int = 0
+    waiting: int = 0
 
     @property
     def most(self) -> bool:
@@ -52,13 +56,14 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
         return None
     cluster = snapshot.cluster
     pod_class = cluster.class_of(entry.pod)
+    counts = _pods_of_its_workload(simulation, entry)
     made: list[str] = []
     try:
         while len(made) < MOST_REPLICAS:
             plan = plan_for(cluster, pod_class)
             best = plan.best(None)
             if best is None:
-                return FurtherReplicas(len(made), fit_error(plan)[0])
+                return FurtherReplicas(len(made), fit_error(plan)[0], *counts)
             made.append(f"{entry.key} and {len(made) + 1} more")  # no pod can be called that
             cluster.assume(made[-1], pod_class, cluster.nodes.names[best[0]] or "")
     except SchedulingError:
@@ -66,4 +71,18 @@ def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | 
     finally:
         for key in made:
             cluster.remove_pod(key)
-    return FurtherReplicas(len(made))
+    return FurtherReplicas(len(made), "", *counts)
+
+
+def _pods_of_its_workload(simulation: Simulation, entry: Entry) -> tuple[int, int]:
+    """How many there are, and how many of them find no node."""
+    if entry.owner is None:
+        return 0, 0
+    whose = (entry.namespace, entry.owner)
+    pods = [
+        other.key
+        for other in simulation.snapshot.pods
+        if (other.namespace, other.owner) == whose and not is_terminating(other.pod)
+    ]
+    waiting = {unplaced.entry.key for unplaced in simulation.unplaced}
+    return len(pods), sum(key in waiting for key in pods)
