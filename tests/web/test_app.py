@@ -258,6 +258,21 @@ def test_a_pod_is_explained_as_the_command_does() -> None:
     play(script)
 
 
+def test_a_node_and_the_events_are_told_as_kubectl_does() -> None:
+    """The node as it was taken in, the events as a list; a node that is not there is a sentence."""
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        told = await answer_of(client, sessions, "nodes/n0")
+        assert (told["kind"], told["metadata"]["name"]) == ("Node", "n0")
+        events = (await client.get("/api/v1/events")).json()
+        assert (events["kind"], events["items"]) == ("List", [])
+        for name in ("n9", "..", "%3Fwatch=1", "n0%2Fstatus"):
+            missing = await client.get(f"/api/v1/nodes/{name}")
+            assert (missing.status_code, "error" in missing.json()) == (404, True), name
+
+    play(script)
+
+
 def test_large_answers_are_compressed_for_who_can_read_it() -> None:
     """The overview of a large cluster is small on the wire."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from berth.engine.offline.lookup import NotFoundError
 from berth.engine.state.options import Options
 from berth.live.client import Client
 from berth.live.errors import Forbidden
@@ -91,6 +92,31 @@ def test_only_reading_requests_are_ever_sent() -> None:
         await eventually(lambda: not source.loading)
         snapshot = source.snapshot()
         assert [entry.key for entry in snapshot.running] == ["default/p1"]
+
+    assert {method for method, _ in play(script).requests} == {"GET"}
+
+
+def test_a_node_and_events_have_every_field_that_kubectl_prints() -> None:
+    """Also fields that nothing here judges; who wrote which of them is left out, as kubectl does."""
+
+    async def script(api: FakeApi, source: LiveSource) -> None:
+        made = node("n2")
+        made["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+        made["status"]["nodeInfo"] = {"kernelVersion": "6.1"}
+        await api.put("nodes", made)
+        about = {"kind": "Node", "name": "n2"}
+        event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about, "action": "X"}
+        await api.put("events", event)
+        source.want()
+        await eventually(lambda: not source.loading)
+        found = await source.node("n2")
+        assert found["status"]["nodeInfo"] == {"kernelVersion": "6.1"}
+        assert "managedFields" not in found["metadata"]
+        (told,) = await source.events()
+        assert (told["apiVersion"], told["kind"], told["action"]) == ("v1", "Event", "X")
+        for name in ("n9", "..", "?watch=1", "n2/status"):
+            with pytest.raises(NotFoundError):
+                await source.node(name)
 
     assert {method for method, _ in play(script).requests} == {"GET"}
 

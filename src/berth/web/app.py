@@ -18,6 +18,7 @@ from berth import __version__
 from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
 from berth.kube.well_known import JSON
+from berth.live.errors import ApiError
 from berth.web import questions
 from berth.web.analysis import Analyst, EndedError, Question
 from berth.web.fleet_view import fleet
@@ -53,6 +54,8 @@ class PageServer:
             "audit": self._asking("audit", self._documents.audit),
             "simulation": self._asking("simulation", self._documents.simulation),
             "pods/{namespace}/{name}": self.pod,
+            "nodes/{name}": self.node,
+            "events": self.events,
             "happened": self.happened,
             "fleet": self.fleet,
         }
@@ -110,6 +113,25 @@ class PageServer:
         events = list(self._source.happened)
         stories = eviction_stories(events, self._source.board.pods)
         return await _json(request, msgspec.json.encode({"events": events, "evictions": stories}))
+
+    async def node(self, request: Request) -> Response:
+        return await self._read(request, self._source.node(request.path_params["name"]))
+
+    async def events(self, request: Request) -> Response:
+        async def listed() -> questions.Document:
+            items = await self._source.events()
+            return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
+
+        return await self._read(request, listed())
+
+    async def _read(self, request: Request, reading: Awaitable[object]) -> Response:
+        """What kubectl prints; the cluster is asked for it."""
+        try:
+            return await _json(request, msgspec.json.encode(await reading))
+        except NotFoundError as error:
+            return _sentence(404, str(error))
+        except ApiError as error:
+            return _sentence(502, str(error))
 
     async def fleet(self, request: Request) -> Response:
         return await _json(request, msgspec.json.encode(fleet(self._source.fleet_objects())))

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import Entry, Origin, Snapshot, read
 from berth.engine.state.options import Options
 from berth.kube.api_resources import (
@@ -70,6 +71,7 @@ _ASK_AGAIN = 30.0  # seconds until a kind that could not be read is tried again
 _CHECK = 2.0  # seconds between looks at whether a server that was away is back
 _BACKOFF = Backoff(first=0.2, longest=3.0)  # somebody is looking
 _EVENTS_KEPT = 1000
+_NO_NODE = "There is no node {}."
 
 
 class UntypedObject(TypedObject, frozen=True):
@@ -138,6 +140,21 @@ class ClusterSource(Protocol):
     def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
         """Karmada's clusters and bindings with their kind."""
 
+    async def node(self, name: str) -> RawObject:
+        """A node with every field it has.
+
+        Raises:
+            berth.engine.offline.lookup.NotFoundError: there is none of that name.
+            berth.live.errors.ApiError: it cannot be read.
+        """
+
+    async def events(self) -> list[RawObject]:
+        """Every Event with every field it has.
+
+        Raises:
+            berth.live.errors.ApiError: they cannot be listed.
+        """
+
 
 class DumpSource:
     """Manifests as they were taken in; nothing changes."""
@@ -175,6 +192,15 @@ class DumpSource:
         for manifest in self._manifests:
             if manifest.kind in kinds and "karmada" in manifest.api_version:
                 yield manifest.kind, manifest.to_dict()
+
+    async def node(self, name: str) -> RawObject:
+        for manifest in self._manifests:
+            if (manifest.kind, manifest.name) == (NODES.kind, name):
+                return _shown(NODES, manifest.to_dict())
+        raise NotFoundError(_NO_NODE.format(name))
+
+    async def events(self) -> list[RawObject]:
+        return [_shown(EVENTS, each.to_dict()) for each in self._manifests if each.kind == EVENTS.kind]
 
 
 def _all_entries(snapshot: Snapshot) -> Iterable[Entry]:
@@ -360,6 +386,27 @@ class LiveSource:
             informer = self._informers.get(resource)
             for view in list(informer.objects.values()) if informer is not None else ():
                 yield resource.kind, msgspec.to_builtins(view)
+
+    # What is seldom asked for is read when it is: views have only the fields that are judged.
+
+    async def node(self, name: str) -> RawObject:
+        if name not in self.board.nodes:  # nor is anything asked for that is not a node's name
+            raise NotFoundError(_NO_NODE.format(name))
+        try:
+            found: RawObject = msgspec.json.decode(await self.client.get(NODES, name))
+        except NotFound:
+            raise NotFoundError(_NO_NODE.format(name)) from None
+        return _shown(NODES, found)
+
+    async def events(self) -> list[RawObject]:
+        items = await self.client.list_all(EVENTS, dict[str, Any])
+        return [_shown(EVENTS, item) for item in items]
+
+
+def _shown(resource: Resource, item: RawObject) -> RawObject:
+    """As kubectl prints it: with its kind, without who wrote which field."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **item, "metadata": metadata}
 
 
 def _manifest(resource: Resource, view: Any, source: Source) -> Manifest:  # noqa: ANN401 - a view of the kind

@@ -269,6 +269,25 @@ def test_what_is_exported_is_what_the_command_prints(
     assert found["summary"] == expected["summary"]
 
 
+def test_a_node_and_what_happened_are_exported_as_kubectl_prints_them(visit: Visit, api: Client) -> None:
+    """Every field that the API server has of the node, and the list of events, are in what is saved."""
+    visit.go("/nodes/node-a1")
+    visit.says("kubectl get node node-a1 -o json", within="#view .same")
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="JSON").click()
+    found, expected = json.loads(saved.value.path().read_text()), api.get("/api/v1/nodes/node-a1").json
+    assert (found["kind"], found["apiVersion"], found.keys()) == ("Node", "v1", expected.keys())
+    assert found["metadata"]["uid"] == expected["metadata"]["uid"]
+    assert found["status"].keys() == expected["status"].keys()
+    visit.go("/now")
+    visit.says("kubectl get events -A -o json", within="#view .same")
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="JSON").click()
+    events = json.loads(saved.value.path().read_text())
+    assert events["kind"] == "List"
+    assert "Scheduled" in {each["reason"] for each in events["items"]}
+
+
 def test_the_page_can_be_used_without_a_mouse(visit: Visit) -> None:
     """Arrow keys choose a node in the picture, Enter opens it."""
     visit.go("/topology?by=zone")

@@ -88,8 +88,8 @@ export function exporting(name, json, svg) {
     svg && h("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", svg()) }, "SVG"));
 }
 
-export function same(command) {
-  return h("p", { class: "same" }, "The same in a terminal: ", h("code", {}, command));
+export function same(command, json) {
+  return h("p", { class: "same" }, "The same in a terminal: ", h("code", {}, command), json && ["; as JSON: ", h("code", {}, json)]);
 }
 
 export function bytes(amount) {

@@ -16,8 +16,8 @@ export function now(view, query, go) {
   replace(view,
     h("div", { class: "bar" }, search("Find", filter, "object, reason or words", (value) => to({ find: value })),
       select("About", about, ABOUT, (value) => to({ about: value })), story && h("button", { type: "button", onclick: () => to({ story: "" }) }, `Everything, not only ${story}`),
-      exporting("events", () => ask("happened"), () => wordsSvg(view))),
-    plan, stories, list, same("kubectl get events -A --watch"));
+      exporting("events", () => ask("events"), () => wordsSvg(view))),
+    plan, stories, list, same("kubectl get events -A --watch", "kubectl get events -A -o json"));
   const draw = () => {
     const words = filter.toLowerCase();
     const shown = store.events.filter((each) => wanted(each, about) && (!story || objectOf(each) === story)
