@@ -20,6 +20,7 @@ const OTHERS = { pods: pod, nodes: node };
 const view = document.getElementById("view");
 let shown = { name: "", end() {}, change() {} };
 let asked = 0;
+let noticed = "";
 
 function go(path, query = {}, { quietly = false } = {}) {
   const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
@@ -72,12 +73,22 @@ function header() {
 }
 
 function notices(extra) {
-  const { source } = store;
-  const said = (source.missing ?? []).map(({ resource, why }) => `${resource} are not shown: ${why}`);
+  const { source } = store, said = [];
   if (source.trouble) said.unshift(`What is shown may be old: ${source.trouble}`);
   if (!store.connected) said.unshift("The connection to Berth is lost; the page goes on where it was as soon as it is back.");
   if (extra) said.unshift(extra);
-  replace(document.getElementById("notices"), said.map((each) => h("p", {}, each)));
+  const news = JSON.stringify([said, source.missing]);
+  if (news === noticed) return; // whoever reads it is left alone
+  noticed = news;
+  replace(document.getElementById("notices"), said.map((each) => h("p", {}, each)), missing(source.missing ?? []));
+}
+
+// What may not be read: a few kinds with the reason, many by their names with the reasons behind them.
+function missing(kinds) {
+  const said = kinds.map(({ resource, why }) => h("p", {}, `${resource} are not shown: ${why}`));
+  if (kinds.length < 3) return said;
+  const names = [...new Set(kinds.map(({ resource }) => resource.split(".")[0]))];
+  return h("details", {}, h("summary", {}, `${kinds.length} kinds cannot be read and are not shown: ${names.join(", ")}`), said);
 }
 
 document.addEventListener("click", (event) => {

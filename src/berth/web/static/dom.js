@@ -83,8 +83,16 @@ export function save(name, type, content) {
 }
 
 export function exporting(name, json, svg) {
-  return h("div", { class: "end" },
-    h("button", { type: "button", onclick: async () => save(`${name}.json`, "application/json", JSON.stringify(await json(), null, 2)) }, "JSON"),
+  const wrong = h("span", { role: "alert", class: "bad-text" });
+  const saved = async () => {
+    try {
+      save(`${name}.json`, "application/json", JSON.stringify(await json(), null, 2));
+      replace(wrong);
+    } catch (error) {
+      replace(wrong, error.message);
+    }
+  };
+  return h("div", { class: "end" }, wrong, h("button", { type: "button", onclick: saved }, "JSON"),
     svg && h("button", { type: "button", onclick: () => save(`${name}.svg`, "image/svg+xml", svg()) }, "SVG"));
 }
 
