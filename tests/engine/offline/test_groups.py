@@ -14,7 +14,7 @@ from berth.kube.objects import (
     PodSchedulingGroup,
 )
 from tests.engine.offline.test_simulation import messages
-from tests.support.builders import ZONE, PodBuilder, make_node
+from tests.support.builders import ZONE, PodBuilder, make_node, make_pod
 from tests.support.snapshots import explained, new, sentences, simulated, where, zone_node
 
 NATIVE, LABELLED = "scheduling.k8s.io/v1alpha2", "scheduling.x-k8s.io/v1alpha1"
@@ -184,3 +184,33 @@ def test_a_member_of_a_group_that_fits() -> None:
         "m1", *nodes(1, 1), group(LABELLED, 2), member(LABELLED, "m0"), member(LABELLED, "m1")
     )
     assert (explanation.state, explanation.node) == ("Fits", "n1")
+
+
+@KINDS
+def test_a_group_does_not_preempt(kind: str) -> None:
+    """Over pods of lower priority it is said that groups make nobody go, and only then."""
+
+    def told(priority: int, policy: str | None = None) -> str:
+        low = make_pod("low").requests(cpu="2").on("n0").build()
+        wanted = [new(f"m{i}").priority(priority) for i in range(2)]
+        members = [member(kind, f"m{i}", each) for i, each in enumerate(wanted)]
+        members = [replace(each, spec=replace(each.spec, preemption_policy=policy)) for each in members]
+        return explained("m0", *nodes(2), group(kind, 2), low, *members).no_preemption
+
+    assert told(5) == (
+        "preemption: pods of lower priority could make room on n0, "
+        "but a group does not preempt others as a unit."
+    )
+    assert told(0) == ""
+    assert told(5, policy="Never") == "preemption: not eligible due to preemptionPolicy=Never."
+
+
+def test_a_group_that_finds_room_is_told_nothing_of_preemption() -> None:
+    """If lower priority is not in the way nobody asks; if it does not help, it is told why."""
+    low = make_pod("low").requests(cpu="1").on("n0").build()
+    members = [member(LABELLED, f"m{i}", new(f"m{i}").priority(5)) for i in range(3)]
+    assert explained("m0", *nodes(4), group(LABELLED, 3), low, *members).no_preemption == ""
+    assert explained("m0", *nodes(4), group(LABELLED, 4), low, *members).no_preemption == ""
+    needy = [member(LABELLED, f"m{i}", new(f"m{i}").priority(5).node_selector(disk="ssd")) for i in range(2)]
+    answer = explained("m0", *nodes(4), group(LABELLED, 2), low, *needy).no_preemption
+    assert answer.endswith("1 Preemption is not helpful for scheduling.")

@@ -49,6 +49,7 @@ class Explanation:
         clues: What to look at first if the pod fits nowhere.
         preemption: Whom the scheduler would evict to make room for it.
         no_preemption: Why making room does not help, in kube-scheduler's words; empty if nobody asked.
+            Of a group, that it does not preempt.
         beside: By node, how many pods of its group are counted there, where they would go.
         groups: The nodes that are refused, those with the same reasons as one, the decisive ones first.
         waits: What would let it fit, if it fits nowhere.
@@ -293,7 +294,9 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
         explanation = Explanation(entry, STUCK, None, message, nodes, beside=beside, waits=waits)
         if failure.most is not None:
             clues = _members_without_node(cluster, others, placed) if len(evaluation.feasible) else []
-            explanation = _advised(simulation, replace(explanation, clues=clues), evaluation)
+            refused = _no_preemption_for_groups(simulation, [entry, *others], placed)
+            explanation = replace(explanation, clues=clues, no_preemption=refused)
+            explanation = _advised(simulation, explanation, evaluation)
     finally:
         simulation.take_back(placed)
     # What helps one pod helps the group only if one is all it lacks.
@@ -302,6 +305,27 @@ def _explain_member(simulation: Simulation, entry: Entry, failure: GroupFailure)
         names = list(dict.fromkeys(each.node for each in placed))
         found = [*found, Relaxation((smaller,), names, f"{most} of its pods find a node")]
     return replace(explanation, relaxations=found)
+
+
+def _no_preemption_for_groups(
+    simulation: Simulation, members: Iterable[Entry], placed: Iterable[PodPlacement]
+) -> str:
+    """Why nobody makes room for members that find no node; empty if nobody of lower priority could."""
+    snapshot, there = simulation.snapshot, {placement.entry.key for placement in placed}
+    for member in members:
+        pod_class = snapshot.cluster.class_of(member.pod)
+        if member.key in there or not plan_for(snapshot.cluster, pod_class).blocked().all():
+            continue
+        room = PreemptionRoom(snapshot, simulation.preempting).make(member, pod_class)
+        if room is None or room.node is None:
+            return "" if room is None else room.message
+        if there.issuperset(room.victims):
+            return ""  # of its own group
+        return (
+            f"preemption: pods of lower priority could make room on {room.node}, "
+            "but a group does not preempt others as a unit."
+        )
+    return ""
 
 
 def _members_without_node(
