@@ -219,7 +219,7 @@ def test_two_constraints_that_fight_come_to_rest() -> None:
 
 
 def test_a_replacement_that_lands_badly_stops_the_workload() -> None:
-    """Where the scheduler puts replacements back into the full zones, fewer and fewer are sent there."""
+    """Where replacements come back into the full zones it is tried again, after longer and longer pauses."""
     world = SpreadWorld(SOFT)
     world.deploy("web", 6, spread("web", when="ScheduleAnyway"))
     world.lose("c")
@@ -233,8 +233,7 @@ def test_a_replacement_that_lands_badly_stops_the_workload() -> None:
     world.refuse = stubborn
     world.come_back()
     world.run(900)
-    early = len(world.evicted())
-    assert early <= 2
+    assert 2 < len(world.evicted()) <= 4
     for round_ in range(20):  # whatever happens, it is not tried at once
         world.change(NODES, "b", {"metadata": {"labels": {"round": str(round_)}}})
         world.run(60)

@@ -313,7 +313,7 @@ class Rebalancer:
         memory = self._memory(group)
         self._notice_lost(memory, move)
         if memory.until > self._now:
-            return BACKED_OFF, None
+            return BACKED_OFF, memory.until
         trusted = self._changed_nodes.get(move.landing or "", -math.inf) + self._settings.rebalance_delay
         if trusted > self._now:
             return NEW_NODE, trusted

@@ -110,6 +110,30 @@ def test_an_annotation_added_later_is_charged(server: Client) -> None:
     assert "requested: berth.dev/exclusive.nodes=1" in answer.message
 
 
+def test_an_annotation_is_counted_however_it_is_spelt(server: Client) -> None:
+    """A field whose name is written with escapes is charged, also when all is counted again."""
+    rules = json.dumps(exclusive("x")["spec"]["affinity"]).replace("podAnti", "pod\\u0041nti")
+    server.made(f"{SPACE}/resourcequotas", quota(nodes="2"))
+    body = pod("p")
+    body["metadata"]["annotations"] = {"berth.dev/affinity": rules}
+    server.made(f"{SPACE}/pods", body)
+    assert used(server) == {"nodes": "1"}
+    assert server.patch(f"{SPACE}/resourcequotas/q", {"spec": {"hard": {"pods": "9"}}}).status == 200
+    assert used(server)["nodes"] == "1"
+
+
+def test_a_node_that_changed_is_counted_at_once(server: Client) -> None:
+    """Whoever comes right after a node gets its label back is judged by what is blocked then."""
+    server.made(f"{SPACE}/resourcequotas", quota(nodes="2"))
+    assert server.patch("/api/v1/nodes/a", {"metadata": {"labels": {HOST: None}}}).status == 200
+    for name, node in (("p", "a"), ("q", "b")):
+        server.made(f"{SPACE}/pods", exclusive(name))
+        bind(server, name, node)
+    assert used(server) == {"nodes": "1"}
+    assert server.patch("/api/v1/nodes/a", {"metadata": {"labels": {HOST: "a"}}}).status == 200
+    assert server.post(f"{SPACE}/pods", exclusive("r")).status == 403
+
+
 def test_pods_on_one_node_are_charged_together(server: Client) -> None:
     """What is blocked is blocked once, though several pods that let each other in keep it."""
     term = {

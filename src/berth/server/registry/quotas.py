@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import Key, Node, Pod, RawObject
 from berth.kube.quota.amounts import Amounts, difference, masked
 from berth.kube.quota.charging import (
@@ -38,7 +39,8 @@ from berth.server.storage.store import Bucket, decode
 _QUOTAS = "resourcequotas"
 _LEAVING = b'"deletionTimestamp"'
 _RECENT = 60.0  # seconds: whoever looks more often has counted again without what is longer held up
-_KEEPS_APART = b"podAntiAffinity"  # in a spec or in an annotation
+# What a pod with anti-affinity has: the field, or the annotation, which may spell the field as it likes.
+_KEEPS_APART = (b"podAntiAffinity", AFFINITY_ANNOTATION.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,10 @@ def _exclusive_change(
     before, after = (
         others if pod is None else exclusive_use(registry, quota, besides=(asked.key, pod)) for pod in pods
     )
-    return masked(difference(after, before), _exclusive_names(quota))
+    if after == before:
+        return {}
+    # Nodes may have changed since the last count, which is in the status.
+    return masked(difference(after, used_of(quota)), _exclusive_names(quota))
 
 
 def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, object] | None = None) -> Amounts:
@@ -207,7 +212,7 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
     found += (
         evaluator.look(decode(record.data))
         for record in registry.builtin("", "pods").bucket.newest_in(quota["metadata"]["namespace"])
-        if _KEEPS_APART in record.data and (besides is None or record.key != besides[0])
+        if (besides is None or record.key != besides[0]) and any(word in record.data for word in _KEEPS_APART)
     )
     exclusions = (
         exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, evaluator, pod)
