@@ -122,6 +122,17 @@ def inline(kind: str, field: str) -> dict[str, object]:
             f"{SPREAD}[0].selector",
             f"{SPREAD}[0].labelSelector",
         ),
+        (
+            affinity("nodeAffinity", **{REQUIRED: {"nodeSelectorTerms": [{"matchLabels": {"a": "b"}}]}}),
+            f"{NODE}.{REQUIRED}.nodeSelectorTerms[0].matchLabels",
+            "matchExpressions, a list",
+        ),
+        (
+            {"containers": [{**CONTAINER, "resources": {"request": {"cpu": 7}}}]},
+            "spec.containers[0].resources.request",
+            "spec.containers[0].resources.requests",
+        ),
+        ({"nodeAffinity": {}}, "spec.nodeAffinity", "spec.affinity.nodeAffinity"),
         ({"topologySpreadConstraint": {"maxSkew": 1}}, SPREAD[:-1], f"{SPREAD}, a list"),
         (
             {"containers": [{**CONTAINER, "nodeSelector": {}}]},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from berth.kube.schema import SchemaNode
-from berth.kube.text.near_names import certain, meant, possible
+from berth.kube.text.near_names import certain, meant, possible, slip
 from berth.kube.validation.errors import Path, render
 
 _DEPTH = 3  # how far below a place a misplaced field is looked for
@@ -32,6 +32,8 @@ def _near(place: Place, name: str, value: object) -> list[str]:
     fields = place.node.fields
     if (known := meant(fields, name)) is not None:
         return [_beside(place, known, value)]
+    if (slipped := slip(fields, name)) is not None:
+        return [_beside(place, slipped, value)]
     if below := _below(place, name, 1):
         return below
     if (alike := certain(fields, name)) is not None:

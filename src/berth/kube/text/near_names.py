@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-_CERTAIN, _POSSIBLE = 0.8, 0.6  # how alike two names are that are surely, or perhaps, the same
+# How alike two names are that are the same but for a slip, surely the same, or perhaps.
+_SLIP, _CERTAIN, _POSSIBLE = 0.9, 0.8, 0.6
 
 # Spellings of the proposals and of people who remember them, by the fields that can be meant.
 _MEANT = {
     "selector": ("labelSelector",),
     "nodeLabelSelector": ("nodeSelector",),
+    "matchLabels": ("matchExpressions",),
     "nodeSelectorTerm": ("nodeSelectorTerms",),
     "requiredDuringScheduling": ("requiredDuringSchedulingIgnoredDuringExecution",),
     "requiredDuringSchedulingScheduling": ("requiredDuringSchedulingIgnoredDuringExecution",),
@@ -26,6 +28,11 @@ def meant(names: Iterable[str], name: str) -> str | None:
     """The one of some names that an earlier or a half remembered spelling stands for."""
     known = set(names)
     return next((each for each in _MEANT.get(name, ()) if each in known), None)
+
+
+def slip(names: Iterable[str], name: str) -> str | None:
+    """The one of some names that this is but for a letter or so, such as the plural."""
+    return _alike(names, name, _SLIP)
 
 
 def certain(names: Iterable[str], name: str) -> str | None:
