@@ -1,5 +1,7 @@
 """What would help a pod that wants other nodes."""
 
+import pytest
+
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import ObjectMeta
 from tests.support.builders import make_node
@@ -14,6 +16,25 @@ def test_a_node_selector_entry() -> None:
         "without the nodeSelector disk=ssd, n1 fits",
         "with the label disk=ssd on n1, n1 fits",
     ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kubernetes.io/arch",
+        "nvidia.com/gpu.present",
+        "cloud.google.com/gke-accelerator",
+        "topology.ebs.csi.aws.com/zone",
+        "feature.node.kubernetes.io/cpu-cpuid.AVX512F",
+    ],
+)
+def test_no_node_is_told_to_be_what_it_is_not(key: str) -> None:
+    """A label under a domain states a fact that labelling does not change, whoever else has it."""
+    other = make_node("n2").labels({key: "a"}).taint("closed").build()
+    pod = new("p").node_selector({key: "a"})
+    alone = f"without the nodeSelector {key}=a, n1 fits"
+    assert helps(make_node("n1").build(), pod=pod) == [alone]
+    assert [words for words in helps(make_node("n1").build(), other, pod=pod) if "label" in words] == []
 
 
 def test_one_requirement_of_node_affinity() -> None:

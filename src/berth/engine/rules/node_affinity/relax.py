@@ -19,9 +19,6 @@ from berth.kube.objects import (
 )
 from berth.kube.selectors import Requirement
 
-# Labels whose meaning Kubernetes fixes are under these domains.
-_RESERVED = ("kubernetes.io", "k8s.io")
-
 
 def relaxations(question: Question) -> Iterator[Change]:
     yield from _selector_changes(question)
@@ -29,9 +26,15 @@ def relaxations(question: Question) -> Iterator[Change]:
 
 
 def wanted_labels(question: Question) -> Iterator[tuple[str, str]]:
-    """Those of a user's own: what Kubernetes says of a node, or what is misspelt, is no label to add."""
+    """Those of a user's own, to be put on a node: never one that might make it say what it is not.
+
+    Keys under a domain are the words of that domain's software: Kubernetes, a cloud, a device plugin, a
+    CSI driver or node feature discovery states facts with them.  None can be told from a label that people
+    chose under their company's domain, so only keys without a domain are suggested, also where another
+    node has the label.  What is misspelt is none to add either.
+    """
     for key, value in (question.pod.spec.node_selector or {}).items():
-        if not key.partition("/")[0].endswith(_RESERVED) and not misspelt(question, key, value):
+        if "/" not in key and not misspelt(question, key, value):
             yield key, value
 
 
