@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from berth.cli.output.page_documents import PAGE_DOCUMENTS as DOCUMENTS
+from berth.cli.page_documents import PAGE_DOCUMENTS as DOCUMENTS
 from berth.engine.state.options import Options
+from berth.kube.manifests.manifest import load
 from berth.web.app import STATIC, VIEWS, PageServer
 from berth.web.sessions import COOKIE, Guard, Sessions
 from berth.web.sources import DumpSource
 from tests.support.builders import make_pod
+from tests.support.cli.command import berth
+from tests.support.paths import ROOT
 from tests.support.snapshots import manifest, zone_node
 
 PORT = 8765
@@ -39,10 +43,10 @@ def dump() -> DumpSource:
     return DumpSource(manifests, Options(), "among the files")
 
 
-def play(script: Script, *, token: str | None = None) -> None:
+def play(script: Script, *, token: str | None = None, source: DumpSource | None = None) -> None:
     async def run() -> None:
         sessions = Sessions(token, lambda _: None)
-        page = PageServer(dump(), DOCUMENTS, "-f dump.yaml")
+        page = PageServer(source or dump(), DOCUMENTS, "-f dump.yaml")
         guard = Guard(page.app(), sessions, host="127.0.0.1", port=lambda: PORT)
         try:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=HERE) as client:
@@ -271,6 +275,19 @@ def test_a_node_and_the_events_are_told_as_kubectl_does() -> None:
             assert (missing.status_code, "error" in missing.json()) == (404, True), name
 
     play(script)
+
+
+def test_a_fleet_is_simulated_as_the_command_does() -> None:
+    """The page's JSON for a fleet is the one of `berth fleet simulate -o json` on the same files."""
+    files = [str(ROOT / "examples" / "fleet" / name) for name in ("clusters.yaml", "training-shards.yaml")]
+    printed = berth("fleet", "simulate", "-f", files[0], "-f", files[1], "-o", "json")
+
+    async def script(client: httpx.AsyncClient, sessions: Sessions) -> None:
+        told = await answer_of(client, sessions, "fleet/simulation")
+        assert told == json.loads(printed.out)
+        assert (told["kind"], told["summary"]["workloads"] > 0) == ("FleetSimulation", True)
+
+    play(script, source=DumpSource(load(files), Options(), "among the files"))
 
 
 def test_large_answers_are_compressed_for_who_can_read_it() -> None:

@@ -17,8 +17,10 @@ from starlette.staticfiles import StaticFiles
 from berth import __version__
 from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import SnapshotError
+from berth.kube.manifests.manifest import ManifestError
 from berth.kube.well_known import JSON
 from berth.live.errors import ApiError
+from berth.live.listing import ListingError
 from berth.web import questions
 from berth.web.analysis import Analyst, EndedError, Question
 from berth.web.fleet_view import fleet
@@ -58,6 +60,7 @@ class PageServer:
             "events": self.events,
             "happened": self.happened,
             "fleet": self.fleet,
+            "fleet/simulation": self.fleet_simulation,
         }
         routes = [Route(f"/api/v1/{path}", endpoint) for path, endpoint in api.items()]
         routes.append(Route("/api/v1/what-if", self.what_if, methods=["POST"]))
@@ -135,6 +138,14 @@ class PageServer:
 
     async def fleet(self, request: Request) -> Response:
         return await _json(request, msgspec.json.encode(fleet(self._source.fleet_objects())))
+
+    async def fleet_simulation(self, request: Request) -> Response:
+        try:
+            listing = await self._source.fleet_listing()
+        except (ListingError, ManifestError) as error:
+            return _sentence(502, str(error))
+        place, live = self._documents.fleet, self._source.live
+        return await self._ask(request, "fleet simulation", lambda _: place(listing, live))
 
     # --- what takes thought -------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from berth.engine.offline.simulation import Simulation, UnplacedPod, simulate
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.kube.objects import RawObject
 from berth.kube.well_known import BERTH_API_VERSION
+from berth.live.listing import Listing
 
 API_VERSION = BERTH_API_VERSION
 _AVAILABLE = "nodes are available: "
@@ -31,6 +32,7 @@ class CommandDocuments:
     explanation: Callable[[Explanation], Document]
     audit: Callable[[Snapshot], Document]
     simulation: Callable[[Snapshot], Document]
+    fleet: Callable[[Listing, bool], Document]  # and whether its bindings are made by controllers
     what_if: Callable[[Snapshot, RawObject], Document] | None = None
 
 

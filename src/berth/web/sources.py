@@ -50,7 +50,9 @@ from berth.kube.pods import is_finished
 from berth.kube.well_known import DELETED
 from berth.live.client import Client
 from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
+from berth.live.fleet_listing import list_fleet
 from berth.live.informer import Informer
+from berth.live.listing import Listing
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row
@@ -140,6 +142,14 @@ class ClusterSource(Protocol):
     def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
         """Karmada's clusters and bindings with their kind."""
 
+    async def fleet_listing(self) -> Listing:
+        """All that placing workloads onto clusters depends on.
+
+        Raises:
+            berth.live.listing.ListingError: it cannot be read.
+            berth.kube.manifests.manifest.ManifestError: an object cannot be read.
+        """
+
     async def node(self, name: str) -> RawObject:
         """A node with every field it has.
 
@@ -192,6 +202,9 @@ class DumpSource:
         for manifest in self._manifests:
             if manifest.kind in kinds and "karmada" in manifest.api_version:
                 yield manifest.kind, manifest.to_dict()
+
+    async def fleet_listing(self) -> Listing:
+        return Listing(self._manifests)
 
     async def node(self, name: str) -> RawObject:
         for manifest in self._manifests:
@@ -388,6 +401,9 @@ class LiveSource:
                 yield resource.kind, msgspec.to_builtins(view)
 
     # What is seldom asked for is read when it is: views have only the fields that are judged.
+
+    async def fleet_listing(self) -> Listing:
+        return await list_fleet(self.client)
 
     async def node(self, name: str) -> RawObject:
         if name not in self.board.nodes:  # nor is anything asked for that is not a node's name

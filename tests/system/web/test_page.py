@@ -149,6 +149,20 @@ def test_what_happens_is_told_as_it_happens(visit: Visit, api: Client) -> None:
     visit.says("Everything, not only Pod default/newcomer", within="#view")
 
 
+def test_what_happened_before_is_told_whatever_was_heard_since(visit: Visit, api: Client) -> None:
+    """An event that comes while another view is open does not hide those from before the page was opened."""
+    visit.go("/topology")
+    visit.drawn()
+    api.post("/api/v1/namespaces/default/pods", pod("meanwhile"))
+    heard = "import('/static/store.js').then(({ store }) => store.events.length)"
+    for _ in polls(60):
+        if visit.page.evaluate(heard):
+            break
+    visit.page.get_by_role("link", name="Now").click()
+    visit.says("default/meanwhile", within="#view .feed")
+    visit.says("Successfully assigned default/web-", within="#view .feed")
+
+
 def test_what_others_wrote_is_never_markup(visit: Visit, api: Client) -> None:
     """Whoever may write an event may put anything into its words: they are shown, and nothing more."""
     words = '<img src=x onerror="window.harmed = true"><script>window.harmed = true</script>'
@@ -286,6 +300,26 @@ def test_a_node_and_what_happened_are_exported_as_kubectl_prints_them(visit: Vis
     events = json.loads(saved.value.path().read_text())
     assert events["kind"] == "List"
     assert "Scheduled" in {each["reason"] for each in events["items"]}
+
+
+def test_a_fleet_is_exported_as_the_command_prints_it(visit: Visit, plane: Up, api: Client) -> None:
+    """With a member cluster there is a fleet: what is saved is what `berth fleet simulate` says of it."""
+    cluster = {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "member1"},
+        "spec": {"syncMode": "Pull", "region": "eu"},
+    }
+    api.post("/apis/cluster.karmada.io/v1alpha1/clusters", cluster)
+    visit.go("/fleet")
+    visit.says("member1", within="#view")
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="JSON").click()
+    command = [sys.executable, "-m", "berth", "fleet", "simulate", "--kubeconfig", plane.kubeconfig]
+    told = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)  # noqa: S603
+    found = json.loads(saved.value.path().read_text())
+    assert found == json.loads(told.stdout)
+    assert found["summary"]["clusters"] == 1
 
 
 def test_the_page_can_be_used_without_a_mouse(visit: Visit) -> None:

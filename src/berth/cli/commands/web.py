@@ -14,8 +14,8 @@ import click
 from berth.cli.input.cluster import client_of
 from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
 from berth.cli.input.validating import check_fields
-from berth.cli.output.page_documents import PAGE_DOCUMENTS
 from berth.cli.output.tables import tell
+from berth.cli.page_documents import PAGE_DOCUMENTS
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import ManifestError, load

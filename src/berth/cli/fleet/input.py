@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from berth.cli.input.validating import check_fields
 from berth.cli.output.tables import tell
 from berth.fleet.offline.simulation import FleetWorkload
 from berth.fleet.placement.fleet import Fleet
+from berth.fleet.state.options import FleetOptions
 from berth.kube.manifests.manifest import Manifest, ManifestError, load
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -53,19 +54,30 @@ def taken_in(flags: Mapping[str, Any]) -> FleetInput:
     try:
         manifests, notes = _manifests(flags)
         warnings = check_fields(manifests, flags["validate"], karmada_schemas()) if flags["files"] else []
-        inventory = sort(manifests)
-        workloads, odd = workloads_of(inventory, make=bool(flags["files"]))
+        found = fleet_of(manifests, options, make=bool(flags["files"]))
     except ManifestError as error:
         raise click.ClickException(str(error)) from None
+    found.notes[:0], found.warnings = notes, warnings
+    for note in found.notes:
+        tell("note", note)
+    return found
+
+
+def fleet_of(manifests: Iterable[Manifest], options: FleetOptions, *, make: bool) -> FleetInput:
+    """What manifests say; `make` bindings as policies ask for, which on a live server its controllers do.
+
+    Raises:
+        ManifestError: something cannot be used.
+    """
+    inventory = sort(manifests)
+    workloads, odd = workloads_of(inventory, make=make)
     fleet = Fleet(options)
     for _, cluster in inventory.clusters.values():
         fleet.set_cluster(cluster)
     for name, labels in inventory.namespaces.items():
         fleet.set_namespace(name, labels)
-    notes += [*odd, *remarks(inventory, workloads, options)]
-    for note in notes:
-        tell("note", note)
-    return FleetInput(fleet, workloads, not options.compat, notes, warnings)
+    notes = [*odd, *remarks(inventory, workloads, options)]
+    return FleetInput(fleet, workloads, not options.compat, notes, [])
 
 
 def _manifests(flags: Mapping[str, Any]) -> tuple[list[Manifest], list[str]]:

@@ -16,7 +16,7 @@ import threading
 
 import msgspec
 
-from berth.cli.output.page_documents import PAGE_DOCUMENTS
+from berth.cli.page_documents import PAGE_DOCUMENTS
 from berth.engine.state.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.versions import VERSIONS

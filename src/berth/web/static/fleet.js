@@ -19,7 +19,7 @@ export function fleet(view, query, go) {
     const waiting = bindings.filter((each) => each.waits !== null), broken = groups.filter((group) => !group.ok).length;
     const bad = [waiting.length && `${plural(waiting.length, "workload waits", "workloads wait")}`, broken && `${plural(broken, "group")} broken`].filter(Boolean);
     replace(view,
-      h("div", { class: "bar" }, search("Find", filter, "workload, group or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => Promise.resolve(answer), () => wordsSvg(view))),
+      h("div", { class: "bar" }, search("Find", filter, "workload, group or label", (value) => go("/fleet", { find: value })), exporting("fleet", () => ask("fleet/simulation"), () => wordsSvg(view))),
       h("p", { class: bad.length ? "big bad-text" : "big good-text" }, bad.length ? bad.join(", ") : `✓ ${plural(bindings.length, "workload")} on ${plural(clusters.length, "cluster")}, none waits`),
       waiting.length > 0 && h("section", { class: "card bad" }, h("h2", {}, "Who waits, and why"), h("ul", {}, waiting.slice(0, 100).map((each) => h("li", {}, h("b", {}, titled(each)), each.clusters.length > 0 && " (stays where it is)", ": ", each.waits)))),
       groups.length > 0 && h("section", { class: "card" }, h("h2", {}, "Groups"), groups.slice(0, 100).map(group)),

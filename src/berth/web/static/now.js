@@ -25,14 +25,14 @@ export function now(view, query, go) {
     const rows = story ? shown : shown.slice().reverse();
     replace(list, rows.slice(0, 300).map((each) => row(each, to)), !rows.length && h("li", { class: "empty" }, store.source.live ? "Nothing yet; what happens appears here." : "There are no events in these files."));
   };
-  if (!store.events.length) ask("happened").then(({ events }) => {
-    store.events = events.sort((a, b) => (a.time ?? "").localeCompare(b.time ?? ""));
-    draw();
-  }, () => {});
   draw();
   const shows = about !== "placing" && !story;
   const asked = refreshed(plan, () => ask("audit"), (found) => replace(plan, shows ? going(found) : []));
-  const told = refreshed(stories, () => ask("happened"), ({ evictions }) => replace(stories, shows && evictions.length > 0 ? done(evictions, about) : []));
+  const told = refreshed(stories, () => ask("happened"), ({ events, evictions }) => {
+    store.remember(events);
+    draw();
+    replace(stories, shows && evictions.length > 0 ? done(evictions, about) : []);
+  });
   const both = (name) => () => { asked[name](); told[name](); };
   return { happened() { draw(); told.change(); }, change: both("change"), end: both("end") };
 }

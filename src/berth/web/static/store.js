@@ -77,6 +77,13 @@ class Store extends EventTarget {
     };
   }
 
+  // What happened before the page was opened, beside what it has heard of since.
+  remember(events) {
+    const known = new Set(events.map((each) => JSON.stringify(each)));
+    const heard = this.events.filter((each) => !known.has(JSON.stringify(each)));
+    this.events = [...events.sort((a, b) => (a.time ?? "").localeCompare(b.time ?? "")), ...heard].slice(-1000);
+  }
+
   async #again() {
     try {
       await this.load();

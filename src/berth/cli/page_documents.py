@@ -16,7 +16,11 @@ from berth.engine.offline.what_if.changes import AddNodes, ClusterChange, WhatIf
 from berth.engine.offline.what_if.parsing import FORMS, parse
 from berth.engine.offline.what_if.running import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.fleet.offline.simulation import simulate as simulate_fleet
+from berth.fleet.state.options import FleetOptions
+from berth.kube.manifests.manifest import ManifestError
 from berth.kube.objects import RawObject
+from berth.live.listing import Listing
 from berth.web.questions import CommandDocuments
 
 _MOST_CHANGES = 100
@@ -76,9 +80,29 @@ def _simulation(snapshot: Snapshot) -> Document:
     return simulation_document(simulation, domains(simulation), spreads(simulation))
 
 
+def _fleet(listing: Listing, made: bool) -> Document:
+    """Where `berth fleet simulate` would place every workload.
+
+    Raises:
+        ValueError: the objects cannot be used; the message says why.
+    """
+    # Most pages are of no fleet, and start sooner without it.
+    from berth.cli.fleet.documents import simulation_document as fleet_document  # noqa: PLC0415
+    from berth.cli.fleet.input import fleet_of  # noqa: PLC0415
+
+    try:
+        given = fleet_of(listing.manifests, FleetOptions(), make=not made)
+    except ManifestError as error:
+        raise ValueError(str(error)) from None
+    found = simulate_fleet(given.fleet, given.workloads, retry=given.retry)
+    found.notes = [*listing.notes, *given.notes]
+    return fleet_document(found, found.workloads)
+
+
 PAGE_DOCUMENTS = CommandDocuments(
     explanation=explanation_document,
     audit=lambda snapshot: audit_document(audit(snapshot)),
     simulation=_simulation,
     what_if=_what_if,
+    fleet=_fleet,
 )
