@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.placement.evaluation import evaluate
-from berth.engine.placement.preemption import Budget, Preemption, preempt
+from berth.engine.placement.preemption import Budget, Preemption, PreemptionMemory, preempt
 from berth.engine.state.cluster import Cluster as EngineCluster
 from berth.kube.defaults import created
 from berth.kube.objects import (
@@ -46,15 +46,25 @@ class Contest:
     def pod(self) -> Pod:
         return self.preemptor.pod
 
-    def decide(self, engine: EngineCluster, most_candidates: int | None = None) -> Preemption:
+    def decide(
+        self,
+        engine: EngineCluster,
+        most_candidates: int | None = None,
+        memory: PreemptionMemory | None = None,
+        allowed: int = 0,
+    ) -> Preemption:
         return preempt(
             engine,
             engine.class_of(created(self.pod), pinned=True),
-            budgets=[budget_of(budget) for budget in self.preemptor.budgets],
+            budgets=[
+                replace(found, allowed=found.allowed + allowed)
+                for found in map(budget_of, self.preemptor.budgets)
+            ],
             started=self.preemptor.started,
             exclude=self.preemptor.exclude,
             nominated_node=self.preemptor.nominated_node,
             most_candidates=most_candidates,
+            memory=memory,
         )
 
 
@@ -225,3 +235,32 @@ def test_fewer_candidates_still_give_a_decision_that_works(contest: Contest) -> 
     if few.node is not None:
         with engine.without(*few.victims):
             assert fits(engine, contest.pod, few.node)
+
+
+@thorough
+@given(
+    st.one_of(CROWDED, CROWDED, WILD),
+    st.lists(st.tuples(st.integers(0, 13), st.sampled_from((0, 0, 1))), min_size=1, max_size=5),
+    st.sampled_from((None, 1, 2)),
+)
+def test_who_remembers_decides_as_who_asks_anew(
+    contest: Contest, steps: list[tuple[int, int]], most: int | None
+) -> None:
+    """Pods and nodes go and come back, budgets allow more or less: no memory is ever out of date."""
+    contest = replace(contest, preemptor=replace(contest.preemptor, exclude=()))
+    engine, memory = engine_of(contest.cluster), PreemptionMemory()
+    nodes = {node.metadata.name or "": node for node in contest.cluster.nodes}
+
+    def agree(allowed: int) -> None:
+        fresh = contest.decide(engine, most, allowed=allowed)
+        assert contest.decide(engine, most, memory, allowed) == fresh
+
+    for number, allowed in steps:
+        agree(allowed)
+        keys = list(engine.pods.index)
+        with engine.without(*keys[number : number + 2]):
+            agree(allowed)
+            lost = list(nodes)[number % max(len(nodes), 1) :][:1]
+            with engine.without_nodes({name: nodes[name] for name in lost}):
+                agree(0)
+    agree(0)

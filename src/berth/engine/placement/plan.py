@@ -31,14 +31,18 @@ class SchedulingError(Exception):
 
 
 class Plan:
-    """How to place the pods of one class."""
+    """How to place the pods of one class.
+
+    Attributes:
+        answers: What the rules about single nodes say, shared with classes that ask the same of a node.
+    """
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         self.cluster = cluster
         self.pod_class = pod_class
         options = pod_class.options
-        self._answers = node_answers(cluster, pod_class)
-        self.node_rules: Sequence[NodeRule] = self._answers.rules
+        self.answers = node_answers(cluster, pod_class)
+        self.node_rules: Sequence[NodeRule] = self.answers.rules
         self.topology_rules: list[TopologyRule] = [
             rule(cluster, pod_class)
             for rule in TOPOLOGY_RULES
@@ -79,7 +83,7 @@ class Plan:
 
     def blocked(self) -> Int32Array:
         """0 for every feasible node, positive for the others."""
-        answers = self._answers
+        answers = self.answers
         answers.refresh()
         count = self.cluster.nodes.count
         blocked = answers.usage.blocked[:count]
@@ -96,7 +100,7 @@ class Plan:
     def totals(self, blocked: Int32Array) -> Int32Array:
         """The weighted total of every node; meaningful for feasible nodes only."""
         count = len(blocked)
-        answers = self._answers
+        answers = self.answers
         total = answers.usage.base[:count]
         constant = 0
         parts = [answers.base[:count]] if answers.adds else []

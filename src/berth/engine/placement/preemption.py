@@ -4,7 +4,8 @@ A pure decision: the cluster is not touched, whoever asks has to evict the victi
 that refuses the pod for the sake of other pods, all pods of lower priority are imagined gone; where
 the pod then passes every rule, as many of them as possible are spared again, those that a
 disruption budget protects first, then by importance.  What is left are the node's victims, and the
-node that loses least is taken.  All nodes are judged at the same time, one pod of each in turn.
+node that loses least is taken.  All nodes are judged at the same time, one pod of each in turn; who
+asks often keeps a `PreemptionMemory`, and only the nodes that changed since are judged again.
 
 Upstream: pkg/scheduler/framework/preemption and plugins/defaultpreemption.  As there, a pod's
 affinity to a victim is not honoured by sparing it first, terminating pods can be victims like any
@@ -15,14 +16,18 @@ with the nodes whose victims have the lowest priorities.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from berth.engine.placement.fit_error import sentence
+from berth.engine.placement.node_answers import NodeAnswers
 from berth.engine.placement.plan import Plan, plan_for
-from berth.engine.rules.base import NodeRule
+from berth.engine.placement.usage import Reader
+from berth.engine.rules.base import NodeRule, Rule
 from berth.engine.rules.verdicts import SKIP, SUCCESS, SharedVerdict
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.cluster import Cluster
@@ -40,6 +45,13 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _FEWEST_CANDIDATES, _CANDIDATES_SHARE = 100, 10
 # Priorities are usually few; where they are not, nodes are ranked more coarsely.
 _MOST_LEVELS = 16
+# Of up to so many nodes, the pods are looked up node by node.
+_FEW_NODES = 100
+# Nodes whose victims are remembered, of one class.
+_MOST_REMEMBERED = 1000
+# What a node is to a pod, if it is not one of the refusals that count on from here.
+_NO_CHANCE, _EMPTY, _HELPED = 0, 1, 2
+_UNRANKED, _LAST_RANK = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 # Added to every priority before summing, so that more victims never weigh less.
 _PRIORITY_OFFSET = 1 << 31
 
@@ -100,6 +112,7 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     most_candidates: int | None = None,
     exclude: Collection[str] = frozenset(),
     preempted: Collection[str] | None = None,
+    memory: PreemptionMemory | None = None,
 ) -> Preemption:
     """Decide for a pod of this class that fits no node.
 
@@ -114,29 +127,27 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
         exclude: Pods that must not be victims.
         preempted: The pods evicted for preemption: while one of them is still terminating on the
             nominated node, nothing more is evicted.  By default every terminating pod counts.
+        memory: What earlier calls found out; used where nobody is excluded.
     """
     if pod_class.spec.preemption_policy == "Never":
         return Preemption(None, message=f"preemption: {NEVER}")
     plan = plan_for(cluster, pod_class)
-    possible = _possible_nodes(plan)
-    lesser = cluster.pods_whose(lambda other: other.priority < pod_class.priority)
+    lesser = _LesserPods(cluster, pod_class.priority, exclude)
     nominated = cluster.nodes.slot_of.get(nominated_node or "")
-    if nominated is not None and nominated in possible and _leaving(cluster, lesser, nominated, preempted):
-        return Preemption(None, message=f"preemption: {TERMINATING}")
-
-    excluded = [cluster.pods.index[key] for key in exclude if cluster.has_pod(key)]
-    leavers = RemovablePods(cluster, lesser[~np.isin(lesser, excluded)] if excluded else lesser)
-    inhabited = np.zeros(cluster.nodes.capacity, dtype=np.bool_)
-    inhabited[leavers.node] = True
-    slots = possible[inhabited[possible]]
-    everyone = HypotheticalRemoval(leavers, np.ones(len(leavers.pods), dtype=np.bool_))
-    helped, verdicts = _judge(plan, slots, everyone)
+    if nominated is not None and lesser.leaving(nominated, preempted):
+        asked = np.array([nominated], dtype=np.intp)
+        if len(_possible_nodes(plan, asked)):
+            return Preemption(None, message=f"preemption: {TERMINATING}")
+    prospects = memory.of(plan) if memory is not None and not exclude else _Prospects(cluster)
+    prospects.refresh(plan, lesser)
+    helped = prospects.helped()
     if not len(helped):
-        return _no_help(cluster, len(possible) - len(slots), verdicts, len(possible))
+        return Preemption(None, message=f"preemption: {prospects.no_help()}")
     if most_candidates is None:
-        most_candidates = max(_FEWEST_CANDIDATES, len(possible) // _CANDIDATES_SHARE)
-    ranked = _cheapest_first(plan, leavers, helped) if len(helped) > most_candidates else helped
-    best = _best(plan, leavers, ranked, _Facts(budgets, started, max(most_candidates, 1)))
+        most_candidates = max(_FEWEST_CANDIDATES, prospects.possible // _CANDIDATES_SHARE)
+    ranked = prospects.cheapest_first(plan, lesser, helped) if len(helped) > most_candidates else helped
+    facts = _Facts(budgets, started, max(most_candidates, 1), prospects.candidates)
+    best = _best(plan, lesser, ranked, facts)
     return Preemption(
         cluster.nodes.names[best.slot],
         tuple(victim.key for victim in reversed(best.victims)),
@@ -144,27 +155,159 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     )
 
 
-def _no_help(
-    cluster: Cluster, without_victims: int, verdicts: list[SharedVerdict], possible: int
-) -> Preemption:
-    count = cluster.nodes.live
-    reasons: Counter[str] = Counter({NO_VICTIMS: without_victims, NOT_HELPFUL: count - possible})
-    for verdict in verdicts:
-        reasons.update(dict.fromkeys(verdict.reasons, len(verdict.slots)))
-    return Preemption(None, message=f"preemption: {sentence(count, +reasons)}")
-
-
 # --- which nodes ------------------------------------------------------------------
 
 
-def _possible_nodes(plan: Plan) -> IndexArray:
-    """The nodes on which it is other pods that are in the way, in order of arrival.
+class PreemptionMemory:
+    """What nodes are to pods, kept for as long as the answers of the rules about single nodes.
+
+    Classes of one priority that ask the same of a node share it, as they share these answers.
+
+    For those who ask again and again, with the same `started` and the same budgets in the same order;
+    only what the budgets allow may change.
+    """
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[NodeAnswers, dict[int, _Prospects]] = WeakKeyDictionary()
+
+    def of(self, plan: Plan) -> _Prospects:
+        own = plan.pod_class
+        if own.claims or own.device_claims or any(rule.filters for rule in plan.topology_rules):
+            return _Prospects(plan.cluster)  # what happens on one node concerns others
+        by_priority = self._known.setdefault(plan.answers, {})
+        if own.priority not in by_priority:
+            by_priority[own.priority] = _Prospects(plan.cluster)
+        return by_priority[own.priority]
+
+
+class _LesserPods:
+    """The pods that may be victims."""
+
+    def __init__(self, cluster: Cluster, priority: int, exclude: Collection[str]) -> None:
+        self._cluster = cluster
+        self._priority = priority
+        self._excluded = [cluster.pods.index[key] for key in exclude if cluster.has_pod(key)]
+
+    @cached_property
+    def _everywhere(self) -> IndexArray:
+        return self._cluster.pods_whose(lambda other: other.priority < self._priority)
+
+    def on(self, slots: IndexArray) -> RemovablePods:
+        """Those on some nodes."""
+        cluster = self._cluster
+        if len(slots) <= _FEW_NODES:
+            pods = cluster.pods_at(slots)
+            pods = pods[cluster.by_class(pods, lambda other: other.priority) < self._priority]
+        else:
+            here = np.zeros(cluster.nodes.capacity, dtype=np.bool_)
+            here[slots] = True
+            pods = self._everywhere[here[cluster.pods.node[self._everywhere]]]
+        return RemovablePods(cluster, pods[~np.isin(pods, self._excluded)] if self._excluded else pods)
+
+    def leaving(self, slot: int, preempted: Collection[str] | None) -> bool:
+        """Whether one of them is on its way out of the node, excluded or not."""
+        pods = self._cluster.pods
+        going = self._everywhere[(pods.node[self._everywhere] == slot) & pods.terminating[self._everywhere]]
+        return any(preempted is None or pods.keys[pod] in preempted for pod in going.tolist())
+
+    def levels(self) -> list[int]:
+        """Their priorities, lowest first; not all if there are many."""
+        classes = self._cluster.classes.by_key.values()
+        found = sorted({c.priority for c in classes if c.running and c.priority < self._priority})
+        if len(found) > _MOST_LEVELS:
+            found = [found[i] for i in np.linspace(0, len(found) - 1, _MOST_LEVELS).astype(np.intp)]
+        return found
+
+
+class _Prospects:
+    """What each node is to the pods of a class once its lesser pods are gone, as of the last `refresh`.
+
+    Attributes:
+        candidates: The victims of nodes that were looked at closely, by slot.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._nodes = cluster.nodes
+        self._readers = Reader(cluster, cluster.node_changes), Reader(cluster, cluster.usage)
+        self._standing = np.zeros(cluster.nodes.capacity, dtype=np.int16)
+        self._reasons: list[tuple[str, ...]] = [(NOT_HELPFUL,), (NO_VICTIMS,), ()]
+        # The priority up to which pods must go.
+        self._rank: Int64Array = np.full(cluster.nodes.capacity, _UNRANKED)
+        self._levels: list[int] = []
+        self.candidates: dict[int, _Candidate] = {}
+
+    @property
+    def possible(self) -> int:
+        """On how many nodes other pods are in the way."""
+        return int(np.count_nonzero(self._standing != _NO_CHANCE))
+
+    def refresh(self, plan: Plan, lesser: _LesserPods) -> None:
+        """Judge the nodes again that changed."""
+        changed = np.zeros(self._nodes.capacity, dtype=np.bool_)
+        for reader in self._readers:
+            slots = reader.changed()
+            if slots is not None:
+                changed[slots] = True
+        asked = np.flatnonzero(changed)
+        if not len(asked):
+            return
+        self._standing[asked] = _NO_CHANCE
+        self._rank[asked] = _UNRANKED
+        for slot in self.candidates.keys() & set(asked.tolist()):
+            del self.candidates[slot]
+        possible = _possible_nodes(plan, asked[self._nodes.alive[asked]])
+        self._standing[possible] = _EMPTY
+        leavers = lesser.on(possible)
+        if not len(leavers.pods):
+            return
+        everyone = HypotheticalRemoval(leavers, np.ones(len(leavers.pods), dtype=np.bool_))
+        helped, verdicts = _judge(plan.rules, np.unique(leavers.node), everyone)
+        self._standing[helped] = _HELPED
+        for verdict in verdicts:
+            if verdict.reasons not in self._reasons:
+                self._reasons.append(verdict.reasons)
+            self._standing[verdict.slots] = self._reasons.index(verdict.reasons)
+
+    def helped(self) -> IndexArray:
+        """The nodes that have room then, in order of arrival."""
+        return self._in_order(np.flatnonzero(self._standing == _HELPED))
+
+    def no_help(self) -> str:
+        nodes = self._nodes
+        counts = np.bincount(self._standing[: nodes.count][nodes.alive[: nodes.count]])
+        reasons: Counter[str] = Counter()
+        for said, count in zip(self._reasons, counts.tolist(), strict=False):
+            reasons.update(dict.fromkeys(said, count))
+        return sentence(nodes.live, +reasons)
+
+    def cheapest_first(self, plan: Plan, lesser: _LesserPods, slots: IndexArray) -> IndexArray:
+        """Nodes by the priority up to which their pods must go."""
+        levels = lesser.levels()
+        if levels != self._levels and max(len(levels), len(self._levels)) >= _MOST_LEVELS:
+            self._rank[:] = _UNRANKED  # there are more, and others are left out
+        self._levels = levels
+        unranked = slots[self._rank[slots] == _UNRANKED]
+        leavers = lesser.on(unranked)
+        self._rank[unranked] = _LAST_RANK
+        rules = _about_pods(plan) if len(unranked) else []
+        for level in levels:
+            if not len(unranked):
+                break
+            helped, _ = _judge(rules, unranked, HypotheticalRemoval(leavers, leavers.priority <= level))
+            self._rank[helped] = level
+            unranked = _except(unranked, helped)
+        return slots[np.argsort(self._rank[slots], kind="stable")]
+
+    def _in_order(self, slots: IndexArray) -> IndexArray:
+        return slots[np.argsort(self._nodes.arrival[slots], kind="stable")]
+
+
+def _possible_nodes(plan: Plan, slots: IndexArray) -> IndexArray:
+    """Those of the nodes on which it is other pods that are in the way.
 
     What counts is the first rule that refuses a node, as upstream asks no further.
     """
-    nodes = plan.cluster.nodes
-    slots = np.flatnonzero(nodes.alive[: nodes.count])
-    possible = np.zeros(nodes.capacity, dtype=np.bool_)
+    possible = np.zeros(plan.cluster.nodes.capacity, dtype=np.bool_)
     if any(rule.prefilter and rule.prefilter.code not in (SUCCESS, SKIP) for rule in plan.rules):
         return slots[:0]
     for rule in plan.rules:
@@ -176,16 +319,20 @@ def _possible_nodes(plan: Plan) -> IndexArray:
         for verdict in rule.verdicts(slots, nobody(plan.cluster)):
             possible[verdict.slots] = verdict.code == UNSCHEDULABLE
             slots = _except(slots, verdict.slots)
-    found = np.flatnonzero(possible)
-    return found[np.argsort(nodes.arrival[found], kind="stable")]
+    return np.flatnonzero(possible)
+
+
+def _about_pods(plan: Plan) -> list[Rule]:
+    """The rules that may refuse a node for its pods; the others do not change their mind when some go."""
+    return [rule for rule in plan.rules if rule.filters and not (isinstance(rule, NodeRule) and rule.static)]
 
 
 def _judge(
-    plan: Plan, slots: IndexArray, gone: HypotheticalRemoval
+    rules: Iterable[Rule], slots: IndexArray, gone: HypotheticalRemoval
 ) -> tuple[IndexArray, list[SharedVerdict]]:
     """The nodes that pass every rule, each without its pods in `gone`; the others by their first refusal."""
     found: list[SharedVerdict] = []
-    for rule in plan.rules:
+    for rule in rules:
         if not rule.filters or not len(slots):
             continue
         for verdict in rule.verdicts(slots, gone):
@@ -199,25 +346,6 @@ def _except(slots: IndexArray, others: IndexArray) -> IndexArray:
     return slots[np.isin(slots, others, invert=True)] if len(others) else slots
 
 
-def _leaving(cluster: Cluster, pods: IndexArray, slot: int, preempted: Collection[str] | None) -> bool:
-    """Whether one of these pods is on its way out of the node."""
-    going = pods[(cluster.pods.node[pods] == slot) & cluster.pods.terminating[pods]]
-    return any(preempted is None or cluster.pods.keys[pod] in preempted for pod in going.tolist())
-
-
-def _cheapest_first(plan: Plan, leavers: RemovablePods, slots: IndexArray) -> IndexArray:
-    """Nodes by the priority up to which their pods must go."""
-    levels = np.unique(leavers.priority)
-    if len(levels) > _MOST_LEVELS:
-        levels = levels[np.linspace(0, len(levels) - 1, _MOST_LEVELS).astype(np.intp)]
-    ranked: list[IndexArray] = []
-    for level in levels.tolist():
-        helped, _ = _judge(plan, slots, HypotheticalRemoval(leavers, leavers.priority <= level))
-        ranked.append(helped)
-        slots = _except(slots, helped)
-    return np.concatenate((*ranked, slots))
-
-
 # --- which pods -------------------------------------------------------------------
 
 
@@ -226,6 +354,7 @@ class _Facts:
     budgets: Sequence[Budget]
     started: Callable[[str], float]
     most_candidates: int
+    known: dict[int, _Candidate]
 
 
 @dataclass(slots=True)
@@ -242,17 +371,22 @@ class _Victim:
         return -self.priority, self.start, self.key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Candidate:
-    """A node and its victims, the most important first."""
+    """A node and its victims, the most important first.
+
+    Attributes:
+        budgets: What each of the budgets allowed that its pods have, by place.
+    """
 
     slot: int
     victims: list[_Victim]
+    budgets: dict[int, int]
+    cost: tuple[int, int, int, int, float] = field(init=False)
 
-    @property
-    def cost(self) -> tuple[int, int, int, int, float]:
+    def __post_init__(self) -> None:
         highest = self.victims[0].priority
-        return (
+        self.cost = (
             sum(victim.violates for victim in self.victims),
             highest,
             sum(victim.priority + _PRIORITY_OFFSET for victim in self.victims),
@@ -260,40 +394,50 @@ class _Candidate:
             -min(victim.start for victim in self.victims if victim.priority == highest),
         )
 
+    def holds(self, budgets: Sequence[Budget]) -> bool:
+        """Whether these still allow what they did."""
+        return all(budgets[place].allowed == allowed for place, allowed in self.budgets.items())
 
-def _best(plan: Plan, leavers: RemovablePods, slots: IndexArray, facts: _Facts) -> _Candidate:
+
+def _best(plan: Plan, lesser: _LesserPods, slots: IndexArray, facts: _Facts) -> _Candidate:
     found: list[_Candidate] = []
     for begin in range(0, len(slots), facts.most_candidates):
-        found += _candidates(plan, leavers, slots[begin : begin + facts.most_candidates], facts)
+        found += _candidates(plan, lesser, slots[begin : begin + facts.most_candidates].tolist(), facts)
         if not all(candidate.cost[0] for candidate in found):
             break
     arrival = plan.cluster.nodes.arrival
     return min(found, key=lambda candidate: (candidate.cost, arrival.item(candidate.slot)))
 
 
-def _candidates(plan: Plan, leavers: RemovablePods, slots: IndexArray, facts: _Facts) -> list[_Candidate]:
+def _candidates(plan: Plan, lesser: _LesserPods, slots: list[int], facts: _Facts) -> list[_Candidate]:
     """The victims of each of these nodes, all of which would fit the pod without their lesser pods."""
-    here = np.zeros(plan.cluster.nodes.capacity, dtype=np.bool_)
-    here[slots] = True
-    leavers = RemovablePods(plan.cluster, leavers.pods[here[leavers.node]])
-    by_node = _potential_victims(leavers, facts)
-    gone = _spare(plan, leavers, _turns(leavers, by_node))
-    lost = set(leavers.pods[gone].tolist())
-    return [
-        _Candidate(slot, sorted((v for v in victims if v.pod in lost), key=lambda victim: victim.importance))
-        for slot, victims in by_node.items()
-    ]
+    found = {s: known for s in slots if (known := facts.known.get(s)) and known.holds(facts.budgets)}
+    new = [slot for slot in slots if slot not in found]
+    if new:
+        leavers = lesser.on(np.array(new, dtype=np.intp))
+        protection = _Protection(plan.cluster, facts.budgets)
+        by_node = _potential_victims(leavers, facts.started, protection)
+        gone = _spare(plan, leavers, _turns(leavers, by_node))
+        lost = set(leavers.pods[gone].tolist())
+        for slot, victims in by_node.items():
+            needed = sorted((v for v in victims if v.pod in lost), key=lambda victim: victim.importance)
+            found[slot] = _Candidate(slot, needed, protection.concerned(victims))
+        if len(facts.known) > _MOST_REMEMBERED:
+            facts.known.clear()
+        facts.known.update(found)
+    return list(found.values())
 
 
-def _potential_victims(leavers: RemovablePods, facts: _Facts) -> dict[int, list[_Victim]]:
+def _potential_victims(
+    leavers: RemovablePods, started: Callable[[str], float], protection: _Protection
+) -> dict[int, list[_Victim]]:
     """Slot -> its pods in the order in which they are spared if possible."""
     cluster = leavers.cluster
     by_node: dict[int, list[_Victim]] = {}
     columns = leavers.pods.tolist(), leavers.node.tolist(), leavers.priority.tolist()
     for pod, slot, priority in zip(*columns, strict=True):
         key = cluster.pods.keys[pod] or ""
-        by_node.setdefault(slot, []).append(_Victim(pod, key, priority, facts.started(key)))
-    protection = _Protection(cluster, facts.budgets)
+        by_node.setdefault(slot, []).append(_Victim(pod, key, priority, started(key)))
     for victims in by_node.values():
         victims.sort(key=lambda victim: victim.importance)
         protection.mark(victims)
@@ -310,10 +454,11 @@ def _turns(leavers: RemovablePods, by_node: Mapping[int, Sequence[_Victim]]) -> 
 def _spare(plan: Plan, leavers: RemovablePods, turns: Int64Array) -> BoolArray:
     """Which pods must go: on every node in turn, a pod stays if the pod to place then still fits."""
     gone = np.ones(len(leavers.pods), dtype=np.bool_)
+    rules = _about_pods(plan)
     for turn in range(int(turns.max()) + 1):
         asked = np.flatnonzero(turns == turn)
         gone[asked] = False
-        fitting, _ = _judge(plan, leavers.node[asked], HypotheticalRemoval(leavers, gone))
+        fitting, _ = _judge(rules, leavers.node[asked], HypotheticalRemoval(leavers, gone))
         gone[asked[~np.isin(leavers.node[asked], fitting)]] = True
     return gone
 
@@ -323,27 +468,32 @@ class _Protection:
 
     def __init__(self, cluster: Cluster, budgets: Sequence[Budget]) -> None:
         self._cluster = cluster
-        self._in_namespace: dict[str, list[Budget]] = {}
-        self._known: dict[tuple[str, frozenset[tuple[str, str]]], list[Budget]] = {}
-        for budget in budgets:
-            self._in_namespace.setdefault(budget.namespace, []).append(budget)
+        self._budgets = budgets
+        self._in_namespace: dict[str, list[int]] = {}
+        self._known: dict[tuple[str, frozenset[tuple[str, str]]], list[int]] = {}
+        for place, budget in enumerate(budgets):
+            self._in_namespace.setdefault(budget.namespace, []).append(place)
 
     def mark(self, victims: Sequence[_Victim]) -> None:
         """Note which of a node's pods would break a budget, were they to go in this order."""
         left: dict[int, int] = {}
         for victim in victims:
-            for budget in self._protecting(victim):
-                left[id(budget)] = left.get(id(budget), budget.allowed) - 1
-                if left[id(budget)] < 0:
+            for place in self._protecting(victim):
+                left[place] = left.get(place, self._budgets[place].allowed) - 1
+                if left[place] < 0:
                     victim.violates = True
 
-    def _protecting(self, victim: _Victim) -> Iterator[Budget]:
+    def concerned(self, victims: Sequence[_Victim]) -> dict[int, int]:
+        """What the budgets of these pods allow, by place."""
+        return {place: self._budgets[place].allowed for v in victims for place in self._protecting(v)}
+
+    def _protecting(self, victim: _Victim) -> Iterator[int]:
         namespace, _, name = victim.key.partition("/")
-        budgets = self._in_namespace.get(namespace)
-        if not budgets:
+        places = self._in_namespace.get(namespace)
+        if not places:
             return
         labels = self._cluster.labels_of(victim.pod)
         key = namespace, frozenset(labels.items())
         if key not in self._known:
-            self._known[key] = [budget for budget in budgets if budget.protects(namespace, labels)]
-        yield from (budget for budget in self._known[key] if name not in budget.disrupted)
+            self._known[key] = [p for p in places if self._budgets[p].protects(namespace, labels)]
+        yield from (p for p in self._known[key] if name not in self._budgets[p].disrupted)

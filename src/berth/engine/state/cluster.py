@@ -401,8 +401,15 @@ class Cluster:
         """The pods on nodes whose class is wanted."""
         return self.pods_of([pod_class for pod_class in self.classes.by_key.values() if wanted(pod_class)])
 
+    def pods_at(self, slots: IndexArray) -> IndexArray:
+        """The pods on these nodes."""
+        found = [pod for slot in slots.tolist() for pod in self._pods_on[slot]]
+        return np.array(sorted(found), dtype=np.intp)
+
     def by_class(self, pods: IndexArray, value: Callable[[PodClass], int]) -> Int64Array:
         """A value for each of these pods, asked of each class once."""
+        if not len(pods):
+            return np.zeros(0, dtype=np.int64)
         numbers = self.pods.pod_class[pods]
         table = np.zeros(len(self.classes.by_number), dtype=np.int64)
         for number in np.flatnonzero(np.bincount(numbers)).tolist():

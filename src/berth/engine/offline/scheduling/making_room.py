@@ -13,7 +13,7 @@ from msgspec import structs
 from berth.engine.execution.eviction_ceiling import TIED_TO_NODES
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.engine.placement.preemption import Budget, Preemption, preempt
+from berth.engine.placement.preemption import Budget, Preemption, PreemptionMemory, preempt
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Pod
 from berth.kube.ownership import controller_of
@@ -74,6 +74,7 @@ class PreemptionRoom:
         self.most_candidates = most_candidates
         self._snapshot = snapshot
         self._used: Counter[int] = Counter()
+        self._memory = PreemptionMemory()
 
     @cached_property
     def _running(self) -> dict[str, Entry]:
@@ -109,6 +110,7 @@ class PreemptionRoom:
             started=self._started,
             nominated_node=status.nominated_node_name if status else None,
             most_candidates=self.most_candidates,
+            memory=self._memory,
         )
 
     def _may_help(self, pod_class: PodClass) -> bool:
