@@ -276,6 +276,16 @@ def test_saved_integers_keep_their_digits(tmp_path: Path, name: str) -> None:
     assert target.read_text() == again.read_text()
 
 
+def test_a_link_that_leads_to_itself_cannot_be_saved_to(tmp_path: Path) -> None:
+    """It is a sentence, as for whatever else cannot be written."""
+    loop, source = tmp_path / "loop", tmp_path / "node.json"
+    loop.symlink_to("loop")
+    source.write_text('{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}')
+    outcome = berth("simulate", "-f", source, "--save", loop)
+    assert outcome.code == 2
+    assert f"error: {loop}: cannot be written: Too many levels of symbolic links" in outcome.err
+
+
 def test_what_nests_too_deeply_to_be_saved(tmp_path: Path) -> None:
     """JSON can be read deeper than YAML can be written."""
     source, target = tmp_path / "deep.json", tmp_path / "all.yaml"

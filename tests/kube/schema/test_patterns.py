@@ -25,6 +25,7 @@ from berth.kube.schema.crd import root_node
         ("(?i)^ABC$", "abc", True),
         (r"^\Qa.b\E$", "a.b", True),
         (r"^\Qa.b\E$", "axb", False),
+        (r"^\\C$", r"\C", True),
     ],
 )
 def test_dialect(pattern: str, text: str, *, occurs: bool) -> None:
@@ -47,6 +48,7 @@ def test_no_pattern_is_endless(pattern: str) -> None:
         ("(?=a)", "error parsing regexp: invalid or unsupported Perl syntax: `(?=`"),
         ("a{1001}", "error parsing regexp: invalid repeat count: `{1001}`"),
         (r"(a)\1", r"error parsing regexp: invalid escape sequence: `\1`"),
+        (r"^\C$", r"error parsing regexp: invalid escape sequence: `\C`"),
     ],
 )
 def test_what_is_no_pattern(pattern: str, message: str) -> None:

@@ -66,6 +66,10 @@ def labelled(client: Client) -> str:
         ("spec.nodeName!=,status.phase=Pending", ["b"]),
         ("spec.schedulerName=default-scheduler", ["a", "b"]),
         ("status.phase=Running", []),
+        ("metadata.name=a,metadata.name=b", []),
+        ("metadata.name=a,metadata.name=a,metadata.name!=b", ["a"]),
+        (",".join(f"metadata.name!=x{i}" for i in range(1000)), ["a", "b"]),
+        (",".join(f"metadata.name!={name}" for name in ("a", "x", "b")), []),
     ],
 )
 def test_field_selectors(client: Client, pods: str, selector: str, found: list[str]) -> None:

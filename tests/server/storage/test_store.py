@@ -132,4 +132,4 @@ def test_history_is_bounded_in_bytes(tmp_path: Path) -> None:
     assert held < limit
     assert 0 < events < 20
     assert small == 20
-    assert (tmp_path / "state.db").stat().st_size < 20 * limit
+    assert (tmp_path / "state.db").stat().st_size < 4 * limit

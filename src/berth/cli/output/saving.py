@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -41,7 +42,10 @@ def _write(target: Path, content: bytes) -> None:
             while rest:
                 rest = rest[device.write(rest) :]
         return
-    target = target.resolve()
+    try:
+        target = target.resolve()
+    except RuntimeError:  # a link that leads to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
     partial = target.with_name(f".{target.name}.partial")
     try:
         with partial.open("wb") as file:

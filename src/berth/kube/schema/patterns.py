@@ -13,6 +13,7 @@ _CACHED = 64  # each may take as many bytes as RE2 allows a pattern
 _INSTRUCTIONS = 64  # that a byte of a value passes as fast as the rest of the server does
 _DEFAULTS = 16  # that are filled in as fast as a field is looked at
 _UNICODE = 300  # instructions of a class such as pL
+_any_byte = re.compile(r"(?<!\\)(?:\\\\)*\\C").search  # RE2 knows it, Go does not
 _numbers = re.compile(r"[{,]([0-9]{1,4})").findall
 
 # What Go calls the errors that RE2 has another word for.
@@ -41,6 +42,8 @@ def _options() -> Any:  # noqa: ANN401 - RE2 has no types
 
 @lru_cache(maxsize=_CACHED)
 def _compiled(pattern: str) -> Any:  # noqa: ANN401
+    if _any_byte(pattern) and "\\Q" not in pattern:
+        raise PatternError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
         return re2.compile(pattern, _options())
     except re2.error as error:

@@ -31,7 +31,7 @@ _OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN, ">": G
 
 _SIGNS = frozenset({"=", "==", "!=", "!", "(", ")", "<", ">"})
 
-FieldTest = tuple[str, bool, str]  # field, whether it has to be equal, value
+FieldTest = tuple[str, bool, frozenset[str]]  # field, whether it has to be one of the values, these
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Match:
             return False
         if self.labels is not None and not self.labels.matches(record.labels):
             return False
-        return all((_field(record, name) == value) is equal for name, equal, value in self.fields)
+        return all((_field(record, name) in values) is equal for name, equal, values in self.fields)
 
 
 def _field(record: Record, name: str) -> str:
@@ -218,7 +218,9 @@ def parse_fields(
         StatusError: this is not a selector, or names a field that cannot be selected by (400).
     """
     known = fields({})
-    tests: list[FieldTest] = []
+    # All values of a field are looked up at once, however many terms there are.
+    wanted: dict[str, set[str]] = {}
+    unwanted: dict[str, set[str]] = {}
     for term in _split_terms(text):
         if not term:
             continue
@@ -226,15 +228,21 @@ def parse_fields(
         name = aliases.get(name, name)
         if name not in METADATA_FIELDS and name not in known:
             raise errors.bad_request(f"field label not supported: {name}")
-        tests.append((name, equal, value))
-    return tuple(tests)
+        if not equal:
+            unwanted.setdefault(name, set()).add(value)
+        else:
+            wanted[name] = wanted.get(name, {value}) & {value}
+    return (
+        *((name, True, frozenset(values)) for name, values in wanted.items()),
+        *((name, False, frozenset(values)) for name, values in unwanted.items()),
+    )
 
 
 def _split_terms(text: str) -> list[str]:
     return re.split(r"(?<!\\),", text)
 
 
-def _parse_term(term: str, text: str) -> FieldTest:
+def _parse_term(term: str, text: str) -> tuple[str, bool, str]:
     found = re.search(r"(?<!\\)(!=|==|=)", term)
     if found is None:
         raise errors.bad_request(f"invalid selector: '{text}'; can't understand '{term}'")

@@ -204,6 +204,7 @@ class Store:
         self._epoch = 0
         self._open: Batch | None = None
         self._dropped: list[int] = []
+        self._crowded = False  # what is dropped was large
         self._expired: dict[str, int] = {}  # up to where the history on disk counts as gone, by bucket
         self._behind: set[str] = set()  # buckets whose history may have gone further
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -358,8 +359,8 @@ class Store:
     def _flush(self) -> None:
         batch, self._open = self._open, None
         if batch is not None:
-            if len(self._dropped) >= _CLEANING:
-                batch.dropped, self._dropped = self._dropped, []
+            if len(self._dropped) >= (_TRIMMED if self._crowded else _CLEANING):
+                batch.dropped, self._dropped, self._crowded = self._dropped, [], False
             batch.expired = self._expire()
             self._journal.submit(batch)
 
@@ -383,6 +384,7 @@ class Store:
                 break
             self._history_size += largest.history.size - before
             self._behind.add(largest.name)
+            self._crowded = True
         return useless
 
     def _expire(self) -> dict[str, int]:
