@@ -5,7 +5,7 @@ from hypothesis import given
 
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.rules import RULES
-from berth.engine.rules.reasons import Cause, Reason, merged, words_of
+from berth.engine.rules.reasons import MOST_PEERS, Cause, Reason, merged, words_of
 from berth.kube.objects import Pod
 from tests.support import strategies
 from tests.support.cluster import Cluster
@@ -61,6 +61,15 @@ def test_many_nodes_name_all_workloads() -> None:
     assert words_of(causes, owner) == expected
     everywhere = [cause(domain, "shop/web-1") for domain in "abcd"]
     assert words_of(everywhere, owner) == "pods of Deployment/web in zone=… are here"
+
+
+def test_a_number_of_pods_is_told_only_if_all_are_known() -> None:
+    """Of a node with more peers than are listed nobody says how many there are."""
+    few = [f"shop/x{i}" for i in range(MOST_PEERS - 1)]
+    known = [cause("a", *few), cause("a", "shop/y")]
+    assert words_of(known, owner) == f"pods shop/x0, shop/x1 and {MOST_PEERS - 2} more in zone=a are here"
+    capped = [cause("a", *few, "shop/x9"), cause("a", "shop/y")]
+    assert words_of(capped, owner) == "pods shop/x0, shop/x1 and others in zone=a are here"
 
 
 @given(strategies.clusters(), strategies.pending_pods())

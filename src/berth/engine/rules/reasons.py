@@ -146,10 +146,11 @@ def merged(values: Iterable[str]) -> str:
     return f"{key}{_OTHERS}" if key else _listed(words, "or")
 
 
-def _listed(words: Sequence[str], conjunction: str) -> str:
-    """``a, b and c``; of many, the first and how many more there are."""
+def _listed(words: Sequence[str], conjunction: str, *, every: bool = True) -> str:
+    """``a, b and c``; of many, the first and how many more there are, if these are all."""
     if len(words) > _VALUES_SHOWN:
-        return f"{', '.join(words[: _VALUES_SHOWN - 1])} {conjunction} {len(words) - _VALUES_SHOWN + 1} more"
+        left = f"{len(words) - _VALUES_SHOWN + 1} more" if every else "others"
+        return f"{', '.join(words[: _VALUES_SHOWN - 1])} {conjunction} {left}"
     return f" {conjunction} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
@@ -164,14 +165,17 @@ def _named(peers: Sequence[str], workload_of: WorkloadOf | None) -> str:
     return f"pod {shown}{more}{f' of {owner}' if owner else ''}"
 
 
-def _grouped(causes: Iterable[Cause], workload_of: WorkloadOf) -> str:
+def _grouped(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
     """The workloads, and pods without one, that are in the way on several nodes; the commonest first."""
     owners: Counter[str] = Counter()
     alone: Counter[str] = Counter()
+    # A cause with as many peers as one may have stands for nobody knows how many.
+    every = all(len(cause.peers) < MOST_PEERS for cause in causes)
     for peer in (peer for cause in causes for peer in cause.peers):
         owner = workload_of(peer)
         (owners if owner else alone)[owner or peer] += 1
-    named = [f"pods of {_listed([name for name, _ in owners.most_common()], 'and')}"] if owners else []
+    names = [name for name, _ in owners.most_common()]
+    named = [f"pods of {_listed(names, 'and', every=every)}"] if owners else []
     if alone:
-        named.append(f"pod{'s' if len(alone) > 1 else ''} {_listed(sorted(alone), 'and')}")
+        named.append(f"pod{'s' if len(alone) > 1 else ''} {_listed(sorted(alone), 'and', every=every)}")
     return " and ".join(named)
