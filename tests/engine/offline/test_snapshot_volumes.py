@@ -1,6 +1,7 @@
+import msgspec
 from msgspec.structs import replace
 
-from berth.kube.objects import ObjectMeta, PersistentVolumeClaimStatus, Pod, StorageClass
+from berth.kube.objects import ObjectMeta, PersistentVolumeClaimStatus, Pod, StorageClass, Workload
 from tests.support.builders import PodBuilder, make_pod
 from tests.support.snapshots import explained, simulated, snapshot, where, zone_node
 from tests.support.storage import make_claim, make_class, make_volume
@@ -25,6 +26,39 @@ def default_class(storage_class: StorageClass) -> StorageClass:
 def test_pods_with_claims_are_placed_if_there_is_no_storage_object_at_all() -> None:
     """People simulate partial dumps."""
     assert where(simulated(A, make_pod("p").mounts("data").build())) == {"p": "a"}
+
+
+def test_claims_that_are_not_among_the_files_are_told_of() -> None:
+    """The pod is placed as if it had none, so a note names the claim and the pod, and counts the others."""
+    p, q = (make_pod(name).mounts(claim).build() for name, claim in (("p", "data"), ("q", "other")))
+    assert (
+        "claim default/data of default/p is not among the files: nothing is known of where its volume is"
+        in (snapshot(A, p).notes)
+    )
+    (note,) = snapshot(A, p, q).notes
+    assert note == (
+        "claim default/data of default/p and 1 more are not among the files: "
+        "nothing is known of where their volumes are"
+    )
+    on_a = make_pod("r").mounts("data").on("a").build()
+    assert not snapshot(A, on_a).notes
+    assert not any(note.startswith("claim ") for note in snapshot(A, make_class("csi"), p).notes)
+
+
+def test_claims_that_a_stateful_set_makes_are_not_missing() -> None:
+    """Nothing is noted of claims that its pods get as they are made."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": template,
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+    }
+    metadata = {"name": "db", "namespace": "default", "uid": "u"}
+    made = msgspec.convert({"kind": "StatefulSet", "metadata": metadata, "spec": spec}, Workload)
+    result = snapshot(A, made)
+    assert len(result.pending) == 2
+    assert not result.notes
 
 
 def test_a_missing_claim_counts_once_there_is_one_storage_object() -> None:

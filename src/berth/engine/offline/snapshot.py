@@ -341,6 +341,8 @@ class SnapshotReader:
         for name in sorted(filter(None, unresolved)):
             yield f"there is no PriorityClass {name} {place}: its pods are placed with priority 0"
         yield from self._volumes.notes(place)
+        if not self._origin.controlled:  # of a cluster it was told what could not be read
+            yield from self._volumes.unknown(place, (entry.pod for entry in snapshot.pending))
         named = dict.fromkeys(group_of(entry.pod) for entry in snapshot.pending)
         for group in [key for key in named if key is not None and key not in snapshot.group_minimums]:
             yield f"there is no PodGroup {group[1]}/{group[2]} {place}: its pods wait for it"

@@ -106,6 +106,22 @@ class SnapshotVolumes:
             then = "its claims stay Pending" if left else "its claims are taken to find a volume on any node"
             yield f"there is no StorageClass {name} {place}: {then}"
 
+    def unknown(self, place: str, pods: Iterable[Pod]) -> Iterator[str]:
+        """A note of the claims of pods that are not there, and so not judged; not of those yet to be made."""
+        if self._index.known:
+            return
+        found: dict[str, str] = {}
+        for pod in pods:
+            namespace = pod.metadata.namespace or "default"
+            made = set() if pod.metadata.uid else {c.metadata.name for c in self._stateful_claims(pod)}
+            for claim in _mounted(pod):
+                if claim not in made:
+                    found.setdefault(f"{namespace}/{claim}", f"{namespace}/{pod.metadata.name}")
+        for claim, pod_key in list(found.items())[:1]:
+            more = len(found) - 1
+            they, volumes = (f"and {more} more are", "their volumes are") if more else ("is", "its volume is")
+            yield f"claim {claim} of {pod_key} {they} not {place}: nothing is known of where {volumes}"
+
     def _set_claim(self, claim: PersistentVolumeClaim) -> None:
         written = not claim.metadata.uid
         left = claim.status is not None and claim.status.phase == "Pending"
@@ -143,10 +159,14 @@ def lacks_claims(volumes: VolumeIndex, pod: Pod) -> bool:
     owner = controller_of(pod.metadata)
     if not volumes.known or pod.metadata.uid or owner is None or owner.kind != "StatefulSet":
         return False
-    names = [
-        v.persistent_volume_claim.claim_name for v in pod.spec.volumes or () if v.persistent_volume_claim
-    ]
-    return any(volumes.claim(pod.metadata.namespace or "default", name or "") is None for name in names)
+    namespace = pod.metadata.namespace or "default"
+    return any(volumes.claim(namespace, name) is None for name in _mounted(pod))
+
+
+def _mounted(pod: Pod) -> list[str]:
+    """The claims that the pod names."""
+    volumes = [volume.persistent_volume_claim for volume in pod.spec.volumes or ()]
+    return [each.claim_name or "" for each in volumes if each]
 
 
 def _own_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
