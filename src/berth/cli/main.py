@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import sys
 from typing import TextIO
@@ -84,16 +85,25 @@ def main() -> None:
         code = BROKEN_PIPE
     except OSError as error:
         _silence(sys.stdout)
-        code = _refuse(click.ClickException(f"cannot write the output: {error.strerror}"))
+        if code != BAD_INPUT:  # else it was said
+            code = _refuse(click.ClickException(f"cannot write the output: {error.strerror}"))
     sys.exit(code)
 
 
 def _open_streams() -> None:
-    """Streams that were closed before we came: what is written to them goes nowhere, and nowhere else."""
+    """Streams that were closed before we came: to use them is an error, and no file takes their number.
+
+    What would be said on standard error goes nowhere.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            usable = (os.O_WRONLY, os.O_RDONLY, os.O_RDWR)[number]
+            os.open(os.devnull, usable)  # the lowest number that is free, which is this one
             setattr(sys, name, open(number, "w" if number else "r"))  # noqa: PTH123, SIM115 - lasts as long as we do
+
+
+def _is_open_only_for(stream: TextIO, mode: int) -> bool:
+    return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == mode
 
 
 def _silence(stream: TextIO) -> None:
@@ -123,7 +133,8 @@ def run(arguments: list[str]) -> int:
 def _fail(cause: BaseException) -> int:
     """Say what went wrong that no command expected: the machine's fault, or ours."""
     if isinstance(cause, OSError) and cause.errno in _OF_THE_MACHINE:
-        where = f"{cause.filename}: " if cause.filename else "cannot write the output: "
+        stream = "read standard input" if _is_open_only_for(sys.stdin, os.O_WRONLY) else "write the output"
+        where = f"{cause.filename}: " if cause.filename else f"cannot {stream}: "
         return _refuse(click.ClickException(f"{where}{cause.strerror}"))
     what = visible(f"{type(cause).__name__}: {cause}".rstrip(": "))
     tell("error", f"unexpected {what}; please report it with the output of berth -v")

@@ -39,12 +39,26 @@ def test_a_full_disk_behind_standard_output(form: str) -> None:
     assert (done.returncode, done.stderr) == (2, "error: cannot write the output: No space left on device\n")
 
 
-@pytest.mark.parametrize("redirected", [">&-", "2>&-", ">&- 2>&-", "<&-"])
-def test_closed_streams(redirected: str) -> None:
-    """Who closes a stream does not want to read it: the exit code tells all the same."""
-    assert berth("simulate", "-f", EXAMPLE, redirected=redirected).returncode == 0
+@pytest.mark.parametrize(("redirected", "code"), [(">&-", 2), ("2>&-", 0), (">&- 2>&-", 2), ("<&-", 0)])
+def test_closed_streams(redirected: str, code: int) -> None:
+    """What cannot be written is an error, what need not be read or said is none."""
+    assert berth("simulate", "-f", EXAMPLE, redirected=redirected).returncode == code
     done = berth("simulate", "-f", "missing.yaml", redirected=redirected)
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirected", "sentence"),
+    [
+        (("--version",), ">&-", "cannot write the output: Bad file descriptor"),
+        (("lint", "-f", "-"), "<&-", "cannot read standard input: Bad file descriptor"),
+        (("simulate", "-f", "-"), "<&-", "-: cannot be read: Bad file descriptor"),
+    ],
+)
+def test_a_closed_stream_is_told_once(arguments: tuple[str, ...], redirected: str, sentence: str) -> None:
+    """One sentence says which one."""
+    done = berth(*arguments, redirected=redirected)
+    assert (done.returncode, done.stderr) == (2, f"error: {sentence}\n")
 
 
 def test_saving_to_what_is_no_file(tmp_path: Path) -> None:
