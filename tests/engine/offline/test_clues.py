@@ -190,13 +190,15 @@ def test_more_replicas_than_nodes() -> None:
     exclusive = [
         make_pod(f"web-{i}")
         .labels(app="web")
+        .owned_by("ReplicaSet", "web")
         .anti_affinity_to({"app": "web"}, topology=HOSTNAME)
         .on(f"n{i}")
         .build()
         for i in range(3)
     ]
-    pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
-    explanation = explained("p", *SHOP, *exclusive, pod)
+    pod = new("p").labels(app="web").owned_by("ReplicaSet", "web")
+    pod = pod.anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+    explanation = explained("p", *SHOP, *exclusive, pod.build())
     assert explanation.clues == [
         "4 pods matching app=web, 3 nodes: 1 more node, 3 replicas, or preferred anti-affinity"
     ]
@@ -212,7 +214,7 @@ def test_nodes_that_are_not_usable_are_not_counted() -> None:
     pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME).build()
     assert clues(*nodes, taken, pod=pod) == [
         (
-            "2 pods matching app=web, 1 usable node: 1 more node, 1 replica, or preferred anti-affinity; "
+            "2 pods matching app=web, 1 usable node: 1 more node, or preferred anti-affinity; "
             "not usable: taint gpu:NoSchedule is not tolerated (n1)"
         )
     ]
@@ -237,7 +239,7 @@ def test_more_replicas_than_nodes_whoever_leaves() -> None:
     exclusive = asking.anti_affinity_to({"app": "web"}, topology=HOSTNAME)
     third = replace(exclusive.build(), metadata=replace(exclusive.build().metadata, name="q"))
     assert clues(*nodes, taken, full, third, pod=exclusive.build()) == [
-        "3 pods matching app=web, 2 nodes: 1 more node, 2 replicas, or preferred anti-affinity"
+        "3 pods matching app=web, 2 nodes: 1 more node, or preferred anti-affinity"
     ]
 
 
@@ -266,7 +268,7 @@ def test_replicas_against_the_nodes_that_affinity_leaves() -> None:
     assert clues(*nodes, taken, pod=pod.build()) == [
         (
             "2 pods matching app=web, 1 node that its node affinity leaves: "
-            "1 more node, 1 replica, or preferred anti-affinity"
+            "1 more node, or preferred anti-affinity"
         )
     ]
 
@@ -282,6 +284,55 @@ def test_replicas_of_several_workloads_are_not_for_one_to_change() -> None:
     )
     (clue,) = clues(SHOP[0], old, pod=pod.build())
     assert clue == "2 pods matching app=web, 1 node: 1 more node, or preferred anti-affinity"
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        (None, "or"),
+        ("Job", "or"),
+        ("DaemonSet", "or"),
+        ("StatefulSet", "1 replica, or"),
+    ],
+)
+def test_fewer_replicas_are_for_what_has_replicas(kind: str | None, advice: str) -> None:
+    """Bare pods, jobs and daemons have no number of replicas to change."""
+    old = make_pod("old").labels(app="web").on("n0")
+    pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+    if kind:
+        old, pod = old.owned_by(kind, "web"), pod.owned_by(kind, "web")
+    assert clues(SHOP[0], old.build(), pod=pod.build()) == [
+        f"2 pods matching app=web, 1 node: 1 more node, {advice} preferred anti-affinity"
+    ]
+
+
+def test_pods_that_share_a_domain_are_all_counted() -> None:
+    """What is told is how many pods match, and what is lacking is a domain free of them."""
+    taken = [
+        make_pod(f"web-{i}").labels(app="web").owned_by("ReplicaSet", "web").on(f"n{i % 3}").build()
+        for i in range(12)
+    ]
+    asking = new("p").labels(app="web").owned_by("ReplicaSet", "web")
+    pod = asking.anti_affinity_to({"app": "web"}, topology=ZONE)
+    assert clues(*SHOP, *taken, pod=pod.build()) == [
+        "13 pods matching app=web, 3 zones: 1 zone free of them, or preferred anti-affinity"
+    ]
+    assert clues(*SHOP, *taken, pod=pod.node_selector({ZONE: "b"}).build()) == [
+        (
+            "5 pods matching app=web, 1 zone that its node affinity leaves: "
+            "1 zone free of them, or preferred anti-affinity"
+        )
+    ]
+
+
+def test_a_waiting_pod_that_keeps_apart_from_nobody_needs_no_domain() -> None:
+    """It matches and is counted, but does not make the lack of domains greater."""
+    taken = make_pod("web-0").labels(app="web").on("n0").build()
+    other = new("q").labels(app="web").requests(cpu="999").build()
+    pod = new("p").labels(app="web").anti_affinity_to({"app": "web"}, topology=ZONE).build()
+    assert clues(SHOP[0], taken, other, pod=pod) == [
+        "3 pods matching app=web, 1 zone: 1 zone free of them, or preferred anti-affinity"
+    ]
 
 
 # --- spreading --------------------------------------------------------------------------------------------

@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from berth.engine.rules.inter_pod_affinity.relax import stated_term
 from berth.engine.rules.near_misses import nearest
 from berth.engine.rules.node_affinity.matching import match_required
 from berth.engine.rules.reasons import Cause
-from berth.engine.rules.relaxing import Question, level, missing_label, why_refused
+from berth.engine.rules.relaxing import (
+    Question,
+    level,
+    missing_label,
+    why_refused,
+    with_effective_affinity,
+)
 from berth.engine.rules.verdicts import UNRESOLVABLE
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.pod_class import OwnedTerm, Term
@@ -21,6 +28,8 @@ from berth.kube.selectors import IN, Selector
 from berth.kube.well_known import TEMPLATE_HASH
 
 _NAMESPACES_SHOWN = 3
+# Owners of pods that have no number of replicas.
+_UNSCALED = ("DaemonSet", "Job", "Node")
 
 
 def clues(question: Question) -> Iterator[str]:
@@ -118,36 +127,54 @@ def _unknown(question: Question, term: Term) -> str:
 
 
 def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
-    """Pods that keep apart from their own kind, and are more than there are domains for them."""
+    """Pods that keep apart from their own kind, and find fewer domains that are free of it than they are.
+
+    The pods that are told are those in the domains it wants and those that wait.  Where several share a
+    domain, or wait and keep apart from nobody, their number says nothing about how many domains it takes.
+    """
     term, key = owned.term, owned.topology_key
     if question.pod_class.label_set not in term.selected or _replaces_others(question, term):
         return
     cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
     classes = [found for labels in term.selected for found in labels.classes]
     slots = cluster.pods.node[cluster.pods_of(classes)]
+    slots = slots[slots >= 0]
     wanted_nodes = _wanted_nodes(question)
     domains = set(ids[wanted_nodes].tolist()) - {0}
-    taken = set(ids[slots[slots >= 0]].tolist()) & domains
+    taken = set(ids[slots].tolist()) & domains
     free = [slot for slot in wanted_nodes.tolist() if ids[slot] not in taken]
     closed = _closed(question, free)
     open_ = {ids[slot] for slot in free if slot not in closed} - {0}
     closed = {slot: cause for slot, cause in closed.items() if ids[slot] not in open_}
     unusable = domains - taken - open_
-    waiting = [name for name, pod in question.waiting.items() if _selects(question, term, name, pod)]
-    wanted, usable = len(taken) + max(len(waiting), 1), len(taken | open_)
-    more = wanted - usable
+    others = [
+        pod
+        for name, pod in question.waiting.items()
+        if name != question.own_key and _selects(question, term, name, pod)
+    ]
+    there = int(np.isin(ids[slots], list(taken)).sum())
+    pods, usable = there + len(others) + 1, len(taken | open_)
+    more = sum(_keeps_apart(question, owned, pod) for pod in others) + 1 - len(open_)
     if not taken or more <= 0:
         return
+    alone = pods - usable == more
     word = level(key)
     left = "" if len(wanted_nodes) == cluster.nodes.live else " that its node affinity leaves"
     plural = "" if usable == 1 else "s"
-    replicas = f"{usable} replica{plural}, " if _one_workload(question, term) else ""
-    there = f"{usable} {'usable ' if unusable else ''}{word}{plural}{left}"
+    replicas = f"{usable} replica{plural}, " if alone and _scaled(question, term) else ""
+    room = f"{usable} {'usable ' if unusable else ''}{word}{plural}{left}"
     why = f"; not usable: {why_refused(question, list(closed), list(closed.values()))}" if unusable else ""
+    needed = f"{word}{'s' if more > 1 else ''}"
+    needed = f"{more} more {needed}" if alone else f"{more} {needed} free of them"
     yield (
-        f"{wanted} pods matching {term.selector}, {there}: "
-        f"{more} more {word}{'s' if more > 1 else ''}, {replicas}or preferred anti-affinity{why}"
+        f"{pods} pods matching {term.selector}, {room}: {needed}, {replicas}or preferred anti-affinity{why}"
     )
+
+
+def _keeps_apart(question: Question, owned: OwnedTerm, pod: Pod) -> bool:
+    """Whether a pod states the same rule, and so takes a domain of its own."""
+    _, stated = stated_term(with_effective_affinity(pod, question.cluster.options.gates), owned)
+    return stated is not None
 
 
 def _closed(question: Question, slots: list[int]) -> dict[int, Cause]:
@@ -177,11 +204,12 @@ def _replaces_others(question: Question, term: Term) -> bool:
     )
 
 
-def _one_workload(question: Question, term: Term) -> bool:
-    """Whether all pods that keep apart are of one workload, so that its replicas are what can be changed."""
+def _scaled(question: Question, term: Term) -> bool:
+    """Whether all pods that keep apart are of one workload that has replicas, which can be changed."""
     pods = {**question.running, **question.waiting}
     owners = {_workload(pod) for key, pod in pods.items() if _selects(question, term, key, pod)}
-    return len(owners | {_workload(question.pod)}) == 1
+    own = _workload(question.pod)
+    return own is not None and own[0] not in _UNSCALED and owners <= {own}
 
 
 def _workload(pod: Pod) -> tuple[str, str] | None:

@@ -119,7 +119,7 @@ def _own_changes(question: Question) -> Iterator[Change]:
             if (theirs.term, theirs.topology_key) == (owned.term, owned.topology_key)
         ]
         peers = tuple(found for found in freed if found is not None)
-        attribute, dropped = _stated(question.pod, owned)
+        attribute, dropped = stated_term(question.pod, owned)
         if not peers or dropped is None:
             continue
         alone = on_pod(_without_term("pod_anti_affinity", attribute, dropped))
@@ -142,11 +142,11 @@ def _nodes_of(question: Question, pod_class: PodClass) -> dict[str, str]:
 
 def _without_owned(pod: Pod, owned: OwnedTerm, question: Question) -> Pod:
     pod = with_effective_affinity(pod, question.cluster.options.gates)
-    attribute, dropped = _stated(pod, owned)
+    attribute, dropped = stated_term(pod, owned)
     return replace(pod, spec=_without_term("pod_anti_affinity", attribute, dropped)(pod.spec))
 
 
-def _stated(pod: Pod, owned: OwnedTerm) -> tuple[str, PodAffinityTerm | None]:
+def stated_term(pod: Pod, owned: OwnedTerm) -> tuple[str, PodAffinityTerm | None]:
     """The list in which an anti-affinity term stands, and the term as it stands there."""
     attribute = next(name for name, camel in REQUIRED.items() if f".{camel}[" in owned.path)
     rules = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
