@@ -296,3 +296,24 @@ def test_files_or_a_server() -> None:
     outcome = berth("fleet", "simulate", "-f", "x", "--kubeconfig", "y")
     assert outcome.code == 2
     assert "give one of them" in outcome.err
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "fleet"
+
+
+def test_a_misspelt_annotation_is_told(tmp_path: Path) -> None:
+    """A policy's rules under a name that nothing reads are warned about, refused, and found by lint."""
+    flink, misspelt = EXAMPLES / "ha-flink-deployment-annotation.yaml", tmp_path / "flink.yaml"
+    misspelt.write_text(flink.read_text().replace("workload-affinity", "workload-afinity"))
+    place = "PropagationPolicy user-namespace/ha-flink-deployment: metadata.annotations"
+    told = (
+        f"{place}[berth.dev/workload-afinity]: unknown annotation; did you mean berth.dev/workload-affinity?"
+    )
+    command = ("fleet", "simulate", "-f", str(EXAMPLES / "clusters.yaml"), "-f", str(misspelt))
+    assert f"warning: {misspelt}: {told}\n" in berth(*command).err
+    assert berth(*command, "--validate=strict") == Outcome(2, "", f"error: {misspelt}: {told}\n")
+    assert told not in berth(*command, "--validate=ignore").err
+    linted = berth("lint", "-f", str(misspelt))
+    assert linted.code == 1
+    assert "BERTH005" in linted.out
+    assert "BERTH005" not in berth("lint", "-f", str(flink)).out

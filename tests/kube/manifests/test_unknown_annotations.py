@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from berth.controllers.hollow import POWER
 from berth.controllers.hollow import pods as hollow
+from berth.controllers.propagation.building import COPIED_LABELS
+from berth.engine.execution.eviction_ceiling import RELEASE_ANNOTATION
+from berth.engine.execution.rebalancing import OPT_OUT, REBALANCE, WAITS_FOR_NODES
+from berth.fleet.scheduler.claim_requests import FENCE_ANNOTATION, GROUP_ANNOTATION, VERSION_ANNOTATION
 from berth.kube.manifests.manifest import load
-from berth.kube.manifests.unknown_annotations import POD_ANNOTATIONS, unknown_annotations
+from berth.kube.manifests.unknown_annotations import (
+    FLEET_ANNOTATIONS,
+    OWN_ANNOTATIONS,
+    POD_ANNOTATIONS,
+    unknown_annotations,
+)
+from berth.kube.quota.pending import PENDING
+from berth.server.registry.kinds.karmada.definitions import AUTOUPDATE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,10 +115,72 @@ def test_known_ones(tmp_path: Path) -> None:
 def test_rules_beside_a_template_are_told(tmp_path: Path, api_version: str, kind: str) -> None:
     """Rules on a workload's own metadata count for nobody; what else may be there is left alone."""
     workload = templated(api_version, kind, {"template": {"spec": SPEC}})
-    names = ("berth.dev/affinity", "berth.dev/lint-ignore", "berth.dev/workload-affinity", "berth.dev/x")
+    names = (
+        "berth.dev/affinity",
+        "berth.dev/lint-ignore",
+        "berth.dev/workload-affinity",
+        "berth.dev/keep-spread",
+    )
     workload["metadata"]["annotations"] = dict.fromkeys(names, "{}")
     (found,) = told(tmp_path, workload)
     assert found.endswith(
         "metadata.annotations[berth.dev/affinity]: nothing reads it there; "
         "write it in spec.template.metadata.annotations"
     )
+
+
+FLEET = [
+    ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+    ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy"),
+    ("work.karmada.io/v1alpha2", "ResourceBinding"),
+    ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
+]
+WORKLOADS = [("apps/v1", "Deployment"), ("flink.apache.org/v1beta1", "FlinkDeployment")]
+
+
+def annotated(api_version: str, kind: str, *names: str) -> dict[str, Any]:
+    metadata = {"name": "w", "annotations": dict.fromkeys(names, "{}")}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {"template": {"spec": SPEC}},
+    }
+
+
+@pytest.mark.parametrize(("api_version", "kind"), [*FLEET, *WORKLOADS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "berth.dev/workload-afinity",
+        "berth.dev/workloadAffinity",
+        "bert.dev/workload-affinity",
+        "karmada.io/workload-affinity",
+        "policy.karmada.io/workload-afinity",
+        "workload-affinity",
+    ],
+)
+def test_misspelt_rules_of_the_fleet(tmp_path: Path, api_version: str, kind: str, name: str) -> None:
+    """A misspelt key or prefix of the rules between workloads is told wherever they may be written."""
+    (found,) = told(tmp_path, annotated(api_version, kind, name, "example.com/workload-affinity"))
+    assert found.endswith(
+        f": metadata.annotations[{name}]: unknown annotation; did you mean berth.dev/workload-affinity?"
+    )
+
+
+@pytest.mark.parametrize(("api_version", "kind"), FLEET)
+def test_rules_of_pods_on_the_fleets_kinds(tmp_path: Path, api_version: str, kind: str) -> None:
+    """What only pods can have is not read there; what can be there is known."""
+    (found,) = told(tmp_path, annotated(api_version, kind, "berth.dev/affinity", *FLEET_ANNOTATIONS))
+    assert found.endswith(
+        "[berth.dev/affinity]: unknown annotation; did you mean berth.dev/workload-affinity?"
+    )
+
+
+def test_known_ones_of_other_kinds(tmp_path: Path) -> None:
+    """Nothing is said about any that some part of Berth reads or writes; a form nobody checks is no error."""
+    own = {OPT_OUT, REBALANCE, WAITS_FOR_NODES, RELEASE_ANNOTATION, POWER, AUTOUPDATE, PENDING, COPIED_LABELS}
+    assert own | {GROUP_ANNOTATION, VERSION_ANNOTATION, FENCE_ANNOTATION} <= {*OWN_ANNOTATIONS}
+    assert not told(tmp_path, annotated("example.com/v1", "Thing", *OWN_ANNOTATIONS))
+    for metadata in ({"name": "w", "annotations": None}, {"name": "w", "annotations": ["berth.dev/x"]}):
+        assert not told(tmp_path, {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata})

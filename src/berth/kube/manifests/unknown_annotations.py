@@ -1,4 +1,4 @@
-"""Annotations of pods in files that look like Berth's and are not: a misspelt rule would not count."""
+"""Annotations in files that look like Berth's and are not: a misspelt rule would not count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import CronJob, Job, KubeObject, ObjectMeta, Pod, ReplicationController, Workload
-from berth.kube.text.near_names import possible
+from berth.kube.text.near_names import certain, possible
 from berth.kube.validation.errors import Path, render
 from berth.kube.well_known import OWN_DELETION_COST
 
@@ -26,20 +26,40 @@ POD_ANNOTATIONS = (
     OWN_DELETION_COST,
     LINT_IGNORE,
 )
+# What an object can have that has or makes no pod, or beside the template of its pods.
+OWN_ANNOTATIONS = (
+    *POD_ANNOTATIONS,
+    "berth.dev/keep-spread",
+    "berth.dev/rebalance",
+    "berth.dev/rebalance-waits-for-nodes",
+    "berth.dev/release-evictions",
+    "berth.dev/power",
+    "berth.dev/autoupdate",
+    "berth.dev/exclusive-pending",
+    "berth.dev/copied-labels",
+    "berth.dev/workload-group",
+    "berth.dev/claimed-version",
+    "berth.dev/claim-taken-over",
+)
+# What a policy or a binding can have.
+FLEET_ANNOTATIONS = (WORKLOAD_AFFINITY_ANNOTATION, LINT_IGNORE, "berth.dev/copied-labels")
+_FLEET_GROUPS = ("policy.karmada.io", "work.karmada.io")
 # Rules, which count only on a pod, so on a workload only in its template.
 _OF_TEMPLATES = (AFFINITY_ANNOTATION,)
 _OWN: Path = ("metadata",)
+_FLEET_RULES = WORKLOAD_AFFINITY_ANNOTATION.removeprefix(_PREFIX)
 
 
 @dataclass(slots=True)
 class UnknownAnnotation:
-    """An annotation with Berth's prefix that nothing reads.
+    """An annotation with Berth's prefix, or nearly so, that nothing reads.
 
     Attributes:
         manifest: The first object that has it.
         path: Where the annotations are.
         objects: How many have it.
         belongs: Where it would be read; empty if it would nowhere.
+        known: Those that are read there.
     """
 
     manifest: Manifest
@@ -47,12 +67,13 @@ class UnknownAnnotation:
     name: str
     objects: int = 1
     belongs: Path = ()
+    known: tuple[str, ...] = POD_ANNOTATIONS
 
     @property
     def near(self) -> str | None:
         """What was probably meant."""
-        names = [each.removeprefix(_PREFIX) for each in POD_ANNOTATIONS]
-        found = possible(names, self.name.removeprefix(_PREFIX))
+        names = [each.removeprefix(_PREFIX) for each in self.known]
+        found = possible(names, self.name.rpartition("/")[2])
         return f"{_PREFIX}{found}" if found else None
 
     def __str__(self) -> str:
@@ -65,20 +86,45 @@ class UnknownAnnotation:
 
 
 def unknown_annotations(manifests: Iterable[Manifest]) -> list[UnknownAnnotation]:
-    """The unknown annotations of pods and pod templates, each once for a kind, in order of appearance."""
+    """The unknown annotations of objects and pod templates, each once for a kind, in order of appearance."""
     found: dict[tuple[str, Path, str], UnknownAnnotation] = {}
     for manifest in manifests:
         metadata, path = _pod_metadata(manifest.object)
         templates: Path = (*path, "annotations")
         for name in (metadata.annotations if metadata else None) or ():
-            if name.startswith(_PREFIX) and name not in POD_ANNOTATIONS:
+            if _looks_ours(name) and name not in POD_ANNOTATIONS:
                 _add(found, UnknownAnnotation(manifest, templates, name))
-        if path == _OWN or manifest.object is None:
+        if isinstance(manifest.object, Pod):
             continue
-        for name in manifest.object.metadata.annotations or ():
-            if name in _OF_TEMPLATES:
+        known = FLEET_ANNOTATIONS if _is_of_the_fleet(manifest) else OWN_ANNOTATIONS
+        for name in _own_annotations(manifest):
+            if name in _OF_TEMPLATES and path != _OWN:
                 _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, belongs=templates))
+            elif _looks_ours(name) and name not in known:
+                _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, known=known))
     return list(found.values())
+
+
+def _looks_ours(name: str) -> bool:
+    """Whether an annotation has our prefix, or is the fleet's with one that is mistaken for it."""
+    if name.startswith(_PREFIX):
+        return True
+    prefix, _, last = name.rpartition("/")
+    if certain([_FLEET_RULES], last) is None:
+        return False
+    return not prefix or prefix.endswith("karmada.io") or possible([_PREFIX[:-1]], prefix) is not None
+
+
+def _is_of_the_fleet(manifest: Manifest) -> bool:
+    return manifest.api_version.partition("/")[0] in _FLEET_GROUPS
+
+
+def _own_annotations(manifest: Manifest) -> Iterable[str]:
+    if manifest.object is not None:
+        return manifest.object.metadata.annotations or ()
+    metadata = manifest.to_dict().get("metadata")  # of a kind that has no view, nobody has checked the form
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return [name for name in annotations if isinstance(name, str)] if isinstance(annotations, dict) else ()
 
 
 def _add(found: dict[tuple[str, Path, str], UnknownAnnotation], new: UnknownAnnotation) -> None:
