@@ -1,40 +1,17 @@
 """The one list of the built-in kinds' strategies, and the choice of a custom resource's.
 
-A new built-in kind is a new module with `STRATEGIES`, named here.
+A new built-in kind is a new module here with `STRATEGIES`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema
 from berth.kube.versions import NEWEST, KubernetesVersion
-from berth.server.registry.kinds import (
-    autoscalers,
-    bindings,
-    configuration,
-    crds,
-    devices,
-    events,
-    evictions,
-    jobs,
-    limit_ranges,
-    namespaces,
-    network_policies,
-    nodes,
-    plain,
-    pod_groups,
-    pod_specs,
-    pods,
-    priority_classes,
-    resource_quotas,
-    reviews,
-    roles,
-    runtime_classes,
-    service_accounts,
-    services,
-    volumes,
-    workloads,
-)
 from berth.server.registry.kinds.custom import CustomStrategy
 from berth.server.registry.kinds.karmada import strategies as karmada
 from berth.server.registry.resources import ServedResource
@@ -61,33 +38,6 @@ _GROUPS = (
     "authentication.k8s.io",
     "authorization.k8s.io",
 )
-_MODULES = (
-    autoscalers,
-    bindings,
-    configuration,
-    crds,
-    devices,
-    events,
-    evictions,
-    jobs,
-    limit_ranges,
-    namespaces,
-    network_policies,
-    nodes,
-    plain,
-    pod_groups,
-    pod_specs,
-    pods,
-    priority_classes,
-    resource_quotas,
-    reviews,
-    roles,
-    runtime_classes,
-    service_accounts,
-    services,
-    volumes,
-    workloads,
-)
 
 
 def _place(strategy: Strategy) -> tuple[int, str, str]:
@@ -96,9 +46,12 @@ def _place(strategy: Strategy) -> tuple[int, str, str]:
     return known, resource.version, resource.plural
 
 
-STRATEGIES: tuple[Strategy, ...] = tuple(
-    sorted((strategy for module in _MODULES for strategy in module.STRATEGIES), key=_place)
-)
+def _found() -> Iterator[Strategy]:
+    for module in iter_modules(__path__, f"{__name__}."):
+        yield from getattr(import_module(module.name), "STRATEGIES", ())
+
+
+STRATEGIES: tuple[Strategy, ...] = tuple(sorted(_found(), key=_place))
 
 
 def strategies_of(version: KubernetesVersion) -> tuple[Strategy, ...]:
