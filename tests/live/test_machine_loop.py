@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
+from berth.kube.api_resources import EVENTS, NODES, PODS, VIEWS, Resource
 from berth.kube.objects import Node, PartialObjectMetadata
 from berth.live import machine_loop
 from berth.live.logs import v
@@ -17,7 +17,6 @@ from berth.live.machine_loop import MachineLoop, MachineSettings
 from berth.live.runner import Runner
 from berth.machines.contract import Action, Bind, Create, Event, Get, Outcome, Patch
 from berth.machines.recorder import EVENT
-from berth.machines.views import VIEWS
 from tests.support.api.fake import FakeApi, serving
 from tests.support.waiting import running, until
 

@@ -16,11 +16,10 @@ from berth.controllers.hollow.registration import Registration
 from berth.controllers.workloads.deployment import DeploymentController
 from berth.controllers.workloads.replica_set import ReplicaSetController
 from berth.engine.state.options import Options
-from berth.kube.api_resources import EVENTS, PODS
+from berth.kube.api_resources import EVENTS, PODS, VIEWS
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Create, Event, Evict, Outcome
-from berth.machines.views import VIEWS
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
 from tests.support.api.fake import FakeApi, Fault, Raw, serving

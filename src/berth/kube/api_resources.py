@@ -5,7 +5,11 @@ What an object may contain is `berth.kube.objects`; what a server offers beside 
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+
+from berth.kube import karmada, objects
 
 
 class Resource(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -79,6 +83,48 @@ RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", 
 CLUSTER_BINDINGS = Resource(
     "work.karmada.io", "v1alpha2", "clusterresourcebindings", "ClusterResourceBinding", namespaced=False
 )
+
+# --- those that belong together ---------------------------------------------------------------
+
+OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)  # whose pods are spread by default
+STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
+DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES)
+BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
+
+# What the machines of a control plane decode each resource to: one class for all of them.
+VIEWS: dict[Resource, type[Any]] = {
+    PODS: objects.LivePod,
+    NODES: objects.Node,
+    NAMESPACES: objects.Namespace,
+    SERVICES: objects.Service,
+    REPLICATION_CONTROLLERS: objects.ReplicationController,
+    CLAIMS: objects.PersistentVolumeClaim,
+    VOLUMES: objects.PersistentVolume,
+    STORAGE_CLASSES: objects.StorageClass,
+    CSI_DRIVERS: objects.CSIDriver,
+    CSI_NODES: objects.CSINode,
+    CSI_CAPACITIES: objects.CSIStorageCapacity,
+    RESOURCE_CLAIMS: objects.ResourceClaim,
+    RESOURCE_QUOTAS: objects.ResourceQuota,
+    DEPLOYMENTS: objects.LiveWorkload,
+    REPLICA_SETS: objects.LiveWorkload,
+    STATEFUL_SETS: objects.LiveWorkload,
+    DAEMON_SETS: objects.LiveWorkload,
+    REVISIONS: objects.ControllerRevision,
+    JOBS: objects.LiveJob,
+    CRON_JOBS: objects.LiveCronJob,
+    BUDGETS: objects.PodDisruptionBudget,
+    EVICTION_REQUESTS: objects.EvictionRequest,
+    LEASES: objects.Lease,
+    POD_GROUPS: objects.PodGroup,
+    LABELLED_POD_GROUPS: objects.PodGroup,
+    PRIORITY_CLASSES: objects.PriorityClass,
+    CLUSTERS: karmada.Cluster,
+    POLICIES: karmada.LivePolicy,
+    CLUSTER_POLICIES: karmada.LivePolicy,
+    RESOURCE_BINDINGS: karmada.LiveBinding,
+    CLUSTER_BINDINGS: karmada.LiveBinding,
+}
 
 # Resources that changed their version while we knew them, and where a server may have them, the best first.
 _ELSEWHERE = {POD_GROUPS: ("v1alpha3", "v1alpha2")}

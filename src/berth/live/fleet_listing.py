@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from berth.kube.api_resources import (
+    BINDINGS,
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     CLUSTERS,
@@ -33,9 +34,7 @@ async def list_fleet(client: Client, progress: Progress | None = None) -> Listin
     """
     lister = Lister(client, progress, REQUIRED)
     found = await lister.all((*REQUIRED, *_OTHERS))
-    kinds = {
-        _kind(item) for resource in (RESOURCE_BINDINGS, CLUSTER_BINDINGS) for item in found[resource] or ()
-    }
+    kinds = {_kind(item) for resource in BINDINGS for item in found[resource] or ()}
     found |= await lister.all(await _served(client, kinds, lister.notes))
     manifests: list[Manifest] = []
     for resource, items in found.items():

@@ -10,27 +10,20 @@ import msgspec
 
 from berth.kube.api_resources import (
     BUDGETS,
-    CLAIMS,
     CRON_JOBS,
-    CSI_CAPACITIES,
-    CSI_DRIVERS,
-    CSI_NODES,
     DAEMON_SETS,
     DEPLOYMENTS,
+    DRIVERS,
     JOBS,
     LABELLED_POD_GROUPS,
     NAMESPACES,
     NODES,
+    OWNERS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
     RESOURCE_CLAIMS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    VOLUMES,
+    STORAGE,
     Resource,
     versions_of,
 )
@@ -53,9 +46,7 @@ from berth.live.errors import (
 Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
 
 REQUIRED = (NODES, PODS)
-STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
-_DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES)
-_CONTEXT = (NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES)
+_CONTEXT = (NAMESPACES, *OWNERS, PRIORITY_CLASSES)
 # Needed only by who asks for one of them.
 _ASKED_FOR = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)}
 _FINISH = 2.0  # seconds for the other requests when one has failed
@@ -97,7 +88,7 @@ async def list_cluster(
     """
     kinds = list(dict.fromkeys(kinds))
     asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
-    resources = (*REQUIRED, *_CONTEXT, *STORAGE, *_DRIVERS, *asked)
+    resources = (*REQUIRED, *_CONTEXT, *STORAGE, *DRIVERS, *asked)
     lister = Lister(client, progress)
     found = await lister.all(resources)
     whole = all(found[resource] is not None for resource in STORAGE)

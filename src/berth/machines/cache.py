@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, TypeVar
 
-from berth.kube.api_resources import PODS, Resource
+from berth.kube.api_resources import PODS, VIEWS, Resource
 from berth.kube.objects import Key, LivePod, ObjectMeta
 from berth.kube.ownership import controller_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
 from berth.machines.indexes import take
-from berth.machines.views import VIEWS
 
 _V = TypeVar("_V")
 

@@ -27,16 +27,13 @@ from berth.kube.affinity.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (
     CLAIMS,
     CSI_CAPACITIES,
-    CSI_DRIVERS,
     CSI_NODES,
+    DRIVERS,
     NAMESPACES,
     NODES,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
+    OWNERS,
     RESOURCE_CLAIMS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
+    STORAGE,
     VOLUMES,
     Resource,
 )
@@ -44,11 +41,6 @@ from berth.kube.objects import Key, ObjectMeta, Pod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
-
-OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
-VOLUME_OBJECTS = (CLAIMS, VOLUMES, STORAGE_CLASSES)
-DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES)  # for whoever counts volumes
-DEVICES = (RESOURCE_CLAIMS,)  # for whoever reserves claims
 
 
 class Mirror:
@@ -60,10 +52,10 @@ class Mirror:
         storage: The claims and volumes as they were last seen, as far as every object goes.
         unreadable: Pods whose annotation cannot be read, and why; they count as if they had none.
 
-    `devices` says that what `DEVICES` names is watched, too.
+    Whoever counts volumes watches `DRIVERS`, too; `devices` says that claims for devices are watched as well.
     """
 
-    watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *VOLUME_OBJECTS)
+    watches: tuple[Resource, ...] = (NODES, NAMESPACES, *OWNERS, *STORAGE)
 
     def __init__(self, options: Options, profiles: Mapping[str, Options], *, devices: bool = False) -> None:
         self.cluster = Cluster(options, profiles=profiles)
@@ -84,7 +76,7 @@ class Mirror:
             self._owner(event)
         elif resource in DRIVERS:
             self._driver(event)
-        elif resource in DEVICES:
+        elif resource == RESOURCE_CLAIMS:
             self._resource_claim(event)
         else:
             self._volume(event)

@@ -16,15 +16,17 @@ from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import (
     BUDGETS,
     CLAIMS,
+    DRIVERS,
     LABELLED_POD_GROUPS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
     Resource,
 )
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Event, Outcome
-from berth.machines.mirror import DEVICES, DRIVERS, Mirror
+from berth.machines.mirror import Mirror
 from berth.machines.recorder import RecorderPurpose
 from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
@@ -48,7 +50,7 @@ class Scheduler:
         PODS,
         *Mirror.watches,
         *DRIVERS,
-        *DEVICES,
+        RESOURCE_CLAIMS,
         BUDGETS,
         PRIORITY_CLASSES,
         POD_GROUPS,
@@ -98,7 +100,7 @@ class Scheduler:
             state.mirror.handle(event)
             if resource == CLAIMS:
                 self._binding.claims_changed()
-            elif resource in DEVICES:
+            elif resource == RESOURCE_CLAIMS:
                 self._binding.devices_changed()
         if not state.queue.any_unschedulable:
             state.mirror.changes()  # nobody waits for them

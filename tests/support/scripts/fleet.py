@@ -9,9 +9,9 @@ import msgspec
 from berth.fleet.scheduler import FleetScheduler, FleetSettings
 from berth.fleet.scheduler.fleet_cache import VIEWS
 from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resource
+from berth.kube.api_resources import VIEWS as OTHERS
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Action, Event, Machine
-from berth.machines.views import VIEWS as OTHERS
 from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_cluster
 from tests.support.scripts.script import Raw, Script
 

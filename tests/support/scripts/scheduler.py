@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from berth.engine.state.options import Options
-from berth.kube.api_resources import EVENTS, NODES, PODS, Resource
+from berth.kube.api_resources import EVENTS, NODES, PODS, VIEWS, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Action, Bind, Event, Machine
-from berth.machines.views import VIEWS
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.state import SchedulerSettings
 from tests.support.scripts.script import Raw, Script

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from berth.kube.api_resources import NODES, PODS, Resource
+from berth.kube.api_resources import NODES, PODS, VIEWS, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import ADDED, DELETED, MODIFIED, STRATEGIC_PATCH
@@ -32,7 +32,6 @@ from berth.machines.contract import (
     Patch,
     Update,
 )
-from berth.machines.views import VIEWS
 
 Raw = dict[str, Any]
 START = seconds("2026-01-01T00:00:00Z")

@@ -25,7 +25,7 @@ from berth.cli.input.spreading import spreading_of, spreading_options
 from berth.cli.output.decision_log import log_decision, log_move
 from berth.engine.state.options import Options
 from berth.eviction import AffinityEviction, EvictionMetrics
-from berth.kube.api_resources import EVICTION_REQUESTS
+from berth.kube.api_resources import EVICTION_REQUESTS, VIEWS
 from berth.kube.gates import FeatureGateError, FeatureGates
 from berth.live import logs
 from berth.live.client import Client
@@ -35,7 +35,6 @@ from berth.live.discovery import find
 from berth.live.runner import Runner
 from berth.machines.cache import Cache
 from berth.machines.contract import Machine
-from berth.machines.views import VIEWS
 from berth.spreading import KeepSpread
 from berth.spreading.metrics import SpreadingMetrics
 

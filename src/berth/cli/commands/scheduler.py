@@ -23,11 +23,14 @@ from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_optio
 from berth.cli.output.attempt_log import log_failed_attempt
 from berth.cli.output.tables import tell
 from berth.engine.state.profiles import options_of
+from berth.kube import api_resources
 from berth.kube.api_resources import (
+    DRIVERS,
     LABELLED_POD_GROUPS,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
+    RESOURCE_CLAIMS,
     STATEFUL_SETS,
     Resource,
 )
@@ -41,11 +44,9 @@ from berth.live.component.lifecycle import ComponentSettings, Work, run_componen
 from berth.live.component.versions import FollowedVersion
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
-from berth.machines import views
 from berth.machines.backoff import Backoff
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
-from berth.machines.mirror import DEVICES, DRIVERS
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.queued_pod import SchedulerPurpose
@@ -53,10 +54,10 @@ from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME = "berth"
 # Not every API server has them; one that has none of a kind is like one that has no objects of it.
-OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS, *DEVICES})
+OPTIONAL = frozenset({POD_GROUPS, LABELLED_POD_GROUPS, *DRIVERS, RESOURCE_CLAIMS})
 # What the scheduler needs to know of pods and of the owners of others is less than controllers do.
 VIEWS: dict[Resource, type[Any]] = {
-    **{resource: views.VIEWS[resource] for resource in Scheduler.watches},
+    **{resource: api_resources.VIEWS[resource] for resource in Scheduler.watches},
     PODS: Pod,
     REPLICA_SETS: Workload,
     STATEFUL_SETS: Workload,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from berth.kube.amounts import quantity
-from berth.kube.api_resources import CLUSTER_BINDINGS, Resource
+from berth.kube.api_resources import CLUSTER_BINDINGS, VIEWS, Resource
 from berth.kube.karmada import (
     CLUSTER_GROUP,
     POLICY_GROUP,
@@ -29,7 +29,6 @@ from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
-from berth.machines.views import VIEWS
 from berth.server.registry import kinds as served_kinds
 from berth.server.registry.kinds.karmada.strategies import (
     cluster_problems,

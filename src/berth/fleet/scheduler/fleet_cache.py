@@ -15,6 +15,7 @@ from berth.fleet.state.strategy import is_workload
 from berth.fleet.state.terms import WorkloadRule, groups_of
 from berth.kube.affinity.workload_annotations import WORKLOAD_AFFINITY_ANNOTATION
 from berth.kube.api_resources import (
+    BINDINGS,
     CLUSTER_BINDINGS,
     CLUSTER_POLICIES,
     CLUSTERS,
@@ -37,7 +38,6 @@ from berth.kube.well_known import ADDED, DELETED
 from berth.machines.contract import Event
 from berth.machines.indexes import take
 
-BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
 # What is looked at in objects: in Karmada's all that matters to placing, in others the metadata.
 VIEWS: dict[Resource, type[Any]] = {
     CLUSTERS: Cluster,

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from berth.kube.objects import (
-    CronJob,
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    Job,
-    KubeObject,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    PriorityClass,
-    ReplicationController,
-    ResourceClaim,
-    Service,
-    StorageClass,
-    Workload,
-)
+from berth.kube import objects
+from berth.kube.api_resources import VIEWS
+from berth.kube.objects import KubeObject, Workload
 
 _WORKLOAD_GROUPS = ("apps", "extensions")
 # Every version a group of ours ever had.
@@ -46,24 +28,24 @@ _SERVED: dict[str, tuple[str, ...]] = {
 # Of kinds that came after their group, which versions had them.
 _LATE = {("scheduling.k8s.io", "PodGroup"): ("v1beta1", "v1alpha3", "v1alpha2")}
 _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
-    ("", "Pod"): Pod,
-    ("", "Node"): Node,
-    ("", "Namespace"): Namespace,
-    ("", "Service"): Service,
-    ("", "ReplicationController"): ReplicationController,
-    ("", "PersistentVolumeClaim"): PersistentVolumeClaim,
-    ("", "PersistentVolume"): PersistentVolume,
-    ("batch", "Job"): Job,
-    ("batch", "CronJob"): CronJob,
-    ("policy", "PodDisruptionBudget"): PodDisruptionBudget,
-    ("scheduling.k8s.io", "PriorityClass"): PriorityClass,
-    ("scheduling.k8s.io", "PodGroup"): PodGroup,
-    ("scheduling.x-k8s.io", "PodGroup"): PodGroup,
-    ("storage.k8s.io", "StorageClass"): StorageClass,
-    ("storage.k8s.io", "CSIDriver"): CSIDriver,
-    ("storage.k8s.io", "CSINode"): CSINode,
-    ("storage.k8s.io", "CSIStorageCapacity"): CSIStorageCapacity,
-    ("resource.k8s.io", "ResourceClaim"): ResourceClaim,
+    ("", "Pod"): objects.Pod,
+    ("", "Node"): objects.Node,
+    ("", "Namespace"): objects.Namespace,
+    ("", "Service"): objects.Service,
+    ("", "ReplicationController"): objects.ReplicationController,
+    ("", "PersistentVolumeClaim"): objects.PersistentVolumeClaim,
+    ("", "PersistentVolume"): objects.PersistentVolume,
+    ("batch", "Job"): objects.Job,
+    ("batch", "CronJob"): objects.CronJob,
+    ("policy", "PodDisruptionBudget"): objects.PodDisruptionBudget,
+    ("scheduling.k8s.io", "PriorityClass"): objects.PriorityClass,
+    ("scheduling.k8s.io", "PodGroup"): objects.PodGroup,
+    ("scheduling.x-k8s.io", "PodGroup"): objects.PodGroup,
+    ("storage.k8s.io", "StorageClass"): objects.StorageClass,
+    ("storage.k8s.io", "CSIDriver"): objects.CSIDriver,
+    ("storage.k8s.io", "CSINode"): objects.CSINode,
+    ("storage.k8s.io", "CSIStorageCapacity"): objects.CSIStorageCapacity,
+    ("resource.k8s.io", "ResourceClaim"): objects.ResourceClaim,
     **{
         (group, kind): Workload
         for group in _WORKLOAD_GROUPS
@@ -72,9 +54,7 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("apps", "StatefulSet"): Workload,
 }
 _BY_KIND = {kind: view for (_, kind), view in _VIEWS.items()}
-_CLUSTER_SCOPED = frozenset(
-    {"Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSIDriver", "CSINode"}
-)
+_CLUSTER_SCOPED = frozenset(each.kind for each in VIEWS if not each.namespaced and each.kind in _BY_KIND)
 
 
 def group_of(api_version: str) -> str:
