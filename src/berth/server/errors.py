@@ -170,6 +170,11 @@ def too_many_requests(message: str, retry_after: int, causes: list[RawObject]) -
     return StatusError(429, "TooManyRequests", message, details=details, headers=headers)
 
 
+def timeout() -> StatusError:
+    message = "Timeout: request did not complete within requested timeout - context deadline exceeded"
+    return StatusError(504, "Timeout", message, details={})
+
+
 def too_large_version(given: int, current: int) -> StatusError:
     message = f"Timeout: Too large resource version: {given}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]

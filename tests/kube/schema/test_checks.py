@@ -32,7 +32,7 @@ def test_valid_object_has_no_findings() -> None:
     """A manifest with a bit of everything conforms and is not copied when pruned."""
     obj = pod()
     assert POD.conforms(obj)
-    assert (POD.unknown_fields(obj), POD.type_errors(obj)) == ([], [])
+    assert (POD.unknown_fields(obj), POD.type_error(obj)) == ([], None)
     assert obj is POD.prune(obj)
 
 
@@ -102,7 +102,7 @@ def test_wrong_types_are_told_as_by_the_decoder(change: dict[str, Any], path: st
     """A value of the wrong type is reported by path, in the words of Go's decoder."""
     obj = pod()
     obj["spec"] |= change
-    assert [(path, message)] == POD.type_errors(obj)
+    assert (path, message) == POD.type_error(obj)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_int_or_string(value: object, fine: bool) -> None:
     """An int-or-string is an integer or a string, and no bool or float."""
     budget = schema_of("PodDisruptionBudget", "policy")
     assert fine == budget.conforms({"spec": {"minAvailable": value}})
-    assert fine == (not budget.type_errors({"spec": {"minAvailable": value}}))
+    assert fine == (not budget.type_error({"spec": {"minAvailable": value}}))
 
 
 def test_null_counts_as_absent() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from berth.kube.schema import Schema, SchemaRegistry
+from berth.kube.schema import Schema, SchemaNode, SchemaRegistry
 from berth.server.errors import StatusError
 from berth.server.patch import (
     apply,
@@ -20,10 +21,11 @@ from berth.server.patch import (
     strategic_merge_patch,
     track_update,
 )
-from berth.server.patch.typed import compare, fields_of
+from berth.server.patch.typed import compare, fields_of, merge
 from tests.server.objects import PROPERTY, configurations, deployment
 
 Object = dict[str, Any]
+NAMES = st.sampled_from("abcdef")
 
 
 def _schema() -> Schema:
@@ -436,3 +438,18 @@ def test_others_still_have_to_be_asked() -> None:
     broken["metadata"]["annotations"][LAST_APPLIED] = "{"
     with pytest.raises(StatusError, match="conflict"):
         applied(broken, deployment(replicas=5), "kubectl")
+
+
+@given(st.lists(NAMES, unique=True), st.lists(NAMES, unique=True))
+def test_order_of_sets_of_names(live: list[str], config: list[str]) -> None:
+    """The configuration's order; what it does not name comes before what follows it in the object."""
+    node = SchemaNode(type="array", list_type="set", items=SchemaNode(type="string"))
+    merged = merge(live, config, node)
+
+    waiting, wanted = list(config), []
+    for name in live:
+        if name not in config:
+            wanted.append(name)
+        while name in waiting:
+            wanted.append(waiting.pop(0))
+    assert merged == [*wanted, *waiting]

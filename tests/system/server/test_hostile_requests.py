@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -84,8 +85,23 @@ def thing(name: str, **spec: str) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec}
 
 
+def several(client: Client) -> Answer:
+    """Objects with thousands of items by a schema with thousands of rules for each, several at once."""
+    body = json.dumps({**thing("several"), "spec": {"rules": ["b"] * (7_000 if SECONDS else 12)}}).encode()
+
+    def post(_: int) -> Answer:
+        with closing(Client(client.prepared)) as own:
+            return own.post(THINGS, body)
+
+    with ThreadPoolExecutor(6 if SECONDS else 2) as attackers:
+        *_, answer = attackers.map(post, range(6 if SECONDS else 2))
+    return answer
+
+
 def things() -> dict[str, Any]:
+    rules = {"type": "string", "anyOf": [{"pattern": f"^a{i}$"} for i in range(2000)]}
     fields = {
+        "rules": {"type": "array", "items": rules},
         "backtracking": {"type": "string", "pattern": "^(a+)+$"},
         "states": {"type": "string", "pattern": "^[ab]*a[ab]{800}[cd]$"},
         "many": {"type": "string", "allOf": [{"pattern": f"[ab]{{{i}}}[cd]"} for i in range(500, 700)]},
@@ -140,6 +156,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "a pattern that never ends": (posted(THINGS, thing("endless", backtracking="a" * 60 + "!")), 422),
     "a pattern of many states": (posted(THINGS, thing("states", states="ab" * 200_000)), 422),
     "many patterns": (posted(THINGS, thing("patterns", many="ab" * 5_000)), 422),
+    "more rules than can be asked": (several, 504 if SECONDS else 422),
     "many labels": (
         patched(f"{PODS}/web", MERGE, {"metadata": {"labels": {f"l{i}": "v" for i in range(100_000)}}}),
         413,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from berth.kube.schema.budget import step
 from berth.kube.schema.nodes import SchemaNode
 from berth.kube.schema.scalars import fits, go_type, json_type, problem
 
@@ -74,12 +75,13 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def problems(value: Any, node: SchemaNode) -> list[FieldProblem]:  # noqa: ANN401
+def problems(value: Any, node: SchemaNode) -> Iterator[FieldProblem]:  # noqa: ANN401
     """Everything :func:`conforms` objects to, in the order of the object."""
-    return list(_walk(value, node, _Place()))
+    return _walk(value, node, _Place())
 
 
 def _walk(value: Any, node: SchemaNode, place: _Place) -> Iterator[FieldProblem]:  # noqa: ANN401
+    step()
     if value is None or node.type == "any":
         return
     if node.type == "object":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from berth.kube.schema import patterns
+from berth.kube.schema.budget import step
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
@@ -22,6 +23,7 @@ from berth.kube.validation.errors import (
 )
 
 TYPE_INVALID = "FieldValueTypeInvalid"
+_MOST_ERRORS, _MOST_TEXT = 1000, 1024 * 1024  # that anybody is told of
 
 
 class SchemaError(FieldError, frozen=True):
@@ -33,10 +35,22 @@ class SchemaError(FieldError, frozen=True):
 
 
 def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
-    return list(_value(value, node, ""))
+    """What a schema objects to; not all of it if that is much."""
+    return list(_told(_value(value, node, "")))
+
+
+def _told(errors: Iterable[FieldError]) -> Iterator[FieldError]:
+    """As many as anybody is told of."""
+    text = 0
+    for count, error in enumerate(errors, 1):
+        yield error
+        text += len(error.field) + len(error.detail)
+        if count == _MOST_ERRORS or text > _MOST_TEXT:
+            return
 
 
 def _value(value: Any, node: SchemaNode, path: str) -> Iterator[FieldError]:  # noqa: ANN401
+    step()
     if value is None:
         if not node.nullable:
             yield _wrong_type(value, node, path)
@@ -206,6 +220,7 @@ def _satisfies(value: Any, rule: Mapping[str, Any]) -> bool:  # noqa: ANN401
 
 def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldError]:  # noqa: ANN401
     """A schema inside a combination: it constrains but does not introduce fields."""
+    step()
     wanted = rule.get("type")
     if isinstance(wanted, str) and _type_name(value) not in (wanted, "integer" if wanted == "number" else ""):
         yield SchemaError(path, TYPE_INVALID, f"{_body(path)} must be of type {wanted}", _type_name(value))

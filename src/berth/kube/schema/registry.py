@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from berth.kube.schema import builtin
@@ -13,6 +14,8 @@ from berth.kube.schema.nodes import SchemaNode
 from berth.kube.validation import FieldError
 
 Gvk = tuple[str, str, str]
+
+_MOST_UNKNOWN = 100  # fields that upstream's decoder tells of, too
 
 
 class Schema:
@@ -28,23 +31,25 @@ class Schema:
         return conforms(obj, self.root)
 
     def unknown_fields(self, obj: dict[str, Any]) -> list[str]:
-        """The paths of fields the kind does not have, such as ``spec.containers[0].imagee``."""
+        """The paths of fields the kind does not have, ``spec.containers[0].imagee``; not all of many."""
         if conforms(obj, self.root):
             return []
-        return [found.path for found in problems(obj, self.root) if not found.message]
+        found = (problem.path for problem in problems(obj, self.root) if not problem.message)
+        return list(islice(found, _MOST_UNKNOWN))
 
-    def type_errors(self, obj: dict[str, Any]) -> list[tuple[str, str]]:
-        """Paths and messages of values that could not have been decoded (400 Bad Request).
+    def type_error(self, obj: dict[str, Any]) -> tuple[str, str] | None:
+        """Path and message of the first value that could not have been decoded (400 Bad Request).
 
         For a custom resource only its metadata is decoded like that; see :meth:`validate` for the rest.
         """
         if conforms(obj, self.root):
-            return []
-        return [
-            (found.path, found.message)
-            for found in problems(obj, self.root)
-            if found.message and (self.custom is None or found.path.partition(".")[0] == "metadata")
-        ]
+            return None
+        found = (
+            (problem.path, problem.message)
+            for problem in problems(obj, self.root)
+            if problem.message and (self.custom is None or problem.path.partition(".")[0] == "metadata")
+        )
+        return next(found, None)
 
     def prune(self, obj: dict[str, Any]) -> dict[str, Any]:
         """The object without unknown fields; the same object if it has none."""

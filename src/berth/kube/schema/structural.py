@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from berth.kube.schema import patterns
+from berth.kube.schema.budget import step
 from berth.kube.validation.errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, FieldError
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -185,6 +186,7 @@ def _metadata(schema: Mapping[str, Any], path: str, where: str) -> Iterator[Fiel
 
 def _combinations(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldError]:
     """The schemas of allOf, anyOf, oneOf and not, which only constrain; and the pattern."""
+    step()
     either = bool(schema.get("x-kubernetes-int-or-string"))
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and pattern:
@@ -244,6 +246,7 @@ def _incomplete_in(
     path: str,
     at: str,
 ) -> Iterator[FieldError]:
+    step()
     if not isinstance(schema, dict):
         yield FieldError(path, REQUIRED, f"because it is defined in {at}")
         return

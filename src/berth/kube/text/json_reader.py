@@ -132,6 +132,9 @@ def _refuse_repeated(pairs: list[tuple[str, object]]) -> None:
         raise _Repeated
 
 
+# From an object to something in it: the way to what holds that, and its key or index there.
+_Way = tuple["_Way | None", str | int]
+
 # Numbers may have any length here: they are not looked at.
 _keys = json.JSONDecoder(object_pairs_hook=_refuse_repeated, parse_int=str, parse_float=str)
 _pairs = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str, parse_float=str)
@@ -155,16 +158,24 @@ def repeated_keys(text: bytes | msgspec.Raw, most: int = 100) -> list[str]:
 
 
 def _paths_of_repeated(value: object) -> Iterator[str]:
-    waiting = [("", value)]
+    waiting: list[tuple[_Way | None, object]] = [(None, value)]
     while waiting:
-        path, value = waiting.pop()
+        way, value = waiting.pop()
         if isinstance(value, list):
-            waiting += [(f"{path}[{i}]", item) for i, item in enumerate(value)][::-1]
+            waiting += [((way, i), item) for i, item in enumerate(value)][::-1]
         elif isinstance(value, tuple):
-            named = [(f"{path}.{key}" if path else key, item) for key, item in value]
-            counts = Counter(name for name, _ in named)
-            yield from (name for name, times in counts.items() if times > 1)
-            waiting += named[::-1]
+            counts = Counter(key for key, _ in value)
+            yield from (_path((way, key)) for key, times in counts.items() if times > 1)
+            waiting += [((way, key), item) for key, item in value][::-1]
+
+
+def _path(way: _Way | None) -> str:
+    """A way as text, which is written for those alone that somebody is told of: keys may be long."""
+    steps = []
+    while way is not None:
+        way, last = way
+        steps.append(f"[{last}]" if isinstance(last, int) else f".{last}")
+    return "".join(reversed(steps)).removeprefix(".")
 
 
 # --- errors -------------------------------------------------------------------------------------

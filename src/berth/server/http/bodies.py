@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from berth.kube.objects import RawObject
+from berth.kube.schema import budget
 from berth.kube.schema.scalars import json_type
 from berth.kube.text import json_reader, yaml_reader
 from berth.kube.text.decoding import TOO_DEEP, without_nulls
@@ -112,7 +113,9 @@ def _decode_yaml(request: ApiRequest, body: bytes) -> Any:  # noqa: ANN401 - any
     repeated: list[str] = []
     try:
         text = body.decode()
-        documents = yaml_reader.read(text, most_expanded=_MOST_EXPANDED, repeated=repeated)
+        documents = yaml_reader.read(
+            text, lambda _: budget.step(), most_expanded=_MOST_EXPANDED, repeated=repeated
+        )
         # As upstream, which looks at the first document of several.
         value = next((document.value for document in documents), None)
         _refuse_infinite(value)

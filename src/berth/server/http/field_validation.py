@@ -57,9 +57,9 @@ def _checked(request: ApiRequest, schema: Schema, gvk: Gvk, obj: RawObject) -> R
         return obj
     _, version, kind = gvk
     handled = f'{kind} in version "{version}" cannot be handled as a {kind}'
-    wrong = () if conforms else schema.type_errors(obj)
+    wrong = None if conforms else schema.type_error(obj)
     if wrong:
-        _, message = wrong[0]
+        _, message = wrong
         raise errors.bad_request(f"{handled}: {message}")
     unknown = () if conforms else schema.unknown_fields(obj)
     objections = [*request.repeated, *(f'unknown field "{path}"' for path in unknown)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import bisect
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ _EXPIRED_CONTINUE = (
     "that were created, modified, or deleted between the time the first chunk was returned and now may show "
     "up in the list."
 )
-_TABLE_STEP = 250  # rows rendered between two looks at other requests
+_TURN = 0.02  # seconds of rendering between two looks at other requests
 
 
 class _Token(msgspec.Struct):
@@ -113,9 +114,12 @@ async def list_(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> 
 async def _each(records: list[Record], encoded: Callable[[Record], bytes]) -> list[bytes]:
     """All of them encoded, with turns for others in between."""
     found: list[bytes] = []
-    for start in range(0, len(records), _TABLE_STEP):
-        found += map(encoded, records[start : start + _TABLE_STEP])
-        await asyncio.sleep(0)
+    since = time.perf_counter()
+    for record in records:
+        found.append(encoded(record))
+        if time.perf_counter() - since > _TURN:
+            await asyncio.sleep(0)
+            since = time.perf_counter()
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from berth.kube.schema.budget import step
 from berth.server.errors import StatusError, bad_request
 from berth.server.patch.errors import refuse_depth, unprocessable
 
@@ -42,6 +43,7 @@ class _Document:
         self._copied = 0
 
     def run(self, operation: dict[str, Any]) -> None:
+        step()
         name = operation.get("op")
         path = _pointer(operation, "path")
         match name:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from berth.kube.schema import Schema, SchemaNode
+from berth.kube.schema.budget import step
 from berth.kube.schema.scalars import json_type
 from berth.server.errors import StatusError, bad_request
 from berth.server.patch.errors import refuse_depth, unprocessable
@@ -34,6 +35,7 @@ def strategic_merge_patch(obj: dict[str, Any], patch: object, schema: Schema) ->
 
 
 def _merge_map(original: dict[str, Any], patch: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
+    step()
     directive = patch.get(_PATCH)
     if directive == "replace":
         taken: dict[str, Any] = _settled(patch)

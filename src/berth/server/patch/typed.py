@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from berth.kube.schema import NO_DEFAULT, SchemaNode
+from berth.kube.schema import NO_DEFAULT, SchemaNode, budget
 from berth.server.errors import bad_request
 from berth.server.patch import fieldset
 from berth.server.patch.fieldset import Path
@@ -74,6 +74,7 @@ def _parts(value: Any, node: SchemaNode, path: Path) -> _Parts | None:  # noqa: 
 
     None if the value is owned as a whole.
     """
+    budget.step()
     if len(path) > _MAX_DEPTH:
         return None
     if is_granular_map(value, node):
@@ -119,6 +120,7 @@ def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
 
 
 def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) -> None:  # noqa: ANN401
+    budget.step()
     if old is new:
         return
     if old is MISSING or old is None:
@@ -202,13 +204,17 @@ def _merge_lists(live: list[Any], config: list[Any], node: SchemaNode) -> list[A
 
 def _order(before: Collection[str], after: Collection[str]) -> list[str]:
     """The configuration's order; what only others have stays where it was among the rest."""
-    waiting = list(after)
+    waiting, taken = iter(after), set[str]()
     ordered: list[str] = []
     for element in before:
         if element not in after:
             ordered.append(element)
-        while element in waiting:
-            ordered.append(waiting.pop(0))
+        elif element not in taken:
+            for one in waiting:
+                ordered.append(one)
+                taken.add(one)
+                if one == element:
+                    break
     return [*ordered, *waiting]
 
 
@@ -273,6 +279,7 @@ def require_schema(value: Any, node: SchemaNode) -> None:  # noqa: ANN401
 
 
 def _nonsense(value: Any, node: SchemaNode, path: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    budget.step()
     if isinstance(value, dict) and node.type == "object":
         for name, item in value.items():
             at = f"{path}.{name}"

@@ -12,6 +12,7 @@ import asyncio
 from dataclasses import dataclass
 
 from berth.kube.objects import Key, RawObject
+from berth.kube.schema import budget
 from berth.kube.validation import FieldError
 from berth.server import errors, patch
 from berth.server.registry import metadata, quotas
@@ -256,6 +257,7 @@ def _store(
     instead_of: object = _WHATEVER,
 ) -> Write:
     """Propose a state in the place of another record, or of None."""
+    budget.lift()
     admitted = instead_of is not _WHATEVER and not intent.subresource and not intent.own
     asked = quotas.Asked(endpoint, key, obj, is_admitted=admitted)
     if intent.dry_run:

@@ -6,7 +6,7 @@ Grammar: apimachinery's ``labels`` and ``fields`` packages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,7 +20,6 @@ from berth.kube.selectors import (
     LT,
     NOT_IN,
     Requirement,
-    Selector,
     parse_int64,
 )
 from berth.server import errors
@@ -29,16 +28,59 @@ from berth.server.storage.history import Record
 _token = re.compile(r"\s*(?:(?P<op>==|!=|=|!|,|\(|\)|>|<)|(?P<word>[^\s=!,()<>]+))\s*").match
 _OPERATORS = {"=": IN, "==": IN, "in": IN, "!=": NOT_IN, "notin": NOT_IN, ">": GT, "<": LT}
 
+_SHORT = 512  # characters of a selector that is worth remembering
+
 _SIGNS = frozenset({"=", "==", "!=", "!", "(", ")", "<", ">"})
 
 FieldTest = tuple[str, bool, frozenset[str]]  # field, whether it has to be one of the values, these
 
 
 @dataclass(frozen=True, slots=True)
+class LabelTest:
+    """A label selector as it is matched with many objects: in time by their labels, not by its requirements.
+
+    Attributes:
+        needed: Keys that an object has to have.
+        by_key: What is asked of the value of a key, if there is one; at most one requirement an operator.
+    """
+
+    needed: frozenset[str]
+    by_key: Mapping[str, tuple[Requirement, ...]]
+
+    @classmethod
+    def of(cls, requirements: Iterable[Requirement]) -> LabelTest:
+        asked: dict[tuple[str, str], list[frozenset[str]]] = {}
+        for one in requirements:
+            asked.setdefault((one.key, one.operator), []).append(one.values)
+        by_key: dict[str, tuple[Requirement, ...]] = {}
+        for (key, operator), values in asked.items():
+            by_key[key] = (*by_key.get(key, ()), Requirement(key, operator, _all_of(operator, values)))
+        needed = (key for key, operator in asked if operator not in (NOT_IN, DOES_NOT_EXIST))
+        return cls(frozenset(needed), by_key)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if len(self.needed) > len(labels) or not labels.keys() >= self.needed:
+            return False
+        few, many = (self.by_key, labels) if len(self.by_key) < len(labels) else (labels, self.by_key)
+        return all(one.matches_value(labels[key]) for key in few if key in many for one in self.by_key[key])
+
+
+def _all_of(operator: str, values: list[frozenset[str]]) -> frozenset[str]:
+    """The values of one requirement that asks the same as several with the same key and operator."""
+    match operator:
+        case "In":
+            return frozenset.intersection(*values)
+        case "Gt" | "Lt":
+            bound = max if operator == GT else min
+            return frozenset((bound(frozenset().union(*values), key=int),))
+    return frozenset().union(*values)
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """What a list or watch asked for, beside its namespace."""
 
-    labels: Selector | None = None
+    labels: LabelTest | None = None
     fields: tuple[FieldTest, ...] = ()
     name: str | None = None
 
@@ -65,13 +107,16 @@ def _field(record: Record, name: str) -> str:
 # --- labels ---------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def parse_labels(text: str) -> Selector | None:
+def parse_labels(text: str) -> LabelTest | None:
     """The selector in `text`; None if it selects everything.
 
     Raises:
         StatusError: this is not a selector (400).
     """
+    return _remembered(text) if len(text) <= _SHORT else _parse_labels(text)
+
+
+def _parse_labels(text: str) -> LabelTest | None:
     tokens = _tokens(text)
     if not tokens:
         return None
@@ -80,12 +125,15 @@ def parse_labels(text: str) -> Selector | None:
         requirement, position = _requirement(tokens, position)
         requirements.append(requirement)
         if position == len(tokens):
-            return Selector(frozenset(requirements))
+            return LabelTest.of(requirements)
         if tokens[position] != ",":
             raise _unparsable(f"found '{tokens[position]}', expected: ',' or 'end of string'")
         position += 1
         if position == len(tokens):
             raise _unparsable("found '', expected: identifier after ','")
+
+
+_remembered = lru_cache(maxsize=1024)(_parse_labels)
 
 
 def _tokens(text: str) -> list[str]:
