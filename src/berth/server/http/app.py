@@ -89,7 +89,7 @@ class Api:
         request.user = user = acting_user(registry, user, headers)
         # Who gets here without a name asks for nothing but the health.
         if user is not NOBODY and not may_everything(user):
-            require(registry, user, handlers.asked_of(request))
+            require(registry, user, request.attributes())
 
     async def _answer(self, request: ApiRequest, send: Send) -> Reply | None:
         address = request.address

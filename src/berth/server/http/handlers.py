@@ -17,10 +17,10 @@ from berth.server.registry import deletion, metadata, scale, writes
 from berth.server.registry.kinds.bindings import bind
 from berth.server.registry.kinds.evictions import evict
 from berth.server.registry.kinds.pods import check_container
+from berth.server.registry.kinds.roles import require
 from berth.server.registry.kinds.service_accounts import request_token
 from berth.server.registry.resources import SUBRESOURCES
 from berth.server.registry.strategy import Endpoint
-from berth.server.registry.users import Attributes
 from berth.server.registry.writes import Intent, Write
 
 Handler = Callable[[ServerState, ApiRequest, Endpoint], Awaitable[Reply]]
@@ -36,20 +36,6 @@ _ASKED = {
     "exec": "nothing to execute in",
     "portforward": "nothing to forward to",
 }
-
-
-def asked_of(request: ApiRequest) -> Attributes:
-    """What a request asks for, as authorization sees it."""
-    address = request.address
-    if not address.plural:
-        verb = "get" if request.method == "HEAD" else request.method.lower()
-        return Attributes(verb, path=request.path)
-    namespace = address.namespace
-    if address.plural == "namespaces" and not address.group and address.name:
-        namespace = address.name
-    return Attributes(
-        request.verb, address.group, address.plural, address.subresource, namespace, address.name
-    )
 
 
 async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, send: Send) -> Reply | None:
@@ -161,6 +147,7 @@ async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
         obj = _own_object_in(state, request, endpoint, body)
         metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
         if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
+            require(state.registry, request.user, request.attributes("create"))
             return writes.create(state.registry, endpoint, obj, address.namespace, intent)
         return writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
 

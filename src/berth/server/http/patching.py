@@ -13,6 +13,7 @@ from berth.server.http.bodies import decode_body, decode_value, without_nulls_li
 from berth.server.http.requests import PATCH_TYPES, ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.registry import metadata, writes
+from berth.server.registry.kinds.roles import require
 from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write
 
@@ -107,6 +108,7 @@ def server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoin
     merged = _applied(state, request, endpoint, live, config)
     intent = Intent(manager, request.dry_run, address.subresource, tracked=True, user=request.user)
     if record is None:
+        require(state.registry, request.user, request.attributes("create"))
         return writes.create(state.registry, endpoint, merged, address.namespace, intent)
     merged["metadata"]["resourceVersion"] = str(record.rv)
     return writes.update(state.registry, endpoint, record, merged, intent)

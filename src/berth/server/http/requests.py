@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl, unquote
 
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
-from berth.server.registry.users import ADMIN, User
+from berth.server.registry.users import ADMIN, Attributes, User
+from berth.server.storage.selectors import selected_name
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -67,12 +68,24 @@ class ApiRequest:
     def __post_init__(self) -> None:
         method, named = self.method, bool(self.address.name)
         if method in ("GET", "HEAD"):
-            watch = self.address.watch or self.query.get("watch") in ("true", "1")
-            self.verb = "watch" if watch else "get" if named else "list"
+            asked = self.query.get("watch", "false").lower() not in ("false", "0")  # as upstream reads it
+            self.verb = "watch" if self.address.watch or asked else "get" if named else "list"
         elif method == "DELETE":
             self.verb = "delete" if named else "deletecollection"
         else:
             self.verb = _VERBS.get(method, "")
+
+    def attributes(self, verb: str = "") -> Attributes:
+        """What it asks for, or would ask for with another verb, as authorization sees it."""
+        address, verb = self.address, verb or self.verb
+        if not address.plural:
+            return Attributes("get" if self.method == "HEAD" else self.method.lower(), path=self.path)
+        namespace, name = address.namespace, address.name
+        if address.plural == "namespaces" and not address.group and name:
+            namespace = name
+        if not name and verb in ("list", "watch"):
+            name = selected_name(self.query.get("fieldSelector", ""))
+        return Attributes(verb, address.group, address.plural, address.subresource, namespace, name)
 
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "")

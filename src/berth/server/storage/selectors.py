@@ -286,6 +286,16 @@ def parse_fields(
     )
 
 
+def selected_name(text: str) -> str:
+    """The name that a field selector asks for; "" if it asks for none, or for what cannot be one."""
+    try:
+        terms = [_parse_term(term, text) for term in _split_terms(text) if term]
+    except errors.StatusError:
+        return ""  # which is said when the request is answered
+    name = next((value for field, equal, value in terms if equal and field == METADATA_FIELDS[0]), "")
+    return "" if name in (".", "..") or "/" in name or "%" in name else name
+
+
 def _split_terms(text: str) -> list[str]:
     return re.split(r"(?<!\\),", text)
 

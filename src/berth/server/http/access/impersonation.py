@@ -12,9 +12,11 @@ from berth.server import errors
 from berth.server.registry.kinds.roles import require
 from berth.server.registry.strategy import Registry
 from berth.server.registry.users import (
+    ADMIN,
     ANONYMOUS_USER,
     AUTHENTICATED,
     AUTHENTICATION_GROUP,
+    MASTERS,
     UNAUTHENTICATED,
     Attributes,
     User,
@@ -72,7 +74,8 @@ def _asked(name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) 
         yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
         yield Attributes("impersonate", resource="users", name=name)
-    for group in groups:
+    # Who has this name may do everything, whatever the groups.
+    for group in groups if name != ADMIN.name else {*groups, MASTERS}:
         yield Attributes("impersonate", resource="groups", name=group)
     for key, values in extra.items():
         for value in values:

@@ -77,12 +77,14 @@ STRATEGIES = (
         fields=_selectable,
         field_aliases=_ALIASES,
         generation=False,
+        create_on_update=True,
     ),
     NewEventStrategy(
         served("events.k8s.io/v1", "events", "Event", short="ev"),
         columns=tables.EVENT,
         field_aliases=_ALIASES,
         generation=False,
+        create_on_update=True,
         stored_as=("", "v1", "events"),
     ),
 )

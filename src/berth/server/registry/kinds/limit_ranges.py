@@ -58,7 +58,9 @@ class LimitRangeStrategy(Strategy):
 
 
 STRATEGIES = (
-    LimitRangeStrategy(served("v1", "limitranges", "LimitRange", short="limits"), generation=False),
+    LimitRangeStrategy(
+        served("v1", "limitranges", "LimitRange", short="limits"), generation=False, create_on_update=True
+    ),
 )
 
 

@@ -14,6 +14,7 @@ _CORE = (
         served("v1", "endpoints", "Endpoints", short="ep"),
         columns=tables.ENDPOINTS,
         generation=False,
+        create_on_update=True,
     ),
 )
 _CLUSTER = (

@@ -13,8 +13,11 @@ from weakref import WeakKeyDictionary
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, NOT_SUPPORTED, REQUIRED
-from berth.server.registry.fields import decode_as, mapping, mappings, path_segment_errors, unchanged
+from berth.kube.validation.errors import INVALID, NOT_SUPPORTED, REQUIRED, Errors
+from berth.kube.validation.selectors import check_label_selector
+from berth.server import errors
+from berth.server.registry import grants
+from berth.server.registry.fields import decode_as, mapping, mappings, path_segment_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
@@ -26,14 +29,92 @@ GROUP = "rbac.authorization.k8s.io"
 _VERSION = f"{GROUP}/v1"
 _ACCOUNT = "ServiceAccount"
 _PATHS_IN_NAMESPACE = "namespaced rules cannot apply to non-resource URLs"
+_NO_SELECTOR = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+# What the garbage collector changes of an object, and what changes with any write.
+_KEPT_APART = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
 
-class RoleStrategy(Strategy):
+class _GrantStrategy(Strategy):
+    """What gives somebody rights, which only those may write who have them.
+
+    Upstream: the `policybased` storages of pkg/registry/rbac.
+    """
+
+    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        if not may_everything(user) and (old is None or _content(obj) != _content(old)):
+            self.check_grant(registry, obj, old, user)
+
+    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        """
+        Raises:
+            StatusError: the user grants what he does not have (403), or nobody knows what (404).
+        """
+        raise NotImplementedError
+
+    def confirm(
+        self, registry: Registry, obj: RawObject, user: User, rules: Iterable[RawObject], why: str = ""
+    ) -> None:
+        """
+        Raises:
+            StatusError: the user does not have the rules (403).
+        """
+        metadata = obj["metadata"]
+        held = _rules_of(registry, user, metadata.get("namespace", ""))
+        lacking = grants.not_held((rule for role in held for rule in role.rules or ()), rules)
+        if lacking:
+            name, plural = metadata.get("name") or "", self.resource.plural
+            raise errors.forbidden(plural, GROUP, name, why or _escalation(user, held, lacking, plural))
+
+
+def _content(obj: RawObject) -> RawObject:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _KEPT_APART}
+    return {**obj, "metadata": metadata}
+
+
+def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: str) -> str:
+    whom = f'user "{user.name}" (groups={grants.listed(user.groups)})'
+    text = "\n".join((f"{whom} is attempting to grant RBAC permissions not currently held:", *lacking))
+    missing = [f'{plural}.{GROUP} "{role.name}" not found' for role in held if role.rules is None]
+    if not missing:
+        return text
+    return f"{text}; resolution errors: [{_several(missing)}]"
+
+
+def _several(found: list[str]) -> str:
+    """Several errors as one."""
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+
+
+class RoleStrategy(_GrantStrategy):
     """Rules; those of a Role are about its namespace alone."""
+
+    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        metadata = obj["metadata"]
+        # What is being created has no name yet for authorization.
+        named = metadata["name"] if old is not None else ""
+        where = metadata.get("namespace", "")
+        asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
+        if authorize(registry, user, asked).allowed:
+            return
+        self.confirm(registry, obj, user, mappings(obj.get("rules")))
+        if _selectors(obj) or (old is not None and _selectors(old)):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            self.confirm(registry, obj, user, grants.EVERYTHING, why)
 
     def check(self, obj: RawObject) -> Iterator[FieldError]:
         for index, rule in enumerate(mappings(obj.get("rules"))):
             yield from self._check_rule(f"rules[{index}]", rule)
+        if obj.get("aggregationRule") is None:
+            return
+        path = "aggregationRule.clusterRoleSelectors"
+        if not _selectors(obj):
+            yield FieldError(path, REQUIRED, _NO_SELECTOR)
+        for index, given in enumerate(_selectors(obj)):
+            found = Errors()
+            check_label_selector(decode_as(given, LabelSelector), found, (f"{path}[{index}]",))
+            yield from found
+            if found:
+                yield FieldError(f"{path}[{index}]", INVALID, "invalid label selector.", None)
 
     def _check_rule(self, path: str, rule: RawObject) -> Iterator[FieldError]:
         if not rule.get("verbs"):
@@ -54,8 +135,23 @@ class RoleStrategy(Strategy):
             yield FieldError(f"{path}.resources", REQUIRED, detail)
 
 
-class RoleBindingStrategy(Strategy):
+def _selectors(role: RawObject) -> list[RawObject]:
+    return mappings(mapping(role.get("aggregationRule")).get("clusterRoleSelectors"))
+
+
+class RoleBindingStrategy(_GrantStrategy):
     """Subjects that have the rules of one role, and of no other later on."""
+
+    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        reference, where = mapping(obj.get("roleRef")), obj["metadata"].get("namespace", "")
+        kind, name = str(reference.get("kind")), str(reference.get("name"))
+        asked = Attributes("bind", GROUP, f"{kind.lower()}s", namespace=where, name=name)
+        if authorize(registry, user, asked).allowed:
+            return
+        rules = _role_rules(registry, reference, where)
+        if rules is None:
+            raise errors.not_found(self.resource.plural, GROUP, name)
+        self.confirm(registry, obj, user, rules)
 
     def default(self, obj: RawObject) -> None:
         reference = mapping(obj.get("roleRef"))
@@ -91,7 +187,12 @@ class RoleBindingStrategy(Strategy):
             yield FieldError(f"{path}.kind", NOT_SUPPORTED, detail, kind)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return unchanged(obj, old, "roleRef")
+        reference = mapping(obj.get("roleRef"))
+        if reference == old.get("roleRef"):
+            return []
+        told = {name[0].upper() + name[1:]: value for name, value in sorted(reference.items())}
+        told["APIGroup"] = told.pop("ApiGroup", "")
+        return [FieldError("roleRef", INVALID, "cannot change roleRef", dict(sorted(told.items())))]
 
 
 _ROLE = (NAME, CREATED_AT)
@@ -101,6 +202,7 @@ STRATEGIES = tuple(
         columns=columns,
         name_errors=path_segment_errors,
         generation=False,
+        create_on_update=True,
     )
     for strategy, kind, columns in (
         (RoleBindingStrategy, "ClusterRoleBinding", tables.ROLE_BINDING),
@@ -113,8 +215,15 @@ STRATEGIES = tuple(
 
 # --- what they allow
 
-# What names a role and its binding, and its rules; None if the role is missing.
-_Role = tuple[str, list[RawObject] | None]
+
+class _Role(NamedTuple):
+    """A role that somebody has: what names it and its binding, and its rules; None if it is missing."""
+
+    source: str
+    name: str
+    rules: list[RawObject] | None
+
+
 _PLURALS = tuple(strategy.resource.plural for strategy in STRATEGIES)
 _MOST_REMEMBERED = 1000
 _remembered: WeakKeyDictionary[Registry, _Remembered] = WeakKeyDictionary()
@@ -137,13 +246,12 @@ def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
     if may_everything(user):
         return Decision(allowed=True)
     missing = []
-    for source, rules in _rules_of(registry, user, asked.namespace):
+    for source, _, rules in _rules_of(registry, user, asked.namespace):
         if rules is None:
             missing.append(source)
         elif any(_allows(rule, asked) for rule in rules):
             return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
-    text = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-    return Decision(allowed=False, reason=f"RBAC: {text}" if missing else "")
+    return Decision(allowed=False, reason=f"RBAC: {_several(missing)}" if missing else "")
 
 
 def require(registry: Registry, user: User, asked: Attributes) -> None:
@@ -159,9 +267,8 @@ def require(registry: Registry, user: User, asked: Attributes) -> None:
 def rules_of(registry: Registry, user: User, namespace: str) -> list[RawObject]:
     """All rules that a user has in a namespace."""
     if may_everything(user):
-        everywhere = {"verbs": ["*"], "nonResourceURLs": ["*"]}
-        return [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, everywhere]
-    return [rule for _, rules in _rules_of(registry, user, namespace) for rule in rules or ()]
+        return list(grants.EVERYTHING)
+    return [rule for role in _rules_of(registry, user, namespace) for rule in role.rules or ()]
 
 
 class _Remembered(NamedTuple):
@@ -185,7 +292,7 @@ def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
 
 
 def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
-    """The rules of every role that a user has, and what names the role; None for a role that is missing."""
+    """Every role that a user has."""
     bindings = [("ClusterRoleBinding", "clusterrolebindings", "")]
     if namespace:
         bindings.append(("RoleBinding", "rolebindings", namespace))
@@ -197,13 +304,13 @@ def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
                 continue
             reference, (own, name) = mapping(binding.get("roleRef")), record.key
             rules = _role_rules(registry, reference, where)
-            role = reference.get("name")
+            role = str(reference.get("name"))
             if rules is None:
                 plain = str(reference.get("kind", "")).lower()
-                yield f'{plain}.{GROUP} "{role}" not found', None
+                yield _Role(f'{plain}.{GROUP} "{role}" not found', role, None)
                 continue
             named = f'{kind} "{name}/{own}"' if own else f'{kind} "{name}"'
-            yield f'{named} of {reference.get("kind")} "{role}" to {subject}', rules
+            yield _Role(f'{named} of {reference.get("kind")} "{role}" to {subject}', role, rules)
 
 
 def _subject(binding: RawObject, user: User, namespace: str) -> str | None:
@@ -226,8 +333,9 @@ def _role_rules(registry: Registry, reference: RawObject, namespace: str) -> lis
     if record is None:
         return None
     role = decode(record.data)
-    rules = mappings(role.get("rules"))
-    for given in mappings(mapping(role.get("aggregationRule")).get("clusterRoleSelectors")):
+    selectors = _selectors(role)
+    rules = mappings(role.get("rules")) if not selectors else []
+    for given in selectors:
         selector = parse_label_selector(decode_as(given, LabelSelector))
         for other in bucket.newest_in(""):
             if other.key != record.key and selector.matches(other.labels):

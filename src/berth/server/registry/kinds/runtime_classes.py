@@ -43,6 +43,7 @@ STRATEGIES = (
     RuntimeClassStrategy(
         served("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False),
         columns=tables.RUNTIME_CLASS,
+        create_on_update=True,
     ),
 )
 

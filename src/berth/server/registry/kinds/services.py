@@ -163,6 +163,7 @@ STRATEGIES = (
         fields=paths("spec.clusterIP", "spec.type"),
         first_status={"loadBalancer": {}},
         generation=False,
+        create_on_update=True,
         returns_deleted=True,
     ),
 )

@@ -1,0 +1,113 @@
+"""What rules of roles grant beyond the rules that somebody holds already.
+
+Upstream: component-helpers/auth/rbac/validation and pkg/registry/rbac/validation. A rule there is taken apart
+into all its combinations; here only as far as no single rule covers it, and never into very many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import NamedTuple
+
+import msgspec
+
+from berth.kube.objects import RawObject
+
+EVERYTHING: tuple[RawObject, ...] = (
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+)
+_MOST = 20_000
+_TOO_MANY = f"(a rule that is not held as a whole has more than {_MOST} combinations: write smaller ones)"
+
+
+class _Rule(NamedTuple):
+    verbs: frozenset[str]
+    groups: frozenset[str]
+    resources: frozenset[str]
+    names: frozenset[str]  # none: all
+    urls: frozenset[str]
+
+    @classmethod
+    def of(cls, rule: RawObject) -> _Rule:
+        parts = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
+        return cls(*(frozenset(rule.get(part) or ()) for part in parts))
+
+    def covers(self, other: _Rule) -> bool:
+        """All of another rule; that several cover it together is for others to find out."""
+        return (
+            all(self.allows(verb) for verb in other.verbs)
+            and ("*" in self.groups or other.groups <= self.groups)
+            and all(map(self.has_resource, other.resources))
+            and (not self.names or (bool(other.names) and other.names <= self.names))
+            and all(map(self.has_url, other.urls))
+        )
+
+    def allows(self, verb: str) -> bool:
+        return "*" in self.verbs or verb in self.verbs
+
+    def has_resource(self, resource: str) -> bool:
+        part = resource.partition("/")[2]
+        return not self.resources.isdisjoint(("*", resource, f"*/{part}" if part else resource))
+
+    def has_url(self, url: str) -> bool:
+        return url in self.urls or any(
+            own.endswith("*") and url.startswith(own.rstrip("*")) for own in self.urls
+        )
+
+
+def not_held(held: Iterable[RawObject], granted: Iterable[RawObject]) -> list[str]:
+    """What is granted but not held, a line for each resource or path, as the API server words it."""
+    owned = set(map(_Rule.of, held))
+    verbs: dict[tuple[str, str, str | None], list[str]] = {}
+    found: set[str] = set()
+    for rule in granted:
+        whole = _Rule.of(rule)
+        if any(own.covers(whole) for own in owned):
+            continue
+        in_api = prod((len(whole.groups), len(whole.resources), len(whole.verbs), len(whole.names) or 1))
+        if in_api + len(whole.urls) * len(whole.verbs) > _MOST:
+            return [_TOO_MANY]
+        found.update(_paths(owned, rule))
+        for key, missing in _resources(owned, rule):
+            verbs.setdefault(key, []).extend(missing)
+    for (group, resource, name), missing in verbs.items():
+        parts = [("APIGroups", [group]), ("Resources", [resource]), ("Verbs", missing)]
+        if name is not None:
+            parts.insert(2, ("ResourceNames", [name]))
+        found.add(_described(parts))
+    return sorted(found)
+
+
+def _resources(
+    owned: Iterable[_Rule], rule: RawObject
+) -> Iterator[tuple[tuple[str, str, str | None], list[str]]]:
+    """Group, resource and name, if there are any, with the verbs that nobody covers."""
+    verbs: list[str] = rule.get("verbs") or []
+    for group in rule.get("apiGroups") or ():
+        in_group = [own for own in owned if not own.groups.isdisjoint(("*", group))]
+        for resource in rule.get("resources") or ():
+            of_resource = [own for own in in_group if own.has_resource(resource)]
+            for name in rule.get("resourceNames") or (None,):
+                named = [own for own in of_resource if not own.names or name in own.names]
+                missing = [verb for verb in verbs if not any(own.allows(verb) for own in named)]
+                if missing:
+                    yield (group, resource, name), missing
+
+
+def _paths(owned: Iterable[_Rule], rule: RawObject) -> Iterator[str]:
+    for url in rule.get("nonResourceURLs") or ():
+        of_url = [own for own in owned if own.has_url(url)]
+        for verb in rule.get("verbs") or ():
+            if not any(own.allows(verb) for own in of_url):
+                yield _described([("NonResourceURLs", [url]), ("Verbs", [verb])])
+
+
+def _described(parts: Iterable[tuple[str, list[str]]]) -> str:
+    return f"{{{', '.join(f'{name}:{listed(words)}' for name, words in parts)}}}"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as Go prints a slice of quoted ones."""
+    return f"[{' '.join(msgspec.json.encode(word).decode() for word in words)}]"
