@@ -191,6 +191,37 @@ def test_what_was_saved_is_complete(tmp_path: Path) -> None:
     assert outcome.out.endswith("There is no pending pod to place.\n")
 
 
+def test_saved_pods_of_a_stateful_set_keep_their_claims(tmp_path: Path) -> None:
+    """What controllers make for a StatefulSet and for ephemeral volumes is saved whole, and read again."""
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    database = yaml.safe_load(WEB.replace("kind: Deployment", "kind: StatefulSet").replace("web", "db"))
+    database["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    database["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    storage = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "disks.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    source = files(tmp_path, NODES, json.dumps(database), json.dumps(storage))
+    target = tmp_path / "saved.json"
+    assert berth("simulate", "-f", source, "--save", target).code == 0
+    items = json.loads(target.read_text())["items"]
+    volumes = [item["spec"]["volumes"] for item in items if item["kind"] == "Pod"]
+    assert [[volume["name"] for volume in each] for each in volumes] == [["scratch", "tmp", "data"]] * 2
+    assert volumes[0][2]["persistentVolumeClaim"]["claimName"] == "data-db-0"
+    claims = {item["metadata"]["name"]: item["spec"] for item in items if "Claim" in item["kind"]}
+    names = {"data-db-0", "data-db-1", "db-0-scratch", "db-1-scratch"}
+    assert claims.keys() == names
+    assert claims["data-db-0"]["resources"] == claim["resources"]
+    again = berth("simulate", "-f", target)
+    assert again.out.endswith("There is no pending pod to place.\n")
+
+
 def test_an_unwritable_target(tmp_path: Path) -> None:
     """If the result cannot be saved, that is said in one sentence."""
     outcome = berth("simulate", "-f", files(tmp_path, NODES), "--save", tmp_path / "no" / "out.json")

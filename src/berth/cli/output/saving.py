@@ -118,10 +118,22 @@ def _made(entry: Entry) -> Raw:
         affinity = dict(spec.get("affinity") or {})
         affinity["nodeAffinity"] = view["spec"]["affinity"]["nodeAffinity"]
         spec |= {"affinity": affinity, "tolerations": view["spec"]["tolerations"]}
+    if claims := _claimed(entry.manifest.to_dict()):
+        # What the StatefulSet controller adds: a claim of the pod's own for every template.
+        spec["volumes"] = [
+            *(volume for volume in spec.get("volumes") or () if volume.get("name") not in claims),
+            *(volume for volume in view["spec"].get("volumes") or () if volume["name"] in claims),
+        ]
     for name in ("priority", "priorityClassName", "preemptionPolicy"):
         if name in view["spec"]:
             spec[name] = view["spec"][name]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _claimed(workload: Raw) -> set[str]:
+    """The volumes of its pods for which each of these has a claim of its own."""
+    templates = (workload.get("spec") or {}).get("volumeClaimTemplates") or ()
+    return {template["metadata"]["name"] for template in templates}
 
 
 def _template(workload: Raw) -> Raw:

@@ -6,7 +6,7 @@ Upstream: pkg/registry/core/pod/storage/eviction.go decides, pkg/controller/disr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.kube.amounts.shares import resolved
@@ -32,6 +32,7 @@ class DisruptionBudget:
         computed: The numbers are not from its status, which is missing, but from the snapshot's pods.
         lenient: Pods that are not ready may go at any time.
         fault: Why nobody can tell how many pods it should have, so that it lets none go.
+        counted: `healthy` and `desired` as the snapshot's pods have it, whatever a status says.
     """
 
     namespace: str
@@ -44,6 +45,7 @@ class DisruptionBudget:
     computed: bool
     lenient: bool = False
     fault: str | None = None
+    counted: tuple[int, int] = (0, 0)
 
     def protects(self, entry: Entry) -> bool:
         return entry.namespace == self.namespace and self.selector.matches(entry.pod.metadata.labels or {})
@@ -51,6 +53,19 @@ class DisruptionBudget:
     def spares_unhealthy(self) -> bool:
         """Whether a pod that is not ready may go without counting."""
         return self.lenient or 0 < self.desired <= self.healthy
+
+    def since(self, first: DisruptionBudget) -> DisruptionBudget:
+        """The budget as its status would be now, which was right at `first`."""
+        if self.computed or self.counted == first.counted:
+            return self
+        came, more = (now - then for now, then in zip(self.counted, first.counted, strict=True))
+        spare = first.allowed or min(first.healthy - first.desired, 0)
+        return replace(
+            self,
+            allowed=0 if self.fault else max(spare + came - more, 0),
+            healthy=max(first.healthy + came, 0),
+            desired=max(first.desired + more, 0),
+        )
 
 
 def budgets_of(snapshot: Snapshot, waiting: Iterable[Entry] = ()) -> list[DisruptionBudget]:
@@ -89,13 +104,13 @@ def _budget(
     )
     status = view.status
     fault = _fault(view, [*pods, *more])
+    expected, desired = _wanted(view, [*pods, *more], replicas)
+    healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
+    counted = healthy, desired
+    allowed = max(healthy - desired, 0) if expected > 0 and fault is None else 0
     if status is not None and status.disruptions_allowed is not None:
         allowed = status.disruptions_allowed
         healthy, desired = status.current_healthy or 0, status.desired_healthy or 0
-    else:
-        expected, desired = _wanted(view, [*pods, *more], replicas)
-        healthy = sum(is_active(entry.pod) and may_be_ready(entry.pod) for entry in pods)
-        allowed = max(healthy - desired, 0) if expected > 0 and fault is None else 0
     return DisruptionBudget(
         namespace=namespace,
         name=view.metadata.name or "",
@@ -107,6 +122,7 @@ def _budget(
         computed=status is None or status.disruptions_allowed is None,
         lenient=view.spec.unhealthy_pod_eviction_policy == _ALWAYS,
         fault=fault,
+        counted=counted,
     )
 
 

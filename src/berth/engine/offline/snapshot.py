@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
@@ -251,18 +252,11 @@ class SnapshotReader:
 
     def make_claims(self, snapshot: Snapshot, entry: Entry) -> None:
         """Make the claims of a pod that waits, where its controllers would."""
-        snapshot.manifests += [
-            Manifest(
-                "PersistentVolumeClaim",
-                "v1",
-                entry.namespace,
-                claim.metadata.name or "",
-                entry.manifest.source,
-                claim,
-                {},
-            )
-            for claim in self._volumes.make_claims(entry.pod)
-        ]
+        kind, version, source = "PersistentVolumeClaim", "v1", entry.manifest.source
+        for claim in self._volumes.make_claims(entry.pod):
+            raw = {"apiVersion": version, "kind": kind, **to_builtins(claim)}
+            name = claim.metadata.name or ""
+            snapshot.manifests.append(Manifest(kind, version, entry.namespace, name, source, claim, raw))
 
     def _counted(self, rounds: int) -> Iterator[Manifest]:
         """The manifests, telling how far they are: each is gone over twice, so it counts half."""

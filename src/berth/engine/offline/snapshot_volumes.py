@@ -20,7 +20,6 @@ from berth.kube.objects import (
     CSINode,
     CSIStorageCapacity,
     ObjectMeta,
-    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -31,7 +30,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.ownership import controller_of
-from berth.kube.workloads.pod_templates import stateful_claims
+from berth.kube.workloads.pod_templates import assumed_owner, stateful_claims
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
@@ -156,11 +155,12 @@ def _settled(volume: PersistentVolume) -> PersistentVolume:
 
 def lacks_claims(volumes: VolumeIndex, pod: Pod) -> bool:
     """Whether a claim is not there that the controllers make for the pod."""
-    owner = controller_of(pod.metadata)
-    if not volumes.known or pod.metadata.uid or owner is None or owner.kind != "StatefulSet":
+    if not volumes.known or pod.metadata.uid or not pod.spec.volumes:
         return False
-    namespace = pod.metadata.namespace or "default"
-    return any(volumes.claim(namespace, name) is None for name in _mounted(pod))
+    owner = controller_of(pod.metadata)
+    names = _mounted(pod) if owner is not None and owner.kind == "StatefulSet" else []
+    names += [claim.metadata.name or "" for claim in _own_claims(pod)]
+    return any(volumes.claim(pod.metadata.namespace or "default", name) is None for name in names)
 
 
 def _mounted(pod: Pod) -> list[str]:
@@ -170,7 +170,7 @@ def _mounted(pod: Pod) -> list[str]:
 
 
 def _own_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
-    owner = OwnerReference(kind="Pod", name=pod.metadata.name, uid="", controller=True)
+    owner = assumed_owner("v1", "Pod", pod.metadata)
     for volume in pod.spec.volumes or ():
         if volume.ephemeral is not None:
             template = volume.ephemeral.volume_claim_template or PersistentVolumeClaimTemplate()

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from berth.engine.offline.what_if.questions.every import lose_each
 from berth.engine.offline.what_if.questions.fitting import fit
 from tests.engine.offline.what_if.worlds import (
     HOST,
@@ -162,6 +165,42 @@ def test_further_replicas_need_a_volume_each(tmp_path: Path) -> None:
     assert fit(made, "sts/db").fitting == 2
     assert made.cluster.volumes.claim("default", "data-db-1") is None
     assert fit(world(tmp_path, *NODES, MADE, database(1, "made")), "sts/db").fitting == 11
+
+
+def scratching(on: str) -> list[Thing]:
+    """A pod as a server has it, with an ephemeral volume that is in zone a."""
+    template = {"volumeClaimTemplate": {"spec": claimed("made")}}
+    made = pod("w", on, owner="ReplicaSet/w")
+    made["metadata"]["uid"] = "pod-w"
+    made["spec"]["volumes"] = [{"name": "scratch", "ephemeral": template}]
+    claim = bound("w-scratch", "pv0")
+    claim["spec"]["storageClassName"] = "made"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "w", "uid": "pod-w", "controller": True}
+    claim["metadata"]["ownerReferences"] = [owner]
+    disk = volume("pv0", on, "w-scratch")
+    disk["spec"]["storageClassName"] = "made"
+    return [MADE, disk, claim, made]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    ["drain a1", "lose zone=a", "cordon a1; evict w", "cordon a1; replace-all", "cordon a1; delete pod/w"],
+)
+def test_a_pod_that_is_made_anew_gets_new_ephemeral_volumes(tmp_path: Path, changes: str) -> None:
+    """The claim of an ephemeral volume goes with its pod: it neither holds nor bars the next one."""
+    found = after(tmp_path, changes, *NODES[:2], *scratching("a1"))
+    assert [(move.pod, move.target) for move in found.moves] == [("w", "b1")]
+
+
+def test_new_ephemeral_volumes_wherever_the_pod_goes(tmp_path: Path) -> None:
+    """The N+1 table knows it, and so do changes that move the pod twice; nothing is left behind."""
+    made = world(tmp_path, *NODES[:2], *scratching("a1"))
+    assert lose_each(made, "zone").ok
+    assert lose_each(made, "zone").ok
+    assert places(made) == {"w": "a1"}
+    found = changed(made, tmp_path, "drain a1; label a1:x=y; taint b1:x=y:NoExecute")
+    assert [each.pod for each in found.unplaced] == ["w"]
+    assert "unschedulable" in found.sentence
 
 
 def test_a_new_configuration_knows_the_claims_that_were_made(tmp_path: Path) -> None:

@@ -14,13 +14,16 @@ from berth.engine.execution.eviction_ceiling import TIED_TO_NODES
 from berth.engine.offline.budgets import DisruptionBudget, budgets_of
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.preemption import Budget, Preemption, PreemptionMemory, preempt
+from berth.engine.state.identity import has_own_claims
 from berth.engine.state.pod_class import PodClass
-from berth.kube.objects import Pod
+from berth.kube.objects import Pod, Volume
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating
 from berth.kube.times import seconds_of
 
 DAEMON_SET = "DaemonSet"
+# What no volume's name ends with: the claims of those that are called so are yet to be made.
+_OF_NEW_POD = " (anew)"
 
 
 def is_daemon(entry: Entry) -> bool:
@@ -49,11 +52,19 @@ def replacement(entry: Entry, node: str | None = None) -> Entry | None:
 
 
 def unbound(pod: Pod) -> Pod:
-    """The pod as it is made: nobody has given it a node yet."""
+    """The pod as it is made: nobody has given it a node yet, nor volumes of its own."""
     metadata = structs.replace(pod.metadata, uid=None, creation_timestamp=None, deletion_timestamp=None)
-    return structs.replace(
-        pod, metadata=metadata, spec=structs.replace(pod.spec, node_name=None), status=None
-    )
+    volumes = pod.spec.volumes
+    if has_own_claims(pod.spec):
+        volumes = [_anew(volume) if volume.ephemeral else volume for volume in volumes or ()]
+    spec = structs.replace(pod.spec, node_name=None, volumes=volumes)
+    return structs.replace(pod, metadata=metadata, spec=spec, status=None)
+
+
+def _anew(volume: Volume) -> Volume:
+    """An ephemeral volume whose claim is not that of the pod that went: claims are called after both."""
+    name = f"{(volume.name or '').removesuffix(_OF_NEW_POD)}{_OF_NEW_POD}"
+    return structs.replace(volume, name=name)
 
 
 class PreemptionRoom:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
 
@@ -20,7 +21,8 @@ from berth.engine.offline.placements import PodPlacement, Victim, count_on, take
 from berth.engine.offline.scheduling.making_room import PreemptionRoom, replacement
 from berth.engine.offline.scheduling.messages import Messages
 from berth.engine.offline.scheduling.simulated import Simulation
-from berth.engine.offline.snapshot import Entry, Progress, unpinned
+from berth.engine.offline.snapshot import Entry, Progress, SnapshotReader, unpinned
+from berth.engine.offline.snapshot_volumes import lacks_claims
 from berth.engine.placement.plan import Plan, SchedulingError, plan_for
 from berth.engine.placement.preemption import Preemption
 from berth.engine.state.cluster import Cluster
@@ -154,7 +156,9 @@ class QueuePlacer:
             best = slot, int(plan.totals(plan.blocked())[slot])
         slot, score = best
         node = self._cluster.nodes.names[slot] or ""
-        why = self._reason(plan, slot) if self._reason else None
+        why = None
+        if self._reason is not None:
+            why = self._reason(plan, slot) if entry.daemon_of is None else "its DaemonSet has a pod there"
         count_on(self._cluster, entry, node, pod_class)
         self._keep(PodPlacement(entry, node, score, victims, why))
         for victim in victims:
@@ -189,10 +193,17 @@ class QueuePlacer:
         return tuple(found)
 
     def _join(self, entry: Entry) -> None:
-        """A pod comes to the queue."""
+        """A pod comes to the queue, and what its controllers make for it is there."""
+        if lacks_claims(self._cluster.volumes, entry.pod):
+            self._reader.make_claims(self._simulation.snapshot, entry)
         heappush(self._queue, (entry.turn, next(self._order), entry))
         if (key := group_key(entry)) is not None:
             self._groups.setdefault(key, []).append(entry)
+
+    @cached_property
+    def _reader(self) -> SnapshotReader:
+        snapshot = self._simulation.snapshot
+        return SnapshotReader(snapshot.manifests, self._cluster, origin=snapshot.origin)
 
     def _choose(self, plan: Plan, entry: Entry) -> tuple[int, int] | None:
         if entry.daemon_of is not None:

@@ -45,7 +45,13 @@ def _good(found: WhatIfOutcome, changes: Sequence[ClusterChange]) -> str:
         )
         if number
     ]
-    where = f" ({', '.join(parts)})" if parts else ", each where it was"
+    where = (
+        f" ({', '.join(parts)})"
+        if parts
+        else ", each where it was"
+        if found.concerned > 1
+        else ", where it was"
+    )
     verb = "has" if found.concerned == 1 else "have"
     return f"all is well: {f'all {pods}' if found.concerned > 1 else pods} {verb} a node{where}."
 

@@ -169,6 +169,3 @@ def _copy(node: Node, name: str) -> Node:
     status = structs.replace(node.status or NodeStatus(), images=None, conditions=None)
     spec = structs.replace(spec, unschedulable=None, taints=taints or None, pod_cidr=None)
     return structs.replace(node, metadata=metadata, spec=spec, status=status)
-
-
-# --- local storage ---------------------------------------------------------------------------------

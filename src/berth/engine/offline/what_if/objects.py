@@ -33,6 +33,7 @@ from berth.kube.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     StorageClass,
     Workload,
@@ -76,7 +77,7 @@ def apply(world: ChangingWorld, change: ApplyObjects) -> None:
         for manifest in change.manifests:
             if _key(manifest) in known:
                 raise WhatIfError(f"{manifest.title} is there already; --apply {change.file} would change it")
-    fresh = {_key(manifest): manifest for manifest in change.manifests}
+    fresh = {_key(manifest): _without_status(manifest) for manifest in change.manifests}
     snapshot.manifests = [fresh.get(_key(manifest), manifest) for manifest in snapshot.manifests]
     snapshot.manifests += [manifest for key, manifest in fresh.items() if key not in known]
     reader = SnapshotReader(snapshot.manifests, world.cluster, origin=snapshot.origin)
@@ -89,6 +90,14 @@ def apply(world: ChangingWorld, change: ApplyObjects) -> None:
         _Apply(world, reader, known).all(change.manifests)
     except (SnapshotError, AnnotationError) as error:
         raise WhatIfError(str(error)) from None
+
+
+def _without_status(manifest: Manifest) -> Manifest:
+    """What a budget allows is counted: a server takes no status from a file."""
+    view = manifest.object
+    if not isinstance(view, PodDisruptionBudget):
+        return manifest
+    return replace(manifest, object=structs.replace(view, status=None))
 
 
 def _key(manifest: Manifest) -> _Key:

@@ -64,6 +64,8 @@ def _drain(text: str) -> DrainNodes:
     found = _selector(text)
     if found:
         return DrainNodes(selector=found[1].strip())
+    if text.startswith("-"):
+        raise WhatIfError(f"--drain {text}: write NODE, or -l SELECTOR, such as -l pool=old")
     return DrainNodes(node=text.removeprefix("node/"))
 
 

@@ -19,8 +19,7 @@ from berth.engine.offline.scheduling.making_room import is_daemon, replacement, 
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.scheduling.simulated import Simulation, UnplacedPod
 from berth.engine.offline.simulation import simulate
-from berth.engine.offline.snapshot import Entry, Progress, Snapshot, SnapshotReader
-from berth.engine.offline.snapshot_volumes import lacks_claims
+from berth.engine.offline.snapshot import Entry, Progress, Snapshot
 from berth.engine.offline.what_if.reasons import why_there
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
@@ -127,7 +126,8 @@ class ChangingWorld:
         self.log = WorldLog()
         self._rng = None if seed is None else np.random.default_rng(seed)
         self._reasons = _MOST_REASONS if reasons else 0
-        self._first_budgets = {(b.namespace, b.name): b for b in budgets_of(snapshot)}
+        first = budgets_of(snapshot, self.waiting.values())
+        self._first_budgets = {(budget.namespace, budget.name): budget for budget in first}
 
     @property
     def cluster(self) -> Cluster:
@@ -137,7 +137,6 @@ class ChangingWorld:
 
     def schedule(self, progress: Progress | None = None) -> Simulation:
         """Place everything that waits, as the scheduler would."""
-        self._make_claims()
         self._write_down()
         simulation = simulate(
             self.snapshot,
@@ -163,14 +162,6 @@ class ChangingWorld:
             self.on[placement.entry.key] = bound(placement.entry, placement.node)
         self._write_down()
         return simulation
-
-    def _make_claims(self) -> None:
-        volumes, snapshot = self.cluster.volumes, self.snapshot
-        lacking = [entry for entry in self.waiting.values() if lacks_claims(volumes, entry.pod)]
-        if lacking:
-            reader = SnapshotReader(snapshot.manifests, self.cluster, origin=snapshot.origin)
-            for entry in lacking:
-                reader.make_claims(snapshot, entry)
 
     def _write_down(self) -> None:
         self.snapshot.running = list(self.on.values())
@@ -249,16 +240,12 @@ class ChangingWorld:
         return [entry for entry in self.on.values() if entry.pod.spec.node_name in wanted]
 
     def budgets(self) -> list[DisruptionBudget]:
-        """The budgets as they are now: one that came with its status lets so many more go as pods came."""
+        """The budgets as they are now: a status that one came with goes with its pods."""
         self._write_down()
-        return [self._adjusted(budget) for budget in budgets_of(self.snapshot, self.waiting.values())]
-
-    def _adjusted(self, budget: DisruptionBudget) -> DisruptionBudget:
-        first = self._first_budgets.get((budget.namespace, budget.name))
-        if first is None or budget.computed:
-            return budget
-        came = budget.pods - first.pods
-        return replace(budget, allowed=max(first.allowed + came, 0), healthy=first.healthy + came)
+        found = budgets_of(self.snapshot, self.waiting.values())
+        return [
+            budget.since(self._first_budgets.get((budget.namespace, budget.name), budget)) for budget in found
+        ]
 
     # --- nodes ------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from berth.engine.state.volumes.objects import (
 )
 from berth.kube import objects
 from berth.kube.selectors import NodeTerms
+from berth.kube.workloads.pod_templates import assumed_owner
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 # Terms that may be remembered although no volume has them any more.
@@ -492,7 +493,7 @@ def _refusal(pod_class: PodClass, use: ClaimUse, claim: ClaimRecord | None) -> s
     if claim.deleting:
         return f'persistentvolumeclaim "{claim.name}" is being deleted'
     pod = pod_class.pod.metadata
-    if use.ephemeral and claim.owner != (pod.uid or ""):
+    if use.ephemeral and claim.owner != assumed_owner("v1", "Pod", pod).uid:
         namespace = pod_class.namespace
         return (
             f"PVC {namespace}/{claim.name} was not created for pod {namespace}/{pod.name} (pod is not owner)"
