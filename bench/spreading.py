@@ -109,9 +109,10 @@ class Machines:
             for action in actions:
                 self._keeping.done(action, Outcome(self._now))
             due = self._keeping.due()
-            if not actions and (due is None or due > self._now + 1):
+            if due is not None and due <= self._now + 1:
+                self._now = max(self._now, due)
+            elif not actions:
                 return time.perf_counter() - start
-            self._now = max(self._now, due or 0.0)
 
     def scale_down(self, workload: int) -> float:
         """Half of a workload's pods go."""

@@ -21,7 +21,7 @@ from berth.kube.gates import DEFAULT_GATES
 from berth.kube.manifests.manifest import load
 from berth.kube.well_known import HOSTNAME, ZONE
 from berth.machines.cache import Cache
-from berth.machines.contract import Action, Bind, Create, Event, Evict, Outcome
+from berth.machines.contract import Action, Bind, Create, Event, Evict, Outcome, Patch
 from berth.spreading import KeepSpread, SpreadingSettings
 from tests.support.scripts.plane import PlaneScript
 from tests.support.scripts.script import Raw, workload
@@ -135,6 +135,26 @@ def seen(world: SpreadWorld, folder: Path) -> Snapshot:
     return read(load([dump]))
 
 
+def dry_run(world: SpreadWorld) -> list[Move]:
+    """What machines in a dry run tell of the world as it is."""
+    cache, told = Cache(), list[Move]()
+    options = Options(gates=KEEP)
+    eviction = AffinityEviction(cache, EvictionSettings(options=options, dry_run=True))
+    settings = SpreadingSettings(options=options, rebalance=SOFT, dry_run=True)
+    dry = KeepSpread(cache, eviction.state.mirror, settings, tell=told.append)
+    eviction.follow(dry.rebalancer)
+    for (resource, _, _), item in world.objects.items():
+        event = Event(resource, "ADDED", world.view(resource, item))
+        cache.handle(event)
+        for machine in (eviction, dry):
+            if resource in machine.watches:
+                machine.handle(event)
+    for second in range(60):
+        assert eviction.reconcile(world.now + second) == []
+        assert dry.reconcile(world.now + second) == []
+    return told
+
+
 @pytest.mark.parametrize(
     "constraints",
     [
@@ -158,6 +178,60 @@ def test_the_plan_is_what_is_done(constraints: tuple[Raw, ...], tmp_path: Path) 
     binds = [action for action in world.done if isinstance(action, Bind)]
     landed = [action.node for action in binds[-len(planned) :]]
     assert list(zip(world.evicted(), landed, strict=True)) == planned
+
+
+def shared(others: Raw | None = None, pods: int = 110) -> SpreadWorld:
+    """Three workloads on the same nodes, of which one was away and has room for so many."""
+    world = SpreadWorld(SOFT)
+    world.deploy("one", 7, spread("one"), *([others] if others else []))
+    world.deploy("three", 8, spread("three"))
+    world.deploy("two", 6, spread("two", when="ScheduleAnyway"), spread("two", HOSTNAME, "ScheduleAnyway"))
+    world.lose("c")
+    world.lost["status"]["allocatable"]["pods"] = str(pods)
+    world.come_back()
+    return world
+
+
+# What one workload spreads, though it counts all pods of the namespace.
+EVERYBODY = {
+    **spread("one", when="ScheduleAnyway"),
+    "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+}
+
+
+@pytest.mark.parametrize(("others", "pods"), [(None, 110), (None, 3), (None, 5), (EVERYBODY, 4)])
+def test_the_plan_of_several_workloads_is_what_is_done(others: Raw | None, pods: int, tmp_path: Path) -> None:
+    """Where workloads compete for a node they take turns, in the plan, in a dry run and in the deed."""
+    world = shared(others, pods)
+    found = audit(seen(world, tmp_path), rebalance=SOFT).rebalancing or []
+    turns = {turn: move for each in found for turn, move in zip(each.turns, each.moves, strict=True)}
+    planned = [turns[turn] for turn in sorted(turns)]
+    assert len({move.pod.split("-")[0] for move in planned}) > 1
+    told = dry_run(world)
+    assert [(move.pod, move.landing) for move in told] == [(move.pod, move.landing) for move in planned]
+    world.run(600)
+    assert world.evicted() == [move.pod.partition("/")[2] for move in planned]
+    landed = [action.node for action in world.done if isinstance(action, Bind)][-len(planned) :]
+    assert landed == [move.landing for move in planned]
+
+
+def test_one_that_is_held_up_is_not_waited_for_for_ever() -> None:
+    """The pods of one workload never become Ready again: after a while the others move without it."""
+    world = shared()
+    before = set(world.names(PODS))
+
+    def broken(action: Action) -> Outcome | None:
+        late = action.name.startswith("one-") and action.name not in before
+        if late and isinstance(action, Patch) and action.subresource == "status":
+            return Outcome(at=world.now, code=500, reason="InternalError", message="not now")
+        return None
+
+    world.refuse = broken
+    world.run(600)
+    gone = Counter(name.split("-")[0] for name in world.evicted())
+    assert gone["one"] == 1
+    assert world.counts("two") == {"a": 2, "b": 2, "c": 2}
+    assert max(world.counts("three").values()) == 3
 
 
 def test_it_is_off_unless_somebody_says_so() -> None:
@@ -289,6 +363,27 @@ def test_a_rollout_and_a_scaling_are_waited_for() -> None:
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
+def test_a_rollout_that_hangs_is_left_alone(tmp_path: Path) -> None:
+    """While pods of two revisions are there nobody is moved, and both the metrics and an audit say why."""
+    world = SpreadWorld(HARD)
+    world.deploy("web", 6)
+    world.lose("c")
+    pod = {"metadata": {"labels": {"revision": "2"}}, "spec": {"nodeSelector": {"nowhere": "yes"}}}
+    world.change(DEPLOYMENTS, "web", {"spec": {"template": pod}})
+    world.run(10)
+    assert len(world.names(REPLICA_SETS)) == 2
+    world.come_back()
+    world.run(120)
+    assert world.evicted() == []
+    assert world.machine.rebalancer.refusals["rolling-out"] >= 1
+    [found] = audit(seen(world, tmp_path), rebalance=HARD).rebalancing or []
+    assert (found.moves, found.refusal) == ((), "rolling-out")
+    world.change(DEPLOYMENTS, "web", {"spec": {"template": {"spec": {"nodeSelector": {"nowhere": None}}}}})
+    world.run(600)
+    counts = world.counts()
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
 def test_a_paused_deployment_is_moved_like_any_other() -> None:
     """Pausing stops rollouts; its ReplicaSet still makes replacements."""
     world = SpreadWorld(HARD)
@@ -373,20 +468,6 @@ def test_a_dry_run_tells_what_is_done_otherwise() -> None:
     world.deploy("web", 9)
     world.lose("c")
     world.come_back()
-    cache, told = Cache(), list[Move]()
-    options = Options(gates=KEEP)
-    eviction = AffinityEviction(cache, EvictionSettings(options=options, dry_run=True))
-    settings = SpreadingSettings(options=options, rebalance=SOFT, dry_run=True)
-    dry = KeepSpread(cache, eviction.state.mirror, settings, tell=told.append)
-    eviction.follow(dry.rebalancer)
-    for (resource, _, _), item in world.objects.items():
-        event = Event(resource, "ADDED", world.view(resource, item))
-        cache.handle(event)
-        for machine in (eviction, dry):
-            if resource in machine.watches:
-                machine.handle(event)
-    for second in range(60):
-        assert eviction.reconcile(world.now + second) == []
-        assert dry.reconcile(world.now + second) == []
+    told = dry_run(world)
     world.run(900)
     assert [move.pod.partition("/")[2] for move in told] == world.evicted()

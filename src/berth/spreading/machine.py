@@ -27,7 +27,7 @@ from berth.machines.recorder import EVENT, NORMAL, Recorder
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
 from berth.spreading.metrics import SpreadingMetrics, SpreadingStateCollector
-from berth.spreading.rebalancing import BUDGET, Rebalancer
+from berth.spreading.rebalancing import BUDGET, Rebalancer, Standing
 from berth.spreading.settings import SpreadingSettings
 
 COMPONENT = "keep-spread"
@@ -98,6 +98,9 @@ class KeepSpread:
         self._marked: dict[Key, None] = {}  # pods whose cost is to be taken back
         self._under_way: dict[Key, int] = {}  # pods that are being written to, and how often in vain
         self._told: set[str] = set()  # the uids of ReplicaSets that were told of costs of others
+        self._turn_due: float | None = None  # when somebody has had the turn for too long
+        self._looked = False  # at a group, since the last plan of a dry run
+        self._told_moves: list[Move] = []  # in a dry run
         self._draining = False
 
     # --- keeping up ---------------------------------------------------------------------------------
@@ -171,10 +174,8 @@ class KeepSpread:
             return 0.0
         if self._draining:
             return 0.0 if self._recorder.waiting else None
-        times = [
-            when for when in (min(self._due.values(), default=None), self._recorder.due()) if when is not None
-        ]
-        return min(times, default=None)
+        times = (min(self._due.values(), default=None), self._turn_due, self._recorder.due())
+        return min((when for when in times if when is not None), default=None)
 
     def reconcile(self, now: float) -> list[Action]:
         if self._draining:
@@ -188,9 +189,9 @@ class KeepSpread:
         self._gather(now)
         ready = [key for key, when in self._due.items() if when <= now][:_GROUPS_AT_ONCE]
         actions: list[Action] = []
-        before = self.rebalancer.revision
+        before = self.rebalancer.plans
         for key in ready:
-            if self.rebalancer.revision - before >= _PLANS_AT_ONCE:
+            if self.rebalancer.plans - before >= _PLANS_AT_ONCE:
                 break
             del self._due[key]
             group = self.groups.by_key.get(key)
@@ -198,8 +199,10 @@ class KeepSpread:
                 self._skews.pop(key, None)
                 self.rebalancer.forget(key)
                 continue
+            self._looked = True
             actions += self._ranked(group, now)
             self._rebalance(group, now)
+        self._take_turns(now)
         if self._settings.dry_run:
             return []
         return actions + self._recorder.take(now)
@@ -223,22 +226,33 @@ class KeepSpread:
         if self._opted_out(group):
             self.rebalancer.forget(group.key)
             return
-        again = self.rebalancer.look_at(group, now, lambda of, moves: self._tell_moves(of, moves, now))
+        again = self.rebalancer.look_at(group, now)
         if again is not None:
             self._due.setdefault(group.key, max(again, now + self._settings.settle))
 
-    def _tell_moves(self, group: SpreadReplicaSet, moves: Sequence[Move], now: float) -> None:
-        """Say on the workload who moves next and why, and how many will."""
-        if self._settings.dry_run:
+    def _take_turns(self, now: float) -> None:
+        """Who moves next is decided once all are looked at whom the last move, or whatever was, concerns."""
+        known = max(now, self.rebalancer.turns.landed + self._settings.settle)
+        if any(when <= known for when in self._due.values()):
+            self._turn_due = None
+        elif not self._settings.dry_run:
+            self._turn_due = self.rebalancer.take_turns(now, self._tell_move)
+        elif self._looked:
+            self._looked = False
+            moves = self.rebalancer.whole_plan()
             for move in moves:
-                self._tell(move)
+                if move not in self._told_moves:
+                    self._tell(move)
+            self._told_moves = moves
+
+    def _tell_move(self, group: SpreadReplicaSet, standing: Standing, now: float) -> None:
+        """Say on the workload who moves now and why, and how many will."""
+        workload, move = self.rebalancer.workload(group), standing.move
+        if workload is None or move is None:
             return
-        workload = self.rebalancer.workload(group)
-        if workload is None:
-            return
-        first, more = moves[0], len(moves) - 1
+        more = standing.planned - 1
         then = f", and {more} more after it" if more else ""
-        message = f"Pod {first.pod.partition('/')[2]} is to move from node {first.node}{then}: {first.reason}"
+        message = f"Pod {move.pod.partition('/')[2]} is to move from node {move.node}{then}: {move.reason}"
         resource = REPLICA_SETS if workload.metadata.uid == group.uid else DEPLOYMENTS
         self._recorder.record(now, resource, workload, NORMAL, "Rebalancing", message)
 

@@ -2,8 +2,8 @@
 
 It decides only who should move; the machine that evicts asks it, and has all the care: budgets, rates, halts,
 paces.  A group is looked at when something happened to it, to nodes, or to what stood in its way, and moved
-only while it is at rest.  Where replacements landed is remembered: one that did not help, or did not
-stay, keeps the whole workload where it is for a while, longer each time.
+only while it is at rest and when it is its turn.  Where replacements landed is remembered: one that did not
+help, or did not stay, keeps the whole workload where it is for a while, longer each time.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 
 from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
     NO_NODE,
     NOT_READY,
+    ROLLING_OUT,
     SCALING,
     MovableGroup,
     Move,
@@ -35,25 +35,23 @@ from berth.kube.objects import Key, LivePod, LiveWorkload, PodDisruptionBudget
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
 from berth.kube.selectors import parse_label_selector
-from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
 from berth.machines.mirror import Mirror
 from berth.machines.moves import WantedMove
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
+from berth.spreading.landings import LandingMemory, Landings
 from berth.spreading.settings import SpreadingSettings
+from berth.spreading.turns import PATIENCE, Turns
 
 # Why a group that is uneven stays as it is, besides what the engine says.
-ROLLING_OUT, BUDGET = "rolling-out", "budget"
-NEW_NODE, BACKED_OFF, UNDER_WAY = "new-node", "backed-off", "under-way"
-# What a pod that goes, or a budget that changes, may put an end to.
-STUCK = frozenset({NO_BETTER_PLACE, NO_NODE, BUDGET})
+BUDGET, NEW_NODE, BACKED_OFF, UNDER_WAY = "budget", "new-node", "backed-off", "under-way"
+# What a move of others may put an end to, and what a pod that goes, or a budget that changes.
+NOWHERE_BETTER = frozenset({NO_BETTER_PLACE, NO_NODE})
+STUCK = NOWHERE_BETTER | {BUDGET}
 
-_RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
-_MEMORY = 3600.0  # landings are remembered for so long, and after a pause for as long again
-_MOST_LANDINGS = 100
 _SENT = 30.0  # an eviction that was sent is seen by then
 _MOST_PLANNED = 50
-_MOST_WANTED = 100  # more would not go in a minute anyway
+_MOST_ASKED = 20  # whether it is their turn, so that others come to theirs
 
 
 @dataclass(slots=True)
@@ -64,16 +62,7 @@ class _UnderWay:
     uid: str
     at: float
     known: frozenset[str]  # the uids of the pods that the group had
-
-
-@dataclass(slots=True)
-class _Memory:
-    """Where replacements of a workload landed, and how often that was no good."""
-
-    landings: dict[str, str] = field(default_factory=dict)  # pod -> node
-    returns: int = 0
-    until: float = 0.0
-    touched: float = 0.0
+    landed: bool = False  # the replacement has a node
 
 
 @dataclass(slots=True)
@@ -81,14 +70,19 @@ class Standing:
     """What is thought of one group.
 
     Attributes:
-        move: What is wanted now.
-        planned: How many moves it takes, this one included.
+        move: What is wanted, when it is its turn.
+        since: From when on.
+        planned: How many moves it takes, this one included, if all others stay.
         refusal: Why there is none though it is uneven; empty if there is nothing to say.
     """
 
-    move: WantedMove | None = None
+    move: Move | None = None
+    since: float = 0.0
     planned: int = 0
     refusal: str = ""
+
+
+TellTurn = Callable[[SpreadReplicaSet, Standing, float], None]
 
 
 class Rebalancer:
@@ -96,6 +90,8 @@ class Rebalancer:
 
     Attributes:
         revision: Grows when other moves are wanted.
+        plans: How many were made.
+        turns: Who may move now.
         standings: By group, of those that may be moved.
         done: How many replacements landed where it helped.
         refusals: How often groups were refused, by reason.
@@ -109,10 +105,13 @@ class Rebalancer:
         self._groups = groups
         self._settings = settings
         self._under_way: dict[Key, _UnderWay] = {}
-        self._memories: dict[str, _Memory] = {}
+        self._landings = Landings(lambda pod: self._mirror.bound.get(_key(pod)))
         self._changed_nodes: dict[str, float] = {}
+        self._leaving: dict[str, _UnderWay] = {}  # pods whose eviction was sent, until they are gone
         self._now = 0.0
         self.revision = 0
+        self.plans = 0
+        self.turns = Turns()
         self.standings: dict[Key, Standing] = {}
         self.done = 0
         self.refusals: Counter[str] = Counter()
@@ -120,14 +119,10 @@ class Rebalancer:
     # --- what the evicting machine asks -------------------------------------------------------------
 
     def wanted(self) -> Sequence[WantedMove]:
-        if self._settings.dry_run:
-            return ()
-        found = (
-            standing.move
-            for key, standing in self.standings.items()
-            if standing.move is not None and key not in self._under_way
-        )
-        return list(islice(found, _MOST_WANTED))
+        mine = (self.standings[key] for key in self.turns.given if key not in self._under_way)
+        return [
+            WantedMove(each.move.pod, each.move.reason, each.since) for each in mine if each.move is not None
+        ]
 
     def wants(self, pod: str) -> bool:
         return self._judged(pod) is not None
@@ -139,7 +134,8 @@ class Rebalancer:
         if move is None or group is None or bound is None:
             return False
         known = frozenset(each.metadata.uid or "" for each in self._pods(group))
-        self._under_way[group.key] = _UnderWay(move, bound.metadata.uid or "", self._now, known)
+        sent = _UnderWay(move, bound.metadata.uid or "", self._now, known)
+        self._under_way[group.key] = self._leaving[pod] = sent
         return True
 
     def _judged(self, pod: str) -> Move | None:
@@ -147,15 +143,21 @@ class Rebalancer:
         group = self._group_of(pod)
         if group is None or self._is_sent(group.key, pod):
             return None
-        standing = self.standings.get(group.key)
-        if standing is None or standing.move is None or standing.move.pod != pod:
+        wanted = self.standings[group.key].move if group.key in self.turns.given else None
+        if wanted is None or wanted.pod != pod:
             return None
         how = self.how(group)
         if how.policy is RebalancePolicy.OFF or self._unrest(group):
             return None
-        with supposed(self._mirror.cluster, list(self._others(group.key))):
-            move = next_move(self._mirror.cluster, self._movable(group, how, (pod,)))
+        move = self._next(group, how, (pod,))
         return move if isinstance(move, Move) and not self._obstacle(group, move)[0] else None
+
+    def _next(
+        self, group: SpreadReplicaSet, how: Rebalance, only: tuple[str, ...] | None = None
+    ) -> Move | str | None:
+        """The best move of a group, with those of others made that are under way."""
+        with supposed(self._mirror.cluster, list(self._others(group.key))):
+            return next_move(self._mirror.cluster, self._movable(group, how, only))
 
     def _is_sent(self, key: Key, pod: str) -> bool:
         """Whether another pod of the group is on its way; one whose request was not taken is asked again."""
@@ -173,10 +175,8 @@ class Rebalancer:
         old = now - max(self._settings.rebalance_delay, 1.0)
         self._changed_nodes = {name: when for name, when in self._changed_nodes.items() if when > old}
 
-    def look_at(
-        self, group: SpreadReplicaSet, now: float, tell: Callable[[SpreadReplicaSet, list[Move]], None]
-    ) -> float | None:
-        """Judge a group anew; when to look again though nothing happens. `tell` hears of new plans."""
+    def look_at(self, group: SpreadReplicaSet, now: float) -> float | None:
+        """Judge a group anew; when to look again though nothing happens."""
         self._now = now
         how = self.how(group)
         if how.policy is RebalancePolicy.OFF:
@@ -187,46 +187,120 @@ class Rebalancer:
         when: float | None = None
         found: Move | None = None
         if not refusal:
-            with supposed(self._mirror.cluster, list(self._others(group.key))):
-                move = next_move(self._mirror.cluster, self._movable(group, how))
-                if isinstance(move, Move):
-                    refusal, when = self._obstacle(group, move)
-                    found = None if refusal else move
-                else:
-                    refusal = move
+            move = self._next(group, how)
+            if isinstance(move, Move):
+                refusal, when = self._obstacle(group, move)
+                found = None if refusal else move
+            else:
+                refusal = move
         elif refusal == UNDER_WAY:
             when = self._under_way[group.key].at + _SENT if self._is_there(group.key) else None
-        self._enter(group, how, found, refusal or "", tell)
+        self._enter(group, how, found, refusal or "")
         return when
 
-    def _enter(
-        self,
-        group: SpreadReplicaSet,
-        how: Rebalance,
-        move: Move | None,
-        refusal: str,
-        tell: Callable[[SpreadReplicaSet, list[Move]], None],
-    ) -> None:
+    def _enter(self, group: SpreadReplicaSet, how: Rebalance, move: Move | None, refusal: str) -> None:
         known = self.standings.setdefault(group.key, Standing())
         if refusal and refusal != known.refusal:
             self.refusals[refusal] += 1
-        known.refusal = refusal
+        was, known.refusal = known.move, refusal
         if move is None:
-            self.revision += known.move is not None
             known.move, known.planned = None, 0
-        elif known.move is None or (known.move.pod, known.move.reason) != (move.pod, move.reason):
-            self.revision += 1
-            known.move = WantedMove(move.pod, move.reason, self._now)
-            cluster = self._mirror.cluster
-            plan = plan_moves(cluster, [self._movable(group, how)], _MOST_PLANNED)[0] or [move]
-            known.planned = len(plan)
-            tell(group, plan)
+            if refusal != UNDER_WAY:
+                self._end_turn(group.key)
+            return
+        self.turns.asked.discard(group.key)
+        if was is None or (was.pod, was.reason) != (move.pod, move.reason):
+            known.move, known.since = move, self._now
+            plan = plan_moves(self._mirror.cluster, [self._movable(group, how)], _MOST_PLANNED)[0]
+            known.planned = len(plan) or 1
+            self.plans += 1
+            self.revision += group.key in self.turns.given
 
     def forget(self, key: Key) -> None:
         """A group is gone, or is not to be moved."""
-        standing = self.standings.pop(key, None)
+        self.standings.pop(key, None)
         self._under_way.pop(key, None)
-        self.revision += standing is not None and standing.move is not None
+        self._end_turn(key)
+
+    def _end_turn(self, key: Key, landed: float | None = None) -> None:
+        self.revision += key in self.turns.given
+        self.turns.end(key, landed)
+
+    # --- whose turn it is ---------------------------------------------------------------------------
+
+    def take_turns(self, now: float, tell: TellTurn) -> float | None:
+        """Have the next group move that can; when to come again though nothing happens.
+
+        `tell` hears who may move now.
+        """
+        self._now = now
+        if (until := self.turns.taken_until(now)) is not None:
+            return until
+        for asked, key in enumerate(self.turns.in_order(self._may_move())):
+            if asked == _MOST_ASKED:
+                return now
+            ready_from = self._ready_from(key)
+            if ready_from > now:
+                return ready_from
+            if key in self._under_way or self.standings[key].move is None:
+                self.turns.asked.add(key)
+                continue
+            self.turns.give(key, now)
+            self.revision += 1
+            tell(self._groups.by_key[key], self.standings[key], now)
+            return now + PATIENCE
+        self.turns.rest()
+        return None
+
+    def _may_move(self) -> list[Key]:
+        """The groups that have a pod to move, or may have one soon."""
+        return [
+            key
+            for key, standing in self.standings.items()
+            if (standing.move or key in self._under_way or standing.refusal in NOWHERE_BETTER)
+            and key not in self.turns.given
+            and key in self._groups.by_key
+        ]
+
+    def _ready_from(self, key: Key) -> float:
+        """Judge a group whose turn it may be; until when it is better waited for, in the past for not at all.
+
+        That is while its last replacement is not Ready yet and another pod is to follow, and while pods that
+        terminate keep it from what is best once they are gone.
+        """
+        group, sent = self._groups.by_key[key], self._under_way.get(key)
+        how = self.how(group)
+        if sent is not None:
+            follows = not sent.landed or isinstance(self._next(group, how), Move)
+            return sent.at + PATIENCE if follows else self._now
+        self.look_at(group, self._now)
+        standing = self.standings.get(key)
+        going = [pod for pod, sent in self._leaving.items() if self._goes(pod, sent)]
+        self._leaving = {pod: self._leaving[pod] for pod in going}
+        if standing is None or not going:
+            return self._now
+        with self._mirror.cluster.without(*going):
+            then = self._next(group, how)
+        now = (standing.move.pod, standing.move.landing) if standing.move is not None else None
+        if now == ((then.pod, then.landing) if isinstance(then, Move) else None):
+            return self._now
+        return max(self._leaving[pod].at for pod in going) + PATIENCE
+
+    def _goes(self, pod: str, sent: _UnderWay) -> bool:
+        bound = self._mirror.bound.get(_key(pod))
+        return bound is not None and bound.metadata.uid == sent.uid and is_terminating(bound)
+
+    def whole_plan(self) -> list[Move]:
+        """Everything that would be done as it is, of all groups together; nothing if nobody may move now."""
+        if not any(standing.move for standing in self.standings.values()):
+            return []
+        groups = [
+            group
+            for key, standing in sorted(self.standings.items(), key=lambda each: each[0])
+            if (standing.move or standing.refusal in (*NOWHERE_BETTER, ""))
+            and (group := self._groups.by_key.get(key)) is not None
+        ]
+        return plan_moves(self._mirror.cluster, [self._movable(each, self.how(each)) for each in groups])[0]
 
     def stuck(self) -> Iterator[Key]:
         """The groups that something elsewhere may help."""
@@ -311,7 +385,7 @@ class Rebalancer:
     def _obstacle(self, group: SpreadReplicaSet, move: Move) -> tuple[str, float | None]:
         """What keeps a move that would help from being made now, and until when if time alone ends it."""
         memory = self._memory(group)
-        self._notice_lost(memory, move)
+        memory.notice_lost(move.landing, self._now)
         if memory.until > self._now:
             return BACKED_OFF, memory.until
         trusted = self._changed_nodes.get(move.landing or "", -math.inf) + self._settings.rebalance_delay
@@ -347,56 +421,30 @@ class Rebalancer:
             if self._now >= sent.at + _SENT:
                 del self._under_way[group.key]  # the request was refused, or lost
             return
-        if self._unrest(group) in (SCALING, NOT_READY):
+        came = [pod for pod in self._pods(group) if pod.metadata.uid not in sent.known]
+        unrest = self._unrest(group)
+        if not sent.landed and (came or sent.move.landing is None or not unrest):
+            sent.landed = True
+            self._end_turn(group.key, self._now)
+        if unrest in (SCALING, NOT_READY):
             return
         del self._under_way[group.key]
-        came = [pod for pod in self._pods(group) if pod.metadata.uid not in sent.known]
         memory = self._memory(group)
         if not came:
             return  # it has fewer pods by now
         after = unevenness(self._mirror.cluster, self._movable(group, how).witnesses)
         if sent.move.landing is not None and not how.is_worth(sent.move.before, after):
-            self._back_off(memory)
+            memory.back_off(self._now)
             return
         self.done += 1
-        for pod in came:
-            memory.landings[pod_name(pod)] = pod.spec.node_name or ""
-        while len(memory.landings) > _MOST_LANDINGS:
-            del memory.landings[next(iter(memory.landings))]
-        memory.touched = self._now
+        memory.keep({pod_name(pod): pod.spec.node_name or "" for pod in came}, self._now)
 
-    def _notice_lost(self, memory: _Memory, move: Move) -> None:
-        """A replacement went to the same node before, and did not stay there."""
-        lost = [
-            pod
-            for pod, node in memory.landings.items()
-            if node == move.landing
-            and ((bound := self._mirror.bound.get(_key(pod))) is None or bound.spec.node_name != node)
-        ]
-        for pod in lost:
-            del memory.landings[pod]
-        if lost:
-            self._back_off(memory)
-
-    def _back_off(self, memory: _Memory) -> None:
-        memory.returns += 1
-        memory.touched = self._now
-        memory.until = self._now + _RETURNS.after(memory.returns)
-
-    def _memory(self, group: SpreadReplicaSet) -> _Memory:
+    def _memory(self, group: SpreadReplicaSet) -> LandingMemory:
         """What is remembered of a workload, through all its revisions."""
         workload = self.workload(group)
-        uid = (workload.metadata.uid if workload is not None else "") or group.uid
-        memory = self._memories.get(uid)
-        if memory is None or self._now > max(memory.until, memory.touched) + _MEMORY:
-            kept = {
-                each: known
-                for each, known in self._memories.items()
-                if self._now <= max(known.until, known.touched) + _MEMORY
-            }
-            memory = kept[uid] = _Memory(touched=self._now)
-            self._memories = kept
-        return memory
+        return self._landings.of(
+            (workload.metadata.uid if workload is not None else "") or group.uid, self._now
+        )
 
 
 def _key(pod: str) -> Key:

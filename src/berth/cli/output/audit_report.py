@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from berth.cli.output.simulation_report import spread_table
 from berth.cli.output.tables import NONE, Style, Terminal, count, indented, table
 from berth.engine.execution.eviction_ceiling import name_of
-from berth.engine.execution.rebalancing import NO_BETTER_PLACE, NO_NODE, NOT_READY, SCALING
+from berth.engine.execution.rebalancing import (
+    NO_BETTER_PLACE,
+    NO_NODE,
+    NOT_READY,
+    ROLLING_OUT,
+    SCALING,
+)
 from berth.engine.offline.audit import Audit, Eviction, WorkloadMoves
 from berth.engine.offline.snapshot import Entry
 from berth.engine.rules.verdicts import RuleViolation
@@ -20,6 +26,7 @@ STAYS = {
     NO_BETTER_PLACE: "no node that would take a replacement makes it more even",
     NO_NODE: "no node would take a replacement",
     SCALING: "it has more or fewer pods than it should",
+    ROLLING_OUT: "a rollout is under way",
     NOT_READY: "not all its pods are Ready",
     "budget": "a disruption budget lets none go:",
 }
@@ -129,6 +136,9 @@ def _evictions(evictions: list[Eviction], term: Terminal, *, wide: bool) -> str:
 
 def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) -> Iterator[str]:
     """Who would move where, and who stays uneven."""
+    turns = {
+        turn: (each, move) for each in workloads for turn, move in zip(each.turns, each.moves, strict=True)
+    }
     rows = [
         (
             workload.namespace,
@@ -138,11 +148,10 @@ def _rebalancing(workloads: list[WorkloadMoves], term: Terminal, *, wide: bool) 
             move.landing or "a new node",
             move.why,
         )
-        for workload in workloads
-        for move in workload.moves
+        for _, (workload, move) in sorted(turns.items(), key=lambda each: each[0])
     ]
     if rows:
-        yield term.title("What would be moved for evenness, one of a workload at a time:")
+        yield term.title("What would be moved for evenness, one after the other:")
         headers = ("NAMESPACE", "OWNER", "POD", "NODE", "REPLACEMENT", "WHY")
         yield _listed(headers, rows, term, wide=wide)
     else:

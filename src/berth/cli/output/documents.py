@@ -309,6 +309,7 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
                 "stoppedBy": [budget.name for budget in workload.stopped_by],
                 "moves": [
                     {
+                        "turn": turn,
                         "pod": move.pod.partition("/")[2],
                         "node": move.node,
                         "landsOn": move.landing,
@@ -316,7 +317,7 @@ def _rebalancing(workloads: list[WorkloadMoves] | None) -> Document:
                         "before": {"hard": move.before.hard, "soft": move.before.soft},
                         "after": {"hard": move.after.hard, "soft": move.after.soft},
                     }
-                    for move in workload.moves
+                    for turn, move in zip(workload.turns, workload.moves, strict=True)
                 ],
             }
             for workload in workloads

@@ -30,7 +30,7 @@ _MOST_ASKED = 48
 REBALANCE, WAITS_FOR_NODES = "berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes"
 OPT_OUT = "berth.dev/keep-spread"
 # Why an uneven group stays as it is.
-SCALING, NOT_READY = "scaling", "not-ready"
+SCALING, ROLLING_OUT, NOT_READY = "scaling", "rolling-out", "not-ready"
 NO_BETTER_PLACE, NO_NODE = "no-better-place", "no-node"
 
 
@@ -176,28 +176,29 @@ def plan_moves(
 ) -> tuple[list[Move], list[str | None]]:
     """All moves until nothing gets better by one, and what then keeps each group from more; None for nothing.
 
-    The groups take turns, as they do when each waits for its replacement.  The cluster is left as it was.
+    The groups take turns, as they do when it is done: after each move the next one in a circle is asked, and
+    what moved may have made room for those that were asked in vain.  The cluster is left as it was.
     """
     moves: list[Move] = []
+    asked = list(groups)
     ends: list[str | None] = [None] * len(groups)
+    waiting: set[int] = set()
     with _restored(cluster, [pod for group in groups for pod in group.pods]):
-        active = list(enumerate(groups))
-        while active and len(moves) < most:
-            still = []
-            for i, group in active:
-                move = next_move(cluster, group)
-                if not isinstance(move, Move):
-                    ends[i] = move
-                    continue
+        i, in_vain = 0, 0
+        while in_vain < len(groups) and len(moves) < most:
+            move = NO_NODE if i in waiting else next_move(cluster, asked[i])
+            if isinstance(move, Move):
                 moves.append(move)
                 _apply(cluster, move)
-                if move.landing is None:
-                    ends[i] = NO_NODE
-                    continue
                 # The replacement is the youngest now.
-                pods = (*(pod for pod in group.pods if pod != move.pod), move.pod)
-                still.append((i, replace(group, pods=pods)))
-            active = still
+                pods = (*(pod for pod in asked[i].pods if pod != move.pod), move.pod)
+                asked[i] = replace(asked[i], pods=pods)
+                waiting.update([i] if move.landing is None else [])
+                in_vain = 0
+            else:
+                ends[i] = move
+                in_vain += 1
+            i = (i + 1) % len(groups)
     return moves, ends
 
 
@@ -372,6 +373,8 @@ def _why(cluster: Cluster, pod: str, measured: Sequence[_Measured]) -> str:
 class _Landing:
     """Where the replacement of a pod would go, and how uneven everything would be then.
 
+    It comes as soon as the pod terminates, and waits until the pod is gone only if there is no node before.
+
     Attributes:
         origin: The node of the pod.
         node: The node that is taken among equals; None if there is none.
@@ -385,20 +388,20 @@ class _Landing:
             raise KeyError(pod)
         self._cluster, self._constraints, self._pod = cluster, constraints, pod
         pod_class, self.origin, _ = found
-        self.node: str | None = None
-        self.nodes: set[str] = set()
+        ghost = f"{pod}\n"
         with cluster.without(pod):
             self.after = constraints.total()
             once_gone = self._land(pod_class)
-            self.all = [after for _, after in once_gone]
-            if once_gone:
-                self.node, self.after = once_gone[0]
-                ghost = f"{pod}\n"
-                cluster.assume(ghost, pod_class, self.origin, terminating=True)
-                try:
-                    self.all += [after for _, after in self._land(pod_class)]
-                finally:
-                    cluster.remove_pod(ghost)
+            cluster.assume(ghost, pod_class, self.origin, terminating=True)
+            try:
+                meanwhile = self._land(pod_class) if once_gone else []
+            finally:
+                cluster.remove_pod(ghost)
+        found_nodes = [*meanwhile, *once_gone]
+        self.all = [after for _, after in found_nodes]
+        self.node: str | None = None
+        if found_nodes:
+            self.node, self.after = found_nodes[0]
 
     def _land(self, pod_class: PodClass) -> list[tuple[str, Unevenness]]:
         """The nodes that are equally good, one for each effect, the one that came first in front."""

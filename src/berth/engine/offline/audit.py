@@ -26,6 +26,7 @@ from berth.engine.execution.rebalancing import (
     NOT_READY,
     OPT_OUT,
     REBALANCE,
+    ROLLING_OUT,
     SCALING,
     MovableGroup,
     Move,
@@ -83,7 +84,8 @@ class WorkloadMoves:
     """What would be moved of one uneven workload.
 
     Attributes:
-        moves: In their order; the workloads of an audit take turns.
+        moves: In their order.
+        turns: Which of all moves of an audit each of them is, from 1: the workloads take turns.
         refusal: Why there are no more though it is still uneven; None if it is not.
         stopped_by: The budgets that allow no move now.
     """
@@ -93,6 +95,7 @@ class WorkloadMoves:
     moves: tuple[Move, ...]
     refusal: str | None
     stopped_by: tuple[DisruptionBudget, ...] = ()
+    turns: tuple[int, ...] = ()
 
 
 @dataclass
@@ -346,8 +349,8 @@ def rebalanced(
     snapshot: Snapshot, living: Sequence[Entry], budgets: Sequence[DisruptionBudget], default: Rebalance
 ) -> list[WorkloadMoves]:
     """What the controllers would move of every ReplicaSet that is uneven, and may be moved."""
-    groups = _groups(snapshot, living)
-    movable: list[tuple[str, Entry, MovableGroup]] = []
+    groups, rest = _groups(snapshot, living), _Rest(snapshot, living)
+    movable: list[tuple[Entry, MovableGroup]] = []
     found: list[WorkloadMoves] = []
     for key, members in groups.items():
         entry = members[-1]
@@ -356,19 +359,20 @@ def rebalanced(
             continue
         witnesses = _witnesses(snapshot, entry, groups)
         group = MovableGroup(tuple(each.key for each in members), witnesses, how)
-        refusal = _unrest(snapshot, key, members)
+        refusal = rest.missing(key, members)
         stopped = tuple(b for b in budgets if b.protects(entry) and not b.allowed)
         if refusal or stopped:
             if plan_moves(snapshot.cluster, [group], 1)[0]:
                 why = refusal or "budget"
                 found.append(WorkloadMoves(entry.namespace, entry.owner or "", (), why, stopped))
             continue
-        movable.append((key[1], entry, group))
-    moves, ends = plan_moves(snapshot.cluster, [group for _, _, group in movable])
-    for (_, entry, group), end in zip(movable, ends, strict=True):
-        own = tuple(move for move in moves if move.pod in group.pods)
+        movable.append((entry, group))
+    moves, ends = plan_moves(snapshot.cluster, [group for _, group in movable])
+    for (entry, group), end in zip(movable, ends, strict=True):
+        turns = tuple(turn for turn, move in enumerate(moves, start=1) if move.pod in group.pods)
+        own = tuple(moves[turn - 1] for turn in turns)
         if own or end is not None:
-            found.append(WorkloadMoves(entry.namespace, entry.owner or "", own, end))
+            found.append(WorkloadMoves(entry.namespace, entry.owner or "", own, end, turns=turns))
     return found
 
 
@@ -410,13 +414,37 @@ def _how(snapshot: Snapshot, entry: Entry, default: Rebalance) -> Rebalance:
     return default
 
 
-def _unrest(snapshot: Snapshot, key: tuple[str, str], members: Sequence[Entry]) -> str:
-    for manifest in snapshot.manifests:
-        view = manifest.object
-        if manifest.kind == "ReplicaSet" and (manifest.namespace, manifest.name) == key:
-            wanted = view.spec.replicas if isinstance(view, Workload) else None
-            if len(members) != (1 if wanted is None else wanted):
-                return SCALING
-    # A pod that says nothing about its conditions is taken for Ready.
-    told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]
-    return "" if all(map(is_ready, told)) else NOT_READY
+class _Rest:
+    """Which ReplicaSets are not to be disturbed; what the manifests do not say is as it should be."""
+
+    def __init__(self, snapshot: Snapshot, living: Sequence[Entry]) -> None:
+        self._wanted = {
+            (manifest.namespace, f"{manifest.kind}/{manifest.name}"): manifest.object.spec.replicas
+            for manifest in snapshot.manifests
+            if isinstance(manifest.object, Workload)
+        }
+        self._revisions: dict[tuple[str, str], set[str]] = {}
+        for manifest in snapshot.manifests:
+            view = manifest.object
+            if manifest.kind == "ReplicaSet" and isinstance(view, Workload) and view.spec.replicas != 0:
+                owner = controller_of(view.metadata)
+                whole = f"{owner.kind}/{owner.name}" if owner is not None else f"ReplicaSet/{manifest.name}"
+                self._revisions.setdefault((manifest.namespace or "", whole), set()).add(manifest.name)
+        for entry in living:
+            if (owner := controller_of(entry.pod.metadata)) is not None:
+                self._revisions.setdefault((entry.namespace, entry.owner or ""), set()).add(owner.name or "")
+
+    def missing(self, key: tuple[str, str], members: Sequence[Entry]) -> str:
+        """What has to be waited for, empty for nothing."""
+        whole = (key[0], members[-1].owner or "")
+        if self._number((key[0], f"ReplicaSet/{key[1]}"), members) != len(members):
+            return SCALING
+        if self._number(whole, members) != len(members) or self._revisions.get(whole, {key[1]}) != {key[1]}:
+            return ROLLING_OUT
+        # A pod that says nothing about its conditions is taken for Ready.
+        told = [entry.pod for entry in members if entry.pod.status and entry.pod.status.conditions]
+        return "" if all(map(is_ready, told)) else NOT_READY
+
+    def _number(self, workload: tuple[str, str], members: Sequence[Entry]) -> int:
+        wanted = self._wanted.get(workload, len(members))
+        return 1 if wanted is None else wanted
