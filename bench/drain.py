@@ -18,14 +18,14 @@ import aiohttp
 import msgspec
 
 from bench.session import Session
-from bench.workloads import Workload, make_node, pod_manifest
+from bench.workloads import GUARDED, URGENT, Workload, make_node, pod_manifest
 from berth.engine.execution.violations import placement_violations
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.kube.defaults import created, default_node
 from berth.kube.objects import Node, Pod
 
 NEW, RUN = "new", "run"
-BACKLOG = f"/api/v1/namespaces/{NEW}/pods"
+BACKLOG, RUNNING = f"/api/v1/namespaces/{NEW}/pods", f"/api/v1/namespaces/{RUN}/pods"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STOP_TIMEOUT = 60
 
@@ -54,6 +54,7 @@ class Drain:
         first_use: What was used when the first was.
         use: What was used when the last was seen, and the last event was written.
         broken: Hard rules that running pods break afterwards.
+        victims, guarded: Running pods that had to go, and those of them that a budget protects.
         events: Scheduled events written for the backlog.
     """
 
@@ -63,6 +64,8 @@ class Drain:
     use: Usage = Usage()
     broken: int = 0
     events: int = 0
+    victims: int = 0
+    guarded: int = 0
 
     @property
     def rate(self) -> float:
@@ -73,27 +76,65 @@ class Drain:
         return self.times[0] - self.started if self.times else float("inf")
 
     @property
+    def whole(self) -> float:
+        """Seconds from the process's start to the last binding."""
+        return self.times[-1] - self.started if self.times else float("inf")
+
+    @property
     def cpu_per_pod(self) -> float:
         """Milliseconds beyond start-up."""
         return (self.use.cpu_seconds - self.first_use.cpu_seconds) * 1e3 / max(len(self.times), 1)
+
+    def told(self, *, full: bool) -> str:
+        return f"{self.whole:,.1f} s" if full else f"{self.rate:,.0f} pods/s"
 
 
 # --- the world ------------------------------------------------------------------------------------
 
 
 async def fill(session: Session, workload: Workload, size: Size) -> None:
-    """Namespaces, nodes and running pods."""
+    """Namespaces, nodes and running pods, made later where some of them will have to go."""
     for name in (NEW, RUN):
         await session.post("/api/v1/namespaces", msgspec.json.encode({"metadata": {"name": name}}))
     nodes = (msgspec.json.encode(make_node(i, workload.zones)) for i in range(size.nodes))
     await session.post_all(("/api/v1/nodes", body) for body in nodes)
+
+    if workload.full:
+        urgent = {"metadata": {"name": URGENT}, "value": 1_000}
+        await session.post("/apis/scheduling.k8s.io/v1/priorityclasses", msgspec.json.encode(urgent))
+        await guard(session)
+    else:
+        await run(session, workload, size)
+
+
+async def guard(session: Session) -> None:
+    """A budget that allows no disruption."""
+    path = f"/apis/policy/v1/namespaces/{RUN}/poddisruptionbudgets"
+    budget = {
+        "metadata": {"name": "guard"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": GUARDED}},
+    }
+    await session.post(path, msgspec.json.encode(budget))
+
+
+async def run(session: Session, workload: Workload, size: Size) -> None:
+    """The running pods; those that are there already stay."""
+    present = {item["metadata"]["name"] for item in await session.items(RUNNING)}
 
     def running(number: int) -> bytes:
         pod = make_pod(f"run-{number}", RUN, workload.running(number), "none")
         pod["spec"]["nodeName"] = f"node-{number * workload.stride % size.nodes:06d}"
         return msgspec.json.encode(pod)
 
-    await session.post_all((f"/api/v1/namespaces/{RUN}/pods", running(i)) for i in range(size.running))
+    missing = (i for i in range(size.running) if f"run-{i}" not in present)
+    await session.post_all((RUNNING, running(i)) for i in missing)
+
+
+async def count_victims(session: Session, workload: Workload, running: int, result: Drain) -> None:
+    present = {item["metadata"]["name"] for item in await session.items(RUNNING)}
+    gone = [i for i in range(running) if f"run-{i}" not in present]
+    result.victims = len(gone)
+    result.guarded = sum(workload.running(i)[0] == GUARDED for i in gone)
 
 
 async def pile_up(session: Session, workload: Workload, pending: int, scheduler: str) -> None:

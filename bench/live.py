@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Literal
 
 from bench import soak
-from bench.drain import NEW, Drain, Size, broken_rules, drain, fill, pile_up
+from bench.drain import BACKLOG, NEW, Drain, Size, broken_rules, count_victims, drain, fill, pile_up, run
 from bench.report import Figure, merge_json, print_table
 from bench.session import open_session
-from bench.workloads import WORKLOADS, Workload, plain
+from bench.workloads import DIFFERENT, PREEMPTION, WORKLOADS, Workload, plain
 from tests.support.api.servers import Backend, assets_folder, running_backend
 
 NAMES = (
@@ -34,6 +34,8 @@ NAMES = (
     "spread",
     "preferred-spread",
     "mixed",
+    "every-pod-different",
+    "preemption",
 )
 LOOP, TELLING, BERTH, KUBE = "bind loop", "bind loop with events", "berth", "kube-scheduler"
 OUTPUT = Path("bench-results.json")
@@ -43,8 +45,9 @@ _SHARE, _FIRST_SECONDS, _MEMORY_MIB, _CPU_MS = 0.9, 1.0, 400.0, 0.5
 def workloads() -> dict[str, Workload]:
     """Those of the engine, with running pods on the first nodes and, beside the mixed ones, plain."""
     found = {workload.name: replace(workload, stride=1) for workload in WORKLOADS}
-    found["mixed"] = replace(found["mixed"], running=plain)
-    return found
+    for mixed in (found["mixed"], DIFFERENT):
+        found[mixed.name] = replace(mixed, running=plain, stride=1)
+    return found | {PREEMPTION.name: PREEMPTION}
 
 
 def contenders(backend: Backend) -> dict[str, tuple[str, list[str]]]:
@@ -70,12 +73,19 @@ async def compete(backend: Backend, workload: Workload, size: Size, patience: fl
     async with open_session(backend.url, backend.prepared.token, backend.prepared.ca_file) as session:
         await fill(session, workload, size)
         for name, (scheduler, command) in contenders(backend).items():
+            if workload.full:
+                if name in (LOOP, TELLING):
+                    continue  # they would have to know whom to evict
+                await session.delete_all(BACKLOG)
+                await run(session, workload, size)
             await pile_up(session, workload, size.pending, scheduler)
             log = backend.folder / f"{name.replace(' ', '-')}.log"
             result = await drain(
                 session, size.pending, command, log, patience=patience, writes_events=name != LOOP
             )
             result.broken = 0 if name in (LOOP, TELLING) else await broken_rules(session)
+            if workload.full:
+                await count_victims(session, workload, size.running, result)
             results[name] = result
             if len(result.times) < size.pending:
                 said = log.read_text(encoding="utf-8", errors="replace")[-600:]
@@ -96,34 +106,52 @@ async def last(backend: Backend, workload: Workload, wanted: argparse.Namespace)
     return list(soak.figures(workload.name, size, course))
 
 
-def figures(workload: str, size: Size, results: dict[str, Drain]) -> Iterable[Figure]:
-    loop = results[LOOP].rate
+def figures(workload: Workload, size: Size, results: dict[str, Drain]) -> Iterable[Figure]:
+    loop = results[LOOP].rate if LOOP in results else 0.0
     yardstick = 1e6 / loop if loop else None
 
     def figure(
         name: str, value: float, unit: str, limit: float | None = None, *, higher: bool = False
     ) -> Figure:
         better: Literal["higher", "lower"] = "higher" if higher else "lower"
-        return Figure(
-            f"live {workload}, {name}", size.nodes, size.running, value, unit, yardstick, limit, better
-        )
+        name = f"live {workload.name}, {name}"
+        return Figure(name, size.nodes, size.running, value, unit, yardstick, limit, better)
 
     for name, result in results.items():
         ours = name == BERTH
-        yield figure(name, result.rate, "pods/s", higher=True)
-        yield figure(f"{name}, CPU", result.cpu_per_pod, "ms/pod", _CPU_MS if ours else None)
+        if not workload.full:
+            yield figure(name, result.rate, "pods/s", higher=True)
+            yield figure(f"{name}, CPU", result.cpu_per_pod, "ms/pod", _CPU_MS if ours else None)
         if name in (LOOP, TELLING):
             continue
-        yield figure(f"{name} / {LOOP}", result.rate / loop, "ratio", _SHARE if ours else None, higher=True)
-        yield figure(f"{name}, start to first binding", result.first, "s", _FIRST_SECONDS if ours else None)
+        if workload.full:
+            yield figure(f"{name}, start to last binding", result.whole, "s")
+            yield figure(f"{name}, CPU from its start", result.use.cpu_seconds, "s")
+            yield figure(f"{name}, victims", result.victims, "pods")
+            yield figure(f"{name}, victims under a budget", result.guarded, "pods", 0 if ours else None)
+        else:
+            share = _SHARE if ours else None
+            yield figure(f"{name} / {LOOP}", result.rate / loop, "ratio", share, higher=True)
+            first = _FIRST_SECONDS if ours else None
+            yield figure(f"{name}, start to first binding", result.first, "s", first)
         yield figure(f"{name}, memory", result.use.memory_mib, "MiB", _MEMORY_MIB if ours else None)
         yield figure(f"{name}, broken rules", result.broken, "rules", 0)
         yield figure(f"{name}, events", result.events, "events", size.pending if ours else None, higher=True)
-    told = results[BERTH].rate / max(results[TELLING].rate, 1e-9)
-    yield figure(f"{BERTH} / {TELLING}", told, "ratio", higher=True)
+    if TELLING in results:
+        told = results[BERTH].rate / max(results[TELLING].rate, 1e-9)
+        yield figure(f"{BERTH} / {TELLING}", told, "ratio", higher=True)
     if KUBE in results:
-        faster = results[BERTH].rate / max(results[KUBE].rate, 1e-9)
-        yield figure(f"{BERTH} / {KUBE}", faster, "ratio", 1.0, higher=True)
+        theirs, own = results[KUBE], results[BERTH]
+        if workload.full:
+            yield figure(
+                f"{KUBE} / {BERTH}, start to last binding",
+                theirs.whole / own.whole,
+                "ratio",
+                1.0,
+                higher=True,
+            )
+        else:
+            yield figure(f"{BERTH} / {KUBE}", own.rate / max(theirs.rate, 1e-9), "ratio", 1.0, higher=True)
 
 
 def arguments(given: list[str]) -> argparse.Namespace:
@@ -155,7 +183,6 @@ def arguments(given: list[str]) -> argparse.Namespace:
 
 def main(given: list[str]) -> int:
     wanted = arguments(given)
-    size = Size(wanted.nodes, wanted.running, wanted.pending)
     real = assets_folder() is not None and not wanted.embedded
     by_name = workloads()
     found: list[Figure] = []
@@ -164,10 +191,15 @@ def main(given: list[str]) -> int:
             if wanted.soak:
                 found += asyncio.run(last(backend, by_name[name], wanted))
                 continue
+            size = Size(wanted.nodes, wanted.running, wanted.pending)
+            if by_name[name].full:
+                size = Size(wanted.nodes, 4 * wanted.nodes, wanted.pending // 4)
             results = asyncio.run(compete(backend, by_name[name], size, wanted.patience))
-        found += figures(name, size, results)
-        rates = ", ".join(f"{contender} {result.rate:,.0f}" for contender, result in results.items())
-        print(f"{name}: {rates} pods/s", file=sys.stderr, flush=True)
+        found += figures(by_name[name], size, results)
+        told = ", ".join(
+            f"{contender} {result.told(full=by_name[name].full)}" for contender, result in results.items()
+        )
+        print(f"{name}: {told}", file=sys.stderr, flush=True)
     server = "kube-apiserver and etcd" if real else "the embedded API server"
     print(f"\n{server}, {os.cpu_count()} cores; the yardstick is one binding of the bind loop\n")
     print_table(found)

@@ -29,6 +29,7 @@ class Workload:
 
     Attributes:
         stride: Running pods use every so many-th node; 3 puts them all into one of three zones.
+        full: There is no room but by preempting running pods, four of which fill a node.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Workload:
     running: Callable[[int], Shape] = plain
     zones: int = 3
     stride: int = 1
+    full: bool = False
 
 
 def term(topology_key: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -99,12 +101,29 @@ def _kinds(even: dict[str, Any], apart: dict[str, Any], wishes: dict[str, Any]) 
     return [even, {"affinity": apart}, {"affinity": wishes}, {}, {**even, "affinity": apart}]
 
 
+def container(cpu: str) -> dict[str, Any]:
+    requests = {"cpu": cpu, "memory": "500Mi"}
+    return {"containers": [{"name": "c", "image": "pause", "resources": {"requests": requests}}]}
+
+
+def filling(number: int) -> Shape:
+    """Four of them fill a node; those on every third node are under a budget."""
+    return GUARDED if number % 3 == 0 else {"app": "free"}, container("900m")
+
+
+def preempting(_number: int) -> Shape:
+    """Needs the room of three that fill a node."""
+    return {}, {**container("3"), "priorityClassName": URGENT}
+
+
 _KINDS = 5
+GUARDED, URGENT = {"app": "guarded"}, "urgent"
 GREEN, BLUE, RED = {"color": "green"}, {"color": "blue"}, {"color": "red"}
 
 BASIC = Workload("basic", plain)
 MIXED = Workload("mixed", mixed, mixed, zones=10)
 DIFFERENT = Workload("every-pod-different", different, mixed, zones=10)
+PREEMPTION = Workload("preemption", preempting, filling, full=True)
 WORKLOADS = (
     BASIC,
     Workload("node-affinity", lambda _: ({}, node_affinity("zone-0", "zone-1"))),
@@ -133,13 +152,9 @@ def make_node(number: int, zones: int) -> Node:
 
 def pod_manifest(name: str, namespace: str, shape: Shape) -> dict[str, Any]:
     labels, spec = shape
-    requests = {"cpu": "100m", "memory": "500Mi"}
     return {
         "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {
-            "containers": [{"name": "c", "image": "pause", "resources": {"requests": requests}}],
-            **spec,
-        },
+        "spec": {**container("100m"), **spec},
     }
 
 

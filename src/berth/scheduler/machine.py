@@ -32,7 +32,7 @@ from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
 from berth.scheduler.pod_events import PodEvents
 from berth.scheduler.preemption import Preemptor
-from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
+from berth.scheduler.queued_pod import SchedulerPurpose
 from berth.scheduler.reports import TellFailed, untold
 from berth.scheduler.scheduling_cycle import SchedulingCycle
 from berth.scheduler.state import SchedulerSettings, SchedulerState
@@ -89,6 +89,7 @@ class Scheduler:
         state, resource = self.state, event.resource
         state.now = self._clock()
         if resource == PODS:
+            self._preemptor.see(event)
             self._pod_events.pod(event)
         elif resource == BUDGETS:
             self._preemptor.handle(event)
@@ -111,29 +112,29 @@ class Scheduler:
         events = state.mirror.changes()
         if not state.queue.any_unschedulable:
             return
+        cleared = {event.slot for event in events if isinstance(event, PodDeleted)}
+        slot_of = state.mirror.cluster.nodes.slot_of
         for pod_class, records in state.queue.unschedulable():
-            answers: dict[tuple[frozenset[str], str | None], str | None] = {}
+            answers: dict[frozenset[str], str | None] = {}
             for record in records:
-                same = (record.rejected_by, record.nominated)
-                if same not in answers:
-                    answers[same] = self._helpful(record, pod_class, events)
-                event = answers[same]
+                if record.rejected_by not in answers:
+                    answers[record.rejected_by] = self._helpful(pod_class, record.rejected_by, events)
+                event = answers[record.rejected_by]
+                if record.nominated and pod_class is not None and slot_of.get(record.nominated) in cleared:
+                    event = PodDeleted.__name__
                 if event is not None:
                     state.metrics.incoming.labels("active", event).inc()
                     state.queue.activate(record, state.now)
 
     def _helpful(
-        self, record: QueuedPod, pod_class: PodClass | None, events: Iterable[ClusterEvent]
+        self, pod_class: PodClass | None, rejected_by: frozenset[str], events: Iterable[ClusterEvent]
     ) -> str | None:
+        """The first event that can help those of a class whom these rules rejected."""
         cluster = self.state.mirror.cluster
         if pod_class is None:
             return None
-        reserved = cluster.nodes.slot_of.get(record.nominated) if record.nominated else None
-        for event in events:
-            cleared = reserved is not None and isinstance(event, PodDeleted) and event.slot == reserved
-            if cleared or can_help(cluster, pod_class, record.rejected_by, event):
-                return type(event).__name__
-        return None
+        helpful = (event for event in events if can_help(cluster, pod_class, rejected_by, event))
+        return next((type(event).__name__ for event in helpful), None)
 
     # --- deciding -----------------------------------------------------------------------------------
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import replace
 
-from berth.engine.placement.preemption import NEVER, TERMINATING, Budget, Preemption, preempt
+from berth.engine.placement.preemption import (
+    NEVER,
+    TERMINATING,
+    Budget,
+    Preemption,
+    PreemptionMemory,
+    preempt,
+)
 from berth.engine.placement.together import NoNode
 from berth.engine.state.cluster import pod_name
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod, PodDisruptionBudget
 from berth.kube.pods import is_terminating
-from berth.kube.selectors import Selector, parse_label_selector
-from berth.kube.times import seconds, stamp
+from berth.kube.selectors import parse_label_selector
+from berth.kube.times import seconds_of, stamp
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
 from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
@@ -27,15 +34,27 @@ class Preemptor:
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
-        self._budgets: dict[Key, tuple[PodDisruptionBudget, Selector]] = {}
+        self._budgets: dict[Key, Budget] = {}
+        self._memory = PreemptionMemory()
         self._asked: dict[str, str | None] = {}  # victims and their uids, until they are seen to go
 
     def handle(self, event: Event) -> None:
-        if event.change == DELETED:
-            self._budgets.pop(event.key, None)
-        else:
-            budget = event.object
-            self._budgets[event.key] = (budget, parse_label_selector(budget.spec.selector))
+        old = self._budgets.pop(event.key, None) if event.change == DELETED else self._budgets.get(event.key)
+        new = None
+        if event.change != DELETED:
+            new = self._budgets[event.key] = _budget(event.object)
+        if old is None or new is None or replace(old, allowed=new.allowed) != new:
+            self._memory = PreemptionMemory()
+
+    def see(self, event: Event) -> None:
+        """Take note of pods that go, and of when they started."""
+        old, new = event.old, event.object
+        if self._asked and (event.change == DELETED or is_terminating(new)):
+            self._asked.pop("/".join(event.key), None)
+        if old is not None and _start_time(old) != _start_time(new):
+            slot = self._state.mirror.cluster.nodes.slot_of.get(new.spec.node_name or "")
+            if slot is not None:
+                self._memory.forget(slot)
 
     # --- who goes -----------------------------------------------------------------------------------
 
@@ -73,10 +92,11 @@ class Preemptor:
             return preempt(
                 state.mirror.cluster,
                 pod_class,
-                budgets=self._current_budgets(),
-                started=self._started(state.now),
+                budgets=list(self._budgets.values()),
+                started=self._started,
                 nominated_node=record.nominated,
                 preempted=self._preempted(record.nominated),
+                memory=self._memory,
             )
 
     def _evict(self, name: str, preemptor: QueuedPod, node: str) -> None:
@@ -110,50 +130,41 @@ class Preemptor:
     # --- what is known ------------------------------------------------------------------------------
 
     def _awaits_victims(self, node: str | None) -> bool:
-        for name, uid in list(self._asked.items()):
-            victim = self._victim(name)
-            if victim is None or victim.metadata.uid != uid or is_terminating(victim):
-                del self._asked[name]
-            elif victim.spec.node_name == node:
-                return True
-        return False
+        """Whether a pod of the node was asked to go and has not begun to."""
+        if not self._asked:
+            return False
+        on_node = (self._victim(name) for name in self._names_on(node))
+        return any(pod and self._asked.get(pod_name(pod), "") == pod.metadata.uid for pod in on_node)
+
+    def _names_on(self, node: str | None) -> list[str]:
+        cluster = self._state.mirror.cluster
+        return [name for name, _ in cluster.pods_on(node)] if node in cluster.nodes.slot_of else []
 
     def _preempted(self, node: str | None) -> list[str]:
         """The pods on a node that are going because they were asked to make room."""
-        cluster = self._state.mirror.cluster
-        if node is None or node not in cluster.nodes.slot_of:
-            return []
-        return [
-            name
-            for name, _ in cluster.pods_on(node)
-            if (pod := self._victim(name)) is not None and _was_preempted(pod)
-        ]
+        pods = ((name, self._victim(name)) for name in self._names_on(node))
+        return [name for name, pod in pods if pod is not None and _was_preempted(pod)]
 
-    def _current_budgets(self) -> list[Budget]:
-        return [
-            Budget(
-                namespace=budget.metadata.namespace or "",
-                selector=selector,
-                allowed=(budget.status and budget.status.disruptions_allowed) or 0,
-                disrupted=frozenset((budget.status and budget.status.disrupted_pods) or ()),
-            )
-            for budget, selector in self._budgets.values()
-        ]
-
-    def _started(self, now: float) -> Callable[[str], float]:
-        bound = self._state.mirror.bound
-
-        def started(name: str) -> float:
-            namespace, _, own = name.partition("/")
-            pod = bound.get((namespace, own))
-            text = pod.status.start_time if pod is not None and pod.status is not None else None
-            return seconds(text) if text else now
-
-        return started
+    def _started(self, name: str) -> float:
+        pod = self._victim(name)
+        return (seconds_of(_start_time(pod)) if pod is not None else None) or math.inf
 
     def _victim(self, name: str) -> Pod | None:
         namespace, _, own = name.partition("/")
         return self._state.mirror.bound.get((namespace, own))
+
+
+def _budget(budget: PodDisruptionBudget) -> Budget:
+    return Budget(
+        namespace=budget.metadata.namespace or "",
+        selector=parse_label_selector(budget.spec.selector),
+        allowed=(budget.status and budget.status.disruptions_allowed) or 0,
+        disrupted=frozenset((budget.status and budget.status.disrupted_pods) or ()),
+    )
+
+
+def _start_time(pod: Pod) -> str | None:
+    return pod.status.start_time if pod.status is not None else None
 
 
 def _was_preempted(pod: Pod) -> bool:

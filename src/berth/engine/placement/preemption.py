@@ -120,7 +120,7 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
         cluster: Is left as it is.
         pod_class: The class of the pod that wants to run.
         budgets: All there are.
-        started: When the pod ``namespace/name`` started, in seconds; now, if it did not yet.
+        started: When the pod ``namespace/name`` started, in seconds; infinity, if it did not yet.
         nominated_node: Where an earlier decision made room for the pod.
         most_candidates: Enough nodes to choose from, if one of them breaks no budget; by default
             a tenth of the possible ones, at least 100.
@@ -178,6 +178,12 @@ class PreemptionMemory:
         if own.priority not in by_priority:
             by_priority[own.priority] = _Prospects(plan.cluster)
         return by_priority[own.priority]
+
+    def forget(self, slot: int) -> None:
+        """The pods of a node did not change, but when they started."""
+        for by_priority in self._known.values():
+            for prospects in by_priority.values():
+                prospects.candidates.pop(slot, None)
 
 
 class _LesserPods:
