@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from berth.controllers.workloads.stateful_set import StatefulSetController
-from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
+from berth.kube.api_resources import CLAIMS, EVENTS, PODS, REVISIONS, STATEFUL_SETS
+from berth.machines.contract import Action, Create, Outcome
 from tests.support.scripts.script import Script, image_of, new_image, workload
 
 
@@ -105,3 +106,22 @@ def test_a_finished_pod_is_replaced() -> None:
     world.finish("db-0", "Failed")
     world.settle()
     assert before != world.get(PODS, "db-0")["metadata"]["uid"]
+
+
+def test_only_what_was_made_is_told_as_made() -> None:
+    """A pod that is refused has an event that says so, and none that says it was made."""
+    world = Script(StatefulSetController)
+
+    def admission(action: Action) -> Outcome | None:
+        if isinstance(action, Create) and action.resource == PODS:
+            return Outcome(at=world.now, code=403, reason="Forbidden", message="no")
+        return None
+
+    world.refuse = admission
+    world.create(STATEFUL_SETS, workload("db", 1))
+    world.advance(10)
+    assert {event["reason"] for event in world.all(EVENTS)} == {"FailedCreate"}
+    world.refuse = lambda _action: None
+    world.advance(60)
+    told = [event["message"] for event in world.all(EVENTS) if event["reason"] == "SuccessfulCreate"]
+    assert told == ["create Pod db-0 in StatefulSet db successful"]

@@ -39,14 +39,12 @@ class WorkloadController(Controller):
         owner: The resource whose objects own the dependents.
         dependents: What they own.
         adopts: Whether a dependent that nobody owns may become theirs.
-        tells_creations: Whether every pod that was made is told of; otherwise a subclass does.
         burst: How many pods are made at a time, at most.
     """
 
     owner: Resource
     dependents = PODS
     adopts = True
-    tells_creations = True
     burst = 500
 
     def __init__(self, cache: Cache) -> None:
@@ -159,8 +157,7 @@ class WorkloadController(Controller):
             item = self.cache.look(self.owner, action.key)
             if item is not None:
                 self._refusals.forget(item.metadata.uid or "")
-            if item is not None and self.tells_creations:
-                message = f"Created pod: {outcome.decode(PartialObjectMetadata).metadata.name}"
+                message = self.creation_told(item, outcome.decode(PartialObjectMetadata).metadata.name or "")
                 self.recorder.record(outcome.at, self.owner, item, NORMAL, "SuccessfulCreate", message)
         super().done(action, outcome)
 
@@ -177,6 +174,10 @@ class WorkloadController(Controller):
             self.creation_failed(item, action, outcome)
         elif isinstance(action, Delete):
             self.expectations.deleted(uid, action.uid or "")
+
+    def creation_told(self, item: Any, name: str) -> str:  # noqa: ANN401, ARG002
+        """What is said of a pod that was made for `item`, a workload."""
+        return f"Created pod: {name}"
 
     def creation_failed(self, item: Any, action: Create, outcome: Outcome) -> None:  # noqa: ANN401, ARG002
         """Tell of a pod that could not be made for `item`, a workload."""

@@ -16,7 +16,6 @@ from berth.controllers.workloads.stateful_pods import (
     claims_of,
     ordinal_of,
     ordinals,
-    pod_name,
     stateful_pod,
 )
 from berth.kube.api_resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
@@ -67,7 +66,6 @@ class StatefulSetController(WorkloadController):
     name = "statefulset-controller"
     watches = (STATEFUL_SETS, PODS, REVISIONS, CLAIMS)
     owner = STATEFUL_SETS
-    tells_creations = False
 
     def sync(self, key: Key, now: float) -> Iterator[Action]:
         item = self.cache.get(STATEFUL_SETS, key, LiveWorkload)
@@ -162,13 +160,14 @@ class StatefulSetController(WorkloadController):
             return
         body = stateful_pod(item, number, revision, template)
         yield self.create_pod(item, body, f"number {number} is missing", now)
-        message = f"create Pod {pod_name(item, number)} in StatefulSet {key[1]} successful"
-        self.recorder.record(now, STATEFUL_SETS, item, NORMAL, "SuccessfulCreate", message)
 
     def _delete(self, key: Key, this: _Set, pod: LivePod, cause: str, now: float) -> Action:
         message = f"delete Pod {pod.metadata.name} in StatefulSet {key[1]} successful"
         self.recorder.record(now, STATEFUL_SETS, this.item, NORMAL, "SuccessfulDelete", message)
         return self.delete_pod(this.item, pod, cause, now)
+
+    def creation_told(self, item: LiveWorkload, name: str) -> str:
+        return f"create Pod {name} in StatefulSet {item.metadata.name} successful"
 
     def creation_failed(self, item: LiveWorkload, action: Create, outcome: Outcome) -> None:
         name = action.body["metadata"]["name"]
