@@ -20,7 +20,7 @@ It waits for:
 
 What would help:
   - without the nodeSelector disk=ssd, 2 nodes fit
-  - with the label disk=ssd on n1 or n2, that node fits
+  - with the label disk=ssd on n1 or n2, if true there, that node fits
 """
 
 

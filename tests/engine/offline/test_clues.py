@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from berth.engine.rules.near_misses import nearest
-from berth.kube.objects import KubeObject
+from berth.kube.objects import KubeObject, PersistentVolume
 from tests.support.builders import (
     HOSTNAME,
     ZONE,
@@ -15,6 +15,7 @@ from tests.support.builders import (
 )
 from tests.support.builders import where as having
 from tests.support.snapshots import explained, new, sentences, zone_node
+from tests.support.storage import make_claim, make_class, make_volume
 
 SHOP = [zone_node(f"n{i}", zone).build() for i, zone in enumerate("abc")]
 
@@ -133,6 +134,16 @@ def test_a_peer_in_another_namespace() -> None:
             "the affinity to app=cache looks in namespace default, where no pod matches; "
             "data/cache-0 matches, in namespace data"
         )
+    ]
+
+
+def test_a_peer_in_no_domain() -> None:
+    """A pod that runs and matches counts for nothing on a node that has no label for the rule."""
+    pod = new("p").affinity_to({"app": "cache"}, topology=ZONE).build()
+    peer = make_pod("cache-0").labels(app="cache").on("bare").build()
+    bare = make_node("bare").build()
+    assert clues(*SHOP, bare, peer, pod=pod) == [
+        f"the affinity to app=cache finds default/cache-0 only where there is no label {ZONE}: on bare"
     ]
 
 
@@ -356,6 +367,26 @@ def test_fewer_domains_than_wanted() -> None:
     ]
 
 
+def test_domains_that_are_there_and_do_not_count() -> None:
+    """Why there are fewer domains than nodes have values."""
+    pod = new("p").labels(app="x").node_selector({ZONE: "a"}).spread(ZONE, min_domains=2, app="x").build()
+    (clue,) = clues(*SHOP, *running("x"), pod=pod)
+    assert clue == (
+        "zone has 1 domain, minDomains 2: until there are 2, each takes at most maxSkew 1; "
+        "others do not count: "
+        "the pod's nodeSelector or node affinity does not allow them (nodeAffinityPolicy: Honor)"
+    )
+
+
+def test_one_pod_keeps_others_from_its_whole_zone() -> None:
+    """It is one pod on however many nodes."""
+    nodes = [*SHOP, zone_node("n3", "c").build()]
+    guard = make_pod("guard").on("n2").anti_affinity_to({"app": "x"}, topology=ZONE).build()
+    pod = new("p").labels(app="x").spread(ZONE, app="x").build()
+    (clue,) = clues(*nodes, guard, *running("x")[:2], pod=pod)
+    assert clue.endswith(f"takes none: pod default/guard in {ZONE}=c has anti-affinity to this pod (2 nodes)")
+
+
 def test_the_emptiest_domain_takes_nobody() -> None:
     """It is named with what keeps pods out of it."""
     nodes = [*SHOP, zone_node("n3", "d").taint("dedicated", "db").build()]
@@ -365,6 +396,34 @@ def test_the_emptiest_domain_takes_nobody() -> None:
         "the emptiest domain, zone=d with 0 pods, takes none: "
         "taint dedicated=db:NoSchedule is not tolerated (n3)"
     )
+
+
+# --- volumes ------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_whose_name_is_nearly_there() -> None:
+    """The claim that was probably meant."""
+    pod = new("p").mounts("cache-dat").build()
+    assert clues(*SHOP, make_claim("cache-data"), pod=pod) == [
+        "there is no claim cache-dat; cache-data is there"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("volume", "why"),
+    [
+        (make_volume("pv", "later", size="1Gi"), "is too small"),
+        (make_volume("pv", "later", size="5Gi", claim="old"), "is claimed by default/old"),
+        (make_volume("pv", "later", size="5Gi", modes=("ReadOnlyMany",)), "is of another mode"),
+        (make_volume("pv", "later", size="5Gi", phase="Released"), "is not Available"),
+    ],
+)
+def test_a_volume_that_a_claim_does_not_get(volume: PersistentVolume, why: str) -> None:
+    """Which volume of its class there is, and why it is not for the claim; none can be made."""
+    pod = new("p").mounts("data").build()
+    assert clues(*SHOP, make_class("later"), make_claim("data", "later", size="5Gi"), volume, pod=pod) == [
+        f"claim data is Pending and has class later; volume pv {why}"
+    ]
 
 
 # --- preemption ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from berth.cli.fleet.objects import Inventory, Template
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError
 from berth.fleet.offline.simulation import FleetWorkload
+from berth.fleet.placement.fleet import Fleet
 from berth.fleet.scheduler.fleet_cache import policy_of
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import DYNAMIC_WEIGHT, strategy_of
@@ -163,6 +164,33 @@ def remarks(inventory: Inventory, workloads: list[FleetWorkload], options: Fleet
         if counts and workloads:
             places = [place for place, cluster in inventory.clusters.values() if lacking(cluster)]
             yield from _shortened(places, words)
+    known = [w for w in workloads if w.labels is not None or w.key not in inventory.bindings]
+    yield from _kept_from_nobody(known, options)
+
+
+def _kept_from_nobody(workloads: list[FleetWorkload], options: FleetOptions) -> Iterator[str]:
+    """Required anti-affinity by a label that a workload has not: it is ignored, which nobody would see.
+
+    Args:
+        workloads: Those whose labels are known.
+        options: What is compared.
+    """
+    fleet = Fleet(options)
+    places: dict[str, list[str]] = {}
+    for workload in workloads:
+        rules = fleet.set_binding(
+            workload.key, workload.binding, workload.labels, workload.annotations
+        ).entry.rules
+        for rule in rules.anti_affinity:
+            if rule.lacking:
+                words = f"it has no label {' or '.join(rule.lacking)}"
+                resource = workload.binding.spec.resource
+                name = title(resource.kind or "", workload.key[0], resource.name or "")
+                places.setdefault(words, []).append(name)
+    for words, found in places.items():
+        yield from _shortened(
+            list(dict.fromkeys(found)), f"its required anti-affinity keeps it from nobody: {words}"
+        )
 
 
 _FIELDS = ("region", "provider")

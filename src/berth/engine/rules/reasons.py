@@ -113,7 +113,8 @@ def words_of(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
     alike = [cause for cause in causes if cause.form == form]
     if not form:
         return _listed(list(dict.fromkeys(cause.sentence for cause in causes)), "and")
-    if form == alike[0].reason.form:
+    # One pod may be in the way on several nodes, those of its zone.
+    if form == alike[0].reason.form and len({peer for cause in alike for peer in cause.peers}) != 1:
         form = alike[0].reason.plural or form
     values = {name: merged(cause.values[name] for cause in alike) for name in alike[0].values}
     if len({cause.topology for cause in alike}) > _VALUES_SHOWN:

@@ -253,7 +253,7 @@ def _labelled(question: Question, names: list[str], key: str, value: str) -> Cha
     return Change(
         "node-label",
         f"metadata.labels[{key}]",
-        f"with the label {key}={value} on {listed(names)}",
+        f"with the label {key}={value} on {listed(names)}, if true there",
         change,
         object=nodes_object(names),
         value=f"{key}={value}",

@@ -44,6 +44,7 @@ class WorkloadRule:
         everyone: A domain will do only if every placed peer is there, not just one of them.
         group: The group as Karmada writes it, ``key=value``; None for the proposal's terms.
         weight: What it is worth to a preference; 0 for a requirement.
+        lacking: Labels that are compared and that the workload has not, so that nobody is selected.
     """
 
     selector: Selector
@@ -53,6 +54,7 @@ class WorkloadRule:
     everyone: bool = False
     group: str | None = None
     weight: int = 0
+    lacking: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.group is not None:
@@ -175,7 +177,13 @@ class _Compiler:
         else:
             selected = parse_label_selector(term.namespace_selector)
             namespaces = frozenset(term.namespaces or ())
-        return WorkloadRule(selector, namespaces, selected, topology_of(term.topology_key), weight=weight)
+        topology = topology_of(term.topology_key)
+        lacking = self._lacking(term) if selector is NOTHING else ()
+        return WorkloadRule(selector, namespaces, selected, topology, weight=weight, lacking=lacking)
+
+    def _lacking(self, term: WorkloadTerm) -> tuple[str, ...]:
+        keys = self.keys if term.affinity_enabled else term.match_label_keys or ()
+        return tuple(key for key in keys if key not in self.labels)
 
     def _selector(self, term: WorkloadTerm) -> Selector:
         """Without a label there is no value to share, so such a term selects nothing."""

@@ -14,7 +14,7 @@ def test_a_node_selector_entry() -> None:
     node = make_node("n1").labels(os="linux").build()
     assert helps(node, pod=new("p").node_selector(disk="ssd", os="linux")) == [
         "without the nodeSelector disk=ssd, n1 fits",
-        "with the label disk=ssd on n1, n1 fits",
+        "with the label disk=ssd on n1, if true there, n1 fits",
     ]
 
 

@@ -14,12 +14,14 @@ from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import (
     Question,
     level,
+    listed,
     missing_label,
     why_refused,
     with_effective_affinity,
 )
 from berth.engine.rules.verdicts import UNRESOLVABLE
-from berth.engine.state.arrays import IndexArray
+from berth.engine.state.arrays import IndexArray, Int32Array
+from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import OwnedTerm, Term
 from berth.kube.objects import Pod
 from berth.kube.ownership import controller_of
@@ -38,6 +40,8 @@ def clues(question: Question) -> Iterator[str]:
             yield absent
         elif not any(found.running for labels in owned.term.selected for found in labels.classes):
             yield _no_peer(question, owned)
+        else:
+            yield from _nowhere(question, owned)
     for owned in question.pod_class.required_anti_affinity:
         yield from _too_many(question, owned)
 
@@ -64,6 +68,28 @@ def _no_peer(question: Question, owned: OwnedTerm) -> str:
     more = f" and {len(searched) - _NAMESPACES_SHOWN} more" if len(searched) > _NAMESPACES_SHOWN else ""
     word = "namespace" if len(searched) == 1 else "namespaces"
     return f"{rule} looks in {word} {names}{more}, where {nobody}{elsewhere}{_unknown(question, term)}"
+
+
+def _nowhere(question: Question, owned: OwnedTerm) -> Iterator[str]:
+    """Peers that run, all of them on nodes that are in no domain."""
+    cluster, term, key = question.cluster, owned.term, owned.topology_key
+    slots = _slots_of(cluster, term)
+    if len(slots) and not cluster.nodes.column(key).ids[slots].any():
+        found = [
+            name for name, pod in sorted(question.running.items()) if _selects(question, term, name, pod)
+        ]
+        nodes = listed(sorted({cluster.nodes.names[slot] or "" for slot in slots.tolist()}))
+        yield (
+            f"the affinity to {term.selector} finds {listed(found)} only where "
+            f"there is no label {key}: on {nodes}"
+        )
+
+
+def _slots_of(cluster: Cluster, term: Term) -> Int32Array:
+    """The nodes of the pods that a term selects, each as often as there are pods."""
+    classes = [found for labels in term.selected for found in labels.classes]
+    slots: Int32Array = cluster.pods.node[cluster.pods_of(classes)]
+    return slots[slots >= 0]
 
 
 def _uncounted(question: Question, term: Term) -> str:
@@ -136,9 +162,7 @@ def _too_many(question: Question, owned: OwnedTerm) -> Iterator[str]:
     if question.pod_class.label_set not in term.selected or _replaces_others(question, term):
         return
     cluster, ids = question.cluster, question.cluster.nodes.column(key).ids
-    classes = [found for labels in term.selected for found in labels.classes]
-    slots = cluster.pods.node[cluster.pods_of(classes)]
-    slots = slots[slots >= 0]
+    slots = _slots_of(cluster, term)
     wanted_nodes = _wanted_nodes(question)
     domains = set(ids[wanted_nodes].tolist()) - {0}
     taken = set(ids[slots].tolist()) & domains

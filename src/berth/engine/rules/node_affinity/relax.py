@@ -31,7 +31,7 @@ def wanted_labels(question: Question) -> Iterator[tuple[str, str]]:
     Keys under a domain are the words of that domain's software: Kubernetes, a cloud, a device plugin, a
     CSI driver or node feature discovery states facts with them.  None can be told from a label that people
     chose under their company's domain, so only keys without a domain are suggested, also where another
-    node has the label.  What is misspelt is none to add either.
+    node has the label, and only for nodes of which it is true.  What is misspelt is none to add either.
     """
     for key, value in (question.pod.spec.node_selector or {}).items():
         if "/" not in key and not misspelt(question, key, value):

@@ -24,12 +24,24 @@ def clues(rule: str, question: Question, constraints: Sequence[HardConstraint]) 
         if not counts:
             continue  # no node has all the keys: that of another constraint is missing
         if len(counts) < wanted:
+            number = f"{len(counts)} domain{'' if len(counts) == 1 else 's'}"
+            each = f"each takes at most maxSkew {spread.constraint.max_skew}"
             yield (
-                f"{short(key)} has {len(counts)} domains, minDomains {wanted}: "
-                f"until there are {wanted}, each takes at most maxSkew {spread.constraint.max_skew}"
+                f"{short(key)} has {number}, minDomains {wanted}: "
+                f"until there are {wanted}, {each}{_uncounted(spread)}"
             )
         else:
             yield from _unusable(rule, question, spread, counts)
+
+
+def _uncounted(spread: HardConstraint) -> str:
+    """Why there are domains that do not count, by the first reason that leaves some out."""
+    ids = spread.column.ids
+    counted = {0, *ids[np.flatnonzero(spread.eligible)].tolist()}
+    for why, slots in spread.left_out().items():
+        if not counted.issuperset(ids[slots].tolist()):
+            return f"; others do not count: {why}"
+    return ""
 
 
 def _unusable(rule: str, question: Question, spread: HardConstraint, counts: dict[str, int]) -> Iterator[str]:

@@ -60,7 +60,7 @@ class VolumeIndex:
         known: Whether the objects are there to be judged by; if not, pods with claims are placed as if
             they had none. To be set before the first pod is placed.
         capacities_known: The same for how much storage is left.
-        classes: The storage classes, by name.
+        claims, volumes, classes: All there are, by namespace and name, or by name.
         csi: Which volumes are attached where.
         places: By the id of terms, these and the slots of the nodes they hold on, as of the nodes' version
             `places_version`. The ids are as good as the terms, since equal ones are the same object here.
@@ -74,8 +74,8 @@ class VolumeIndex:
         self._capacities = StorageCapacities(nodes)
         self._nodes = nodes
         self._plans = plans
-        self._claims: dict[ClaimKey, ClaimRecord] = {}
-        self._volumes: dict[str, VolumeRecord] = {}
+        self.claims: dict[ClaimKey, ClaimRecord] = {}
+        self.volumes: dict[str, VolumeRecord] = {}
         self.classes: dict[str, StorageClassRecord] = {}
         # Volumes by the claim they are meant for; the others by storage class.
         self._meant: dict[ClaimKey, set[str]] = {}
@@ -98,10 +98,10 @@ class VolumeIndex:
         `unseen` says that no API server has seen it, so that nothing could have bound it yet.
         """
         new = claim_from(claim, unseen=unseen)
-        if self._claims.get(new.key) == new:
+        if self.claims.get(new.key) == new:
             return False
         self._unname(new.key)
-        self._claims[new.key] = new
+        self.claims[new.key] = new
         if new.volume_name:
             self._naming.setdefault(new.volume_name, set()).add(new.key)
         self._claim_changed(new.key)
@@ -109,13 +109,13 @@ class VolumeIndex:
 
     def remove_claim(self, namespace: str, name: str) -> bool:
         self._unname((namespace, name))
-        if self._claims.pop((namespace, name), None) is None:
+        if self.claims.pop((namespace, name), None) is None:
             return False
         self._claim_changed((namespace, name))
         return True
 
     def _unname(self, key: ClaimKey) -> None:
-        claim = self._claims.get(key)
+        claim = self.claims.get(key)
         if claim is not None and claim.volume_name:
             naming = self._naming[claim.volume_name]
             naming.remove(key)
@@ -123,16 +123,16 @@ class VolumeIndex:
                 del self._naming[claim.volume_name]
 
     def claim(self, namespace: str, name: str) -> ClaimRecord | None:
-        return self._claims.get((namespace, name))
+        return self.claims.get((namespace, name))
 
     def set_volume(self, volume: objects.PersistentVolume) -> bool:
         new = self._interned(volume_from(volume))
-        old = self._volumes.get(new.name)
+        old = self.volumes.get(new.name)
         if old == new:
             return False
         if old is not None:
             self._unlist(old)
-        self._volumes[new.name] = new
+        self.volumes[new.name] = new
         if new.claim is None:
             self._free.setdefault(new.storage_class, {})[new.name] = new
         else:
@@ -144,12 +144,12 @@ class VolumeIndex:
         """The volume with the very terms that other volumes of the same nodes have."""
         if volume.nodes is None:
             return volume
-        if len(self._terms) > 2 * len(self._volumes) + _SPARE_TERMS:
-            self._terms = {known.nodes: known.nodes for known in self._volumes.values() if known.nodes}
+        if len(self._terms) > 2 * len(self.volumes) + _SPARE_TERMS:
+            self._terms = {known.nodes: known.nodes for known in self.volumes.values() if known.nodes}
         return replace(volume, nodes=self._terms.setdefault(volume.nodes, volume.nodes))
 
     def remove_volume(self, name: str) -> bool:
-        old = self._volumes.pop(name, None)
+        old = self.volumes.pop(name, None)
         if old is None:
             return False
         self._unlist(old)
@@ -236,10 +236,10 @@ class VolumeIndex:
 
     def _csi_volume(self, key: ClaimKey) -> CsiVolume | None:
         """The volume of a claim as its driver counts it; None if no driver does."""
-        claim = self._claims.get(key)
+        claim = self.claims.get(key)
         if claim is None:
             return None
-        volume = self._volumes.get(claim.volume_name) if claim.volume_name else None
+        volume = self.volumes.get(claim.volume_name) if claim.volume_name else None
         if volume is not None:
             found = volume.csi
         else:
@@ -277,7 +277,7 @@ class VolumeIndex:
 
     def _claims_of(self, pod_class: PodClass) -> Iterator[ClaimRecord]:
         for use in pod_class.claims:
-            claim = self._claims.get((pod_class.namespace, use.name))
+            claim = self.claims.get((pod_class.namespace, use.name))
             if claim is not None:
                 yield claim
 
@@ -292,12 +292,12 @@ class VolumeIndex:
     def missing(self, pod_class: PodClass) -> str | None:
         """The first claim the pod names itself that is not there."""
         stated = (use.name for use in pod_class.claims if not use.ephemeral)
-        return next((name for name in stated if (pod_class.namespace, name) not in self._claims), None)
+        return next((name for name in stated if (pod_class.namespace, name) not in self.claims), None)
 
     def exclusive(self, pod_class: PodClass) -> list[str]:
         """The claims the pod names itself that only one pod may use at a time."""
         names = [use.name for use in pod_class.claims if not use.ephemeral]
-        found = ((name, self._claims.get((pod_class.namespace, name))) for name in names)
+        found = ((name, self.claims.get((pod_class.namespace, name))) for name in names)
         return [name for name, claim in found if claim and ONCE_PER_POD in claim.access_modes]
 
     def users_of(self, namespace: str, claim: str) -> frozenset[PodClass]:
@@ -308,9 +308,9 @@ class VolumeIndex:
     def volumes_of(self, pod_class: PodClass) -> Iterator[tuple[ClaimRecord, VolumeRecord | None]]:
         """The claims the pod names itself and that have a volume, with that volume."""
         for use in pod_class.claims:
-            claim = self._claims.get((pod_class.namespace, use.name))
+            claim = self.claims.get((pod_class.namespace, use.name))
             if claim is not None and claim.volume_name and not use.ephemeral:
-                yield claim, self._volumes.get(claim.volume_name)
+                yield claim, self.volumes.get(claim.volume_name)
 
     def needs_of(self, pod_class: PodClass) -> Needs:
         if self._latest is None or self._latest[0] is not pod_class:
@@ -320,7 +320,7 @@ class VolumeIndex:
     def _compiled(self, pod_class: PodClass) -> Needs:
         claims = []
         for use in pod_class.claims:
-            claim = self._claims.get((pod_class.namespace, use.name))
+            claim = self.claims.get((pod_class.namespace, use.name))
             refusal = _refusal(pod_class, use, claim)
             if refusal is not None or claim is None:
                 return Needs(refusal, use.name)
@@ -332,7 +332,7 @@ class VolumeIndex:
         unbound.sort(key=lambda claim: (self._node_of(claim) is None, claim.wanted))
         terms = Terms()
         offers = tuple(self._offer(claim, terms) for claim in unbound)
-        bound = tuple((claim, self._volumes.get(claim.volume_name)) for claim in claims if claim.bound)
+        bound = tuple((claim, self.volumes.get(claim.volume_name)) for claim in claims if claim.bound)
         return Needs(None, "", bound, offers, tuple(terms.rows))
 
     def _waits(self, claim: ClaimRecord) -> bool:
@@ -369,7 +369,7 @@ class VolumeIndex:
             name for name in self._meant.get(claim.key, ()) if not self._promised_elsewhere(name, claim)
         )
         for name in (*promised, *sorted(stated)):
-            volume = self._volumes.get(name)
+            volume = self.volumes.get(name)
             if volume is None or (volume.claim is not None and not volume.claim.means(claim)):
                 continue
             if volume.storage_class == claim.storage_class and volume.suits(claim):
@@ -441,7 +441,7 @@ class VolumeIndex:
             self._promised_claims.setdefault(key, {})[pod_key] = node_name
         for volume, *claim in decisions.bind:
             key = (claim[0], claim[1])
-            uid = self._claims[key].uid if key in self._claims else ""
+            uid = self.claims[key].uid if key in self.claims else ""
             self._promised_volumes.setdefault(volume, {})[pod_key] = ClaimRef(key, uid)
         self._promises_changed(decisions)
 
@@ -466,7 +466,7 @@ class VolumeIndex:
         for key in decisions.provision:
             self._claim_changed(key)
         for name, *_claim in decisions.bind:
-            volume = self._volumes.get(name)
+            volume = self.volumes.get(name)
             if volume is not None:
                 self._volume_changed(volume)
 

@@ -124,6 +124,25 @@ class VolumeRecord:
             and self.capacity >= claim.wanted
         )
 
+    def unfit_for(self, claim: ClaimRecord) -> str | None:
+        """What keeps a claim of its class from getting it, wherever it is; None if nothing does."""
+        meant = self.claim is not None and self.claim.means(claim)
+        kind = self.mode == claim.mode and self.attributes_class == claim.attributes_class
+        if self.deleting:
+            return "is being deleted"
+        if self.claim is not None and not meant:
+            earlier = (
+                "an earlier claim of that name" if self.claim.key == claim.key else "/".join(self.claim.key)
+            )
+            return f"is claimed by {earlier}"
+        if self.capacity < claim.wanted:
+            return "is too small"
+        if not kind or not (meant or claim.access_modes <= self.access_modes):
+            return "is of another mode"
+        if meant or self.may_be_chosen(claim):
+            return None
+        return "is not Available" if not self.available else "has not the labels that it selects"
+
     def may_be_chosen(self, claim: ClaimRecord) -> bool:
         """Whether it may be taken for a claim that it was not meant for."""
         return (
