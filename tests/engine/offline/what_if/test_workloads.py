@@ -1,6 +1,7 @@
 """What becomes of pods when workloads are scaled, rolled out, applied or deleted."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.outcome import WhatIfOutcome
 from tests.engine.offline.what_if.worlds import (
     ZONE,
+    Thing,
     after,
     apart,
     budget,
@@ -262,3 +264,54 @@ def test_pods_that_keep_their_names_replace_nobody(tmp_path: Path) -> None:
     assert pairs(found) == [("", "a1", "b1")]
     assert moves(found) == {away: ("a1", "b1")}
     assert found.sentence.endswith("(1 moved).")
+
+
+def agents(strategy: Thing, **spec: Any) -> list[Thing]:
+    """A DaemonSet on two nodes of 4 cpus, as it runs."""
+    pods = [pod(f"agent-{name}", name, owner="DaemonSet/agent", app="agent") for name in ("a1", "b1")]
+    return [*NODES[:2], workload("DaemonSet", "agent", strategy=strategy, **spec), *pods]
+
+
+def test_a_daemon_set_surges(tmp_path: Path) -> None:
+    """Where it may surge, the new pod of a node runs before the old one goes."""
+    made = agents({"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}})
+    found = after(tmp_path, "rollout ds/agent", *made)
+    assert found.ok
+    assert [(step.created, step.removed) for step in found.rollouts] == [
+        ([f"default/agent-{name}-new"], [f"default/agent-{name}"]) for name in ("a1", "b1")
+    ]
+    assert {(move.pod, move.source, move.target) for move in found.moves} == {
+        ("agent-a1-new", "a1", "a1"),
+        ("agent-b1-new", "b1", "b1"),
+    }
+
+
+def test_a_daemon_set_that_cannot_surge_is_stuck(tmp_path: Path) -> None:
+    """Without room for two at once the old pod stays, and the rollout says so; otherwise it would go."""
+    fill = [pod(f"fill-{name}", name, cpu="3", owner="ReplicaSet/fill") for name in ("a1", "b1")]
+    made = agents({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+    found = after(tmp_path, "rollout ds/agent", *made, *fill)
+    assert (found.ok, [each.pod for each in found.unplaced]) == (False, ["agent-a1-new"])
+    assert "finds no node" in (found.rollouts[-1].stuck or "")
+    assert not found.rollouts[-1].removed
+    assert after(tmp_path, "rollout ds/agent", *agents({"rollingUpdate": {"maxUnavailable": 1}}), *fill).ok
+
+
+def test_rollouts_that_somebody_holds(tmp_path: Path) -> None:
+    """A paused Deployment cannot be rolled out, and OnDelete says what it waits for."""
+    paused = workload("Deployment", "web", 1)
+    paused["spec"]["paused"] = True
+    with pytest.raises(WhatIfError, match="Deployment default/web is paused"):
+        after(tmp_path, "rollout deploy/web", *NODES, paused)
+    found = after(tmp_path, "rollout ds/agent", *agents({"type": "OnDelete"}))
+    assert (found.ok, found.rollouts[0].stuck) == (True, "OnDelete: a pod is replaced once it is deleted")
+
+
+def test_applying_a_paused_deployment(tmp_path: Path) -> None:
+    """It is scaled with pods as they were; the new template waits."""
+    was = workload("Deployment", "web", 1)
+    new = workload("Deployment", "web", 2, cpu="4")
+    new["spec"]["paused"] = True
+    file = written(tmp_path, "new.yaml", new)
+    found = after(tmp_path, f"apply {file}", *NODES[:1], was)
+    assert (found.ok, len(found.moves), found.gone) == (True, 1, [])

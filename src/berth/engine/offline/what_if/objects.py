@@ -17,6 +17,7 @@ from berth.engine.offline.what_if.selecting import near, node_of, object_of, pod
 from berth.engine.offline.what_if.workloads import (
     SCALABLE,
     fit_replicas,
+    is_paused,
     living,
     missing,
     roll_out,
@@ -156,7 +157,8 @@ class _Apply:
         elif _is_rolled_out(view, was) and living(world, manifest):
             fit_replicas(world, _like(manifest, was))
             world.schedule()
-            roll_out(world, manifest)
+            if not is_paused(manifest):
+                roll_out(world, manifest)
         else:
             fit_replicas(world, manifest)
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from berth.engine.offline.budgets import may_be_ready
 from berth.engine.offline.rollouts import ROLLOUT_DEFAULT
-from berth.engine.offline.scheduling.making_room import DAEMON_SET
+from berth.engine.offline.scheduling.making_room import DAEMON_SET, is_daemon
 from berth.engine.offline.snapshot import Entry, SnapshotReader
 from berth.engine.offline.what_if.changes import RolloutWorkload, ScaleWorkload, WhatIfError
 from berth.engine.offline.what_if.daemons import node_of_daemon
@@ -150,9 +150,17 @@ def made(world: ChangingWorld, manifest: Manifest, expansion: Expansion) -> list
 
 def rollout(world: ChangingWorld, change: RolloutWorkload) -> None:
     manifest = workload_of(world.snapshot, change.workload, world.namespace, ROLLED_OUT)
+    if is_paused(manifest):
+        raise WhatIfError(
+            f"{manifest.title} is paused: nothing is rolled out before spec.paused is taken away"
+        )
     anew = restarted(manifest, f"what-if-{world.log.change}")
     swap(world, manifest, anew)
     roll_out(world, anew)
+
+
+def is_paused(manifest: Manifest) -> bool:
+    return bool((manifest.to_dict().get("spec") or {}).get("paused"))
 
 
 def restarted(manifest: Manifest, when: str) -> Manifest:
@@ -219,9 +227,7 @@ class _Rollout:
         # Those without a node are the first that go.
         self._old.sort(key=lambda entry: entry.key in self._world.on)
         going, self._old = self._old[:remove], self._old[remove:]
-        for entry in going:
-            now = self._world.on.get(entry.key, entry)
-            self._world.remove(now, f"replaced by the rollout of {self._title}")
+        _remove_all(self._world, going, self._title)
         self._world.add(coming)
         self._new += coming
         self._tell(created=coming, removed=going)
@@ -242,36 +248,69 @@ class _Rollout:
 
 
 def _in_place(world: ChangingWorld, manifest: Manifest) -> None:
-    """A StatefulSet from its last pod to the first, or a DaemonSet node by node: old ones go first."""
-    title = f"{manifest.kind}/{manifest.name}"
+    """A StatefulSet from its last pod to the first, or a DaemonSet node by node.
+
+    Old ones go first, unless a DaemonSet surges: then the new one of a node must run before.
+    """
+    log, title = world.log, f"{manifest.kind}/{manifest.name}"
     strategy = _strategy(manifest, "updateStrategy")
     if strategy.get("type") == "OnDelete":
+        log.steps.append(
+            RolloutStep(log.change, title, 1, stuck="OnDelete: a pod is replaced once it is deleted")
+        )
         return
     rolling = strategy.get("rollingUpdate") or {}
-    old = living(world, manifest)
-    new = {
-        node_of_daemon(entry) if manifest.kind == DAEMON_SET else entry.name: entry
-        for entry in made(world, manifest, expanded([manifest], list(world.snapshot.nodes)))
-    }
+    old, new = living(world, manifest), _successors(world, manifest)
     if manifest.kind == "StatefulSet":
         first = rolling.get("partition") or 0
         old = [entry for entry in least_useful(old, manifest) if _ordinal(entry) >= first]
-    at_once = max(resolved(rolling.get("maxUnavailable"), len(old), default=1, up=True), 1)
+    surge = (
+        resolved(rolling.get("maxSurge"), len(old), default=0, up=True) if manifest.kind == DAEMON_SET else 0
+    )
+    at_once = surge or max(resolved(rolling.get("maxUnavailable"), len(old), default=1, up=True), 1)
     for number, begin in enumerate(range(0, len(old), at_once), start=1):
         going = old[begin : begin + at_once]
-        coming = []
-        for entry in going:
-            world.remove(world.on.get(entry.key, entry), f"replaced by the rollout of {title}")
-            anew = new.get(node_of_daemon(entry) if manifest.kind == DAEMON_SET else entry.name)
-            coming += [] if anew is None else [anew]
+        pairs = [(entry, new[place]) for entry in going if (place := _place_of(entry)) in new]
+        coming = [_beside(world, entry) if surge else entry for _, entry in pairs]
+        if not surge:
+            _remove_all(world, going, title)
         world.add(coming)
         world.schedule()
         waiting = [entry.key for entry in coming if entry.key not in world.on]
         stuck = f"{waiting[0]} finds no node, and the others wait for it" if waiting else None
+        if surge:
+            held = {entry.key for (entry, _), anew in zip(pairs, coming, strict=True) if anew.key in waiting}
+            going = [entry for entry in going if entry.key not in held]
+            _remove_all(world, going, title)
         keys = tuple(entry.key for entry in coming), tuple(entry.key for entry in going)
-        world.log.steps.append(RolloutStep(world.log.change, title, number, *keys, stuck))
+        log.steps.append(RolloutStep(log.change, title, number, *keys, stuck))
         if stuck:
             return
+
+
+def _successors(world: ChangingWorld, manifest: Manifest) -> dict[str | None, Entry]:
+    """The new pods, by the place that each takes."""
+    pods = made(world, manifest, expanded([manifest], list(world.snapshot.nodes)))
+    return {_place_of(entry): entry for entry in pods}
+
+
+def _place_of(entry: Entry) -> str | None:
+    """The node of a DaemonSet's pod, the name of a StatefulSet's: what the next one has, too."""
+    return node_of_daemon(entry) if is_daemon(entry) else entry.name
+
+
+def _beside(world: ChangingWorld, entry: Entry) -> Entry:
+    """A new pod that has to have another name than the one that it takes over from."""
+    name = entry.name
+    while f"{entry.namespace}/{name}" in world.entries:
+        name = f"{name}-new"
+    metadata = structs.replace(entry.pod.metadata, name=name)
+    return replace(entry, pod=structs.replace(entry.pod, metadata=metadata))
+
+
+def _remove_all(world: ChangingWorld, entries: Sequence[Entry], title: str) -> None:
+    for entry in entries:
+        world.remove(world.on.get(entry.key, entry), f"replaced by the rollout of {title}")
 
 
 def _strategy(manifest: Manifest, field: str) -> dict[str, Any]:
