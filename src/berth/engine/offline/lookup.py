@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from msgspec import structs
 
 from berth.engine.offline.simulation import Simulation
-from berth.engine.offline.snapshot import Entry, unpinned
+from berth.engine.offline.snapshot import Entry, SnapshotReader, unpinned
 from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Job, ReplicationController, Workload
 from berth.kube.workloads.expansion import expand
@@ -94,6 +94,9 @@ def _next_of(simulation: Simulation, kind: str, name: str, namespace: str | None
         return entry
     made = _one_more(simulation, manifest, len(mine))
     if made is not None:
+        snapshot = simulation.snapshot
+        reader = SnapshotReader(snapshot.manifests, snapshot.cluster, origin=snapshot.origin)
+        reader.make_claims(snapshot, made)
         return made
     if mine:
         return mine[0]

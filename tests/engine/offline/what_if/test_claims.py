@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
+from berth.engine.offline.explaining.replicas import further_replicas
+from berth.engine.offline.explanation import explain
+from berth.engine.offline.lookup import find
+from berth.engine.offline.simulation import simulate
+from berth.engine.offline.snapshot import read
+from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.questions.every import lose_each
 from berth.engine.offline.what_if.questions.fitting import fit
+from berth.kube.manifests.manifest import load
 from tests.engine.offline.what_if.worlds import (
     HOST,
     Thing,
@@ -15,8 +22,10 @@ from tests.engine.offline.what_if.worlds import (
     node,
     places,
     pod,
+    pod_spec,
     workload,
     world,
+    written,
 )
 
 NODES = [node("a1", "a"), node("b1", "b"), node("c1", "c")]
@@ -165,6 +174,53 @@ def test_further_replicas_need_a_volume_each(tmp_path: Path) -> None:
     assert fit(made, "sts/db").fitting == 2
     assert made.cluster.volumes.claim("default", "data-db-1") is None
     assert fit(world(tmp_path, *NODES, MADE, database(1, "made")), "sts/db").fitting == 11
+
+
+def test_explain_counts_further_replicas_with_their_claims(tmp_path: Path) -> None:
+    """The next pod of a StatefulSet is judged with the claims it would get, and so are those after it."""
+    disks = [volume("pv", "b1", "data-db-0"), *(volume(f"pv{i}", "b1") for i in range(2))]
+    things = [*NODES, LOCAL, *disks, bound("data-db-0", "pv"), database(1), running(0, "b1")]
+    simulation = simulate(read(load([tmp_path / written(tmp_path, "cluster.yaml", *things)])))
+    entry = find(simulation, "sts/db", None)
+    assert (entry.name, explain(simulation, entry).node) == ("db-1", "b1")
+    found = further_replicas(simulation, entry)
+    assert found is not None
+    assert (found.count, found.pods, found.waiting) == (2, 1, 0)
+    assert "didn't find available persistent volumes" in found.message
+    assert simulation.snapshot.cluster.volumes.claim("default", "data-db-2") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("job/work", "2 further replicas of Job/work fit"),
+        ("cj/nightly", "2 further replicas of CronJob/nightly fit"),
+        ("pod/lone", "2 further pods like Pod/lone fit"),
+        ("rs/some", "2 further replicas of ReplicaSet/some fit"),
+    ],
+)
+def test_how_many_more_of_any_kind_fit(tmp_path: Path, asked: str, sentence: str) -> None:
+    """Jobs and single pods can be asked about like what has replicas, with volumes of their own."""
+    scratch = [{"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": claimed("local")}}}]
+    template = {"spec": {**pod_spec("2", volumes=scratch), "restartPolicy": "Never"}}
+    job: Thing = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": {}}
+    job["spec"] = {"template": template}
+    cron: Thing = {**job, "kind": "CronJob", "metadata": {"name": "nightly"}}
+    cron["spec"] = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": template}}}
+    some = workload("ReplicaSet", "some", 1, cpu="2", volumes=scratch)
+    lone = pod("lone", cpu="2", volumes=scratch)
+    disks = [volume(f"pv{i}", each) for i, each in enumerate(("a1", "b1", "c1"))]
+    chosen = {"job": job, "cj": cron, "pod": lone, "rs": some}[asked.partition("/")[0]]
+    made = world(tmp_path, *NODES, LOCAL, *disks, chosen)
+    found = fit(made, asked)
+    assert found.sentence.startswith(sentence)
+    assert fit(made, asked) == found
+
+
+def test_daemons_have_no_replicas(tmp_path: Path) -> None:
+    """How many more pods of a DaemonSet fit is a question about nodes."""
+    with pytest.raises(WhatIfError, match="DaemonSet/log has one pod on every node"):
+        fit(world(tmp_path, *NODES, workload("DaemonSet", "log")), "ds/log")
 
 
 def scratching(on: str) -> list[Thing]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from berth.engine.offline.scheduling.making_room import is_daemon
+from msgspec import structs
+
+from berth.engine.offline.placements import PodPlacement, count_on, take_off
+from berth.engine.offline.scheduling.making_room import is_daemon, unbound
 from berth.engine.offline.simulation import Simulation, group_failure
-from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.snapshot import Entry, Progress, Snapshot
+from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.placement.fit_error import fit_error
 from berth.engine.placement.plan import SchedulingError, plan_for
-from berth.engine.state.identity import has_own_claims
+from berth.kube.objects import ObjectMeta, Pod, Workload
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_terminating
+from berth.kube.workloads.pod_templates import stateful_claims, with_claims
 
 MOST_REPLICAS = 1000
 
@@ -35,43 +42,115 @@ class FurtherReplicas:
         return self.count >= MOST_REPLICAS
 
 
-def _has_own_claims(entry: Entry) -> bool:
-    """Whether the next one has other claims than this one."""
+@dataclass(frozen=True, slots=True)
+class FilledCluster:
+    """A cluster with as many further replicas as fit.
+
+    Attributes:
+        placed: Where they went.
+        following: The one that finds no node, and `stops`, why; None if nobody asked about so many.
+    """
+
+    placed: list[PodPlacement]
+    following: Entry
+    stops: str | None
+    failed: bool = False
+
+
+# --- filling -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def filled(
+    snapshot: Snapshot, like: Entry, most: int, progress: Progress | None = None
+) -> Iterator[FilledCluster]:
+    """Add pods like one of a workload until none fits, at most so many; they are there while this lasts."""
+    cluster, made = snapshot.cluster, _further_ones(snapshot, like)
+    volumes = SnapshotVolumes(cluster, snapshot.manifests, whole=snapshot.origin.whole_storage)
+    placed: list[PodPlacement] = []
+    claims: list[ObjectMeta] = []
+    stops, failed = None, False
+    try:
+        while True:
+            entry = made(len(placed))
+            claims += (claim.metadata for claim in volumes.make_claims(entry.pod))
+            if len(placed) >= most:
+                break
+            pod_class = cluster.class_of(entry.pod)
+            plan = plan_for(cluster, pod_class)
+            try:
+                best = plan.best(None)
+            except SchedulingError as error:
+                stops, failed = str(error), True
+                break
+            if best is None:
+                stops = fit_error(plan)[0]
+                break
+            node = cluster.nodes.names[best[0]] or ""
+            count_on(cluster, entry, node, pod_class)
+            placed.append(PodPlacement(entry, node, best[1]))
+            if progress is not None:
+                progress(len(placed), most)
+        yield FilledCluster(placed, entry, stops, failed)
+    finally:
+        for placement in reversed(placed):
+            take_off(cluster, placement.entry)
+        for claim in claims:
+            cluster.volumes.remove_claim(claim.namespace or "default", claim.name or "")
+
+
+def _further_ones(snapshot: Snapshot, like: Entry) -> Callable[[int], Entry]:
+    """Makes the next pods of a workload, by their number; those of a StatefulSet have claims of their own."""
+    like = replace(like, pod=unbound(like.pod))
+    view = _stateful_set(snapshot, like)
+
+    def named(name: str, pod: Pod = like.pod) -> Entry:
+        return replace(like, pod=structs.replace(pod, metadata=structs.replace(pod.metadata, name=name)))
+
+    if view is None:
+        return lambda number: named(f"{like.name} and {number + 1} more")  # no pod can be called that
+    mine = [pod.name for pod in snapshot.pods if (pod.namespace, pod.owner) == (like.namespace, like.owner)]
+    base = view.metadata.name or ""
+    ordinals = (name.rpartition("-")[2] for name in mine)
+    first = (view.spec.ordinals.start if view.spec.ordinals else None) or 0
+    begin = max((int(ordinal) + 1 for ordinal in ordinals if ordinal.isdigit()), default=first)
+
+    def following(number: int) -> Entry:
+        name = f"{base}-{begin + number}"
+        return named(name, with_claims(like.pod, stateful_claims(view, name)))
+
+    return following
+
+
+def _stateful_set(snapshot: Snapshot, entry: Entry) -> Workload | None:
     owner = controller_of(entry.pod.metadata)
-    stateful = owner is not None and owner.kind == "StatefulSet"
-    claims = any(volume.persistent_volume_claim for volume in entry.pod.spec.volumes or ())
-    return has_own_claims(entry.pod.spec) or (stateful and claims)
+    if owner is None or owner.kind != "StatefulSet":
+        return None
+    whose = ("StatefulSet", entry.namespace, owner.name)
+    found = (each for each in snapshot.manifests if (each.kind, each.namespace, each.name) == whose)
+    view = next((each.object for each in found), None)
+    return view if isinstance(view, Workload) else None
+
+
+# --- of a pod that is explained ------------------------------------------------------------------------
 
 
 def further_replicas(simulation: Simulation, entry: Entry) -> FurtherReplicas | None:
-    """How many pods like this one fit on the cluster as it is; None if it cannot be told from one of them.
+    """How many pods like this one fit on the cluster as it is.
 
-    Nor is it told of pods that nobody would place: they are gated, another scheduler's, or of a group that
-    has too few or too little room.  The cluster is left as it was.
+    None for pods that nobody would place: they are gated, another scheduler's, a DaemonSet's, or of a group
+    that has too few or too little room.  The cluster is left as it was.
     """
     snapshot = simulation.snapshot
-    if is_daemon(entry) or _has_own_claims(entry) or not snapshot.nodes:
+    if is_daemon(entry) or not snapshot.nodes:
         return None
     if simulation.held_back(entry) is not None or group_failure(simulation, entry) is not None:
         return None
-    cluster = snapshot.cluster
-    pod_class = cluster.class_of(entry.pod)
     counts = _pods_of_its_workload(simulation, entry)
-    made: list[str] = []
-    try:
-        while len(made) < MOST_REPLICAS:
-            plan = plan_for(cluster, pod_class)
-            best = plan.best(None)
-            if best is None:
-                return FurtherReplicas(len(made), fit_error(plan)[0], *counts)
-            made.append(f"{entry.key} and {len(made) + 1} more")  # no pod can be called that
-            cluster.assume(made[-1], pod_class, cluster.nodes.names[best[0]] or "")
-    except SchedulingError:
-        return None
-    finally:
-        for key in made:
-            cluster.remove_pod(key)
-    return FurtherReplicas(len(made), "", *counts)
+    with filled(snapshot, entry, MOST_REPLICAS) as found:
+        if found.failed:
+            return None
+        return FurtherReplicas(len(found.placed), found.stops or "", *counts)
 
 
 def _pods_of_its_workload(simulation: Simulation, entry: Entry) -> tuple[int, int]:

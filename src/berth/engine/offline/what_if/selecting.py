@@ -150,6 +150,12 @@ def _parts(text: str, namespace: str | None) -> tuple[str | None, str, str]:
     return (first, "Pod", rest[0]) if kind is None else (namespace, kind, rest[0])
 
 
+def is_pod(text: str) -> bool:
+    """Whether a pod is named by its kind: a name alone may be meant for a workload."""
+    _, *kind, _ = ("", *text.split("/"))
+    return bool(kind) and kind_of(f"{kind[-1]}/") == "Pod"
+
+
 def pod_of(entries: dict[str, Entry], snapshot: Snapshot, text: str, namespace: str | None) -> Entry:
     """The pod of that name; without a namespace, that of `default` or the only one."""
     space, kind, name = _parts(text, namespace)
