@@ -179,14 +179,34 @@ def test_rules_by_the_labels_of_the_flags(simulate: Any) -> None:
 # --- what is odd, and what is wrong --------------------------------------------------------------
 
 
-def test_a_rule_about_a_label_that_the_workload_has_not_is_noted(simulate: Any) -> None:
-    """Other labels than those of the flag are ignored, as the proposal has it, but not in silence."""
-    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{"affinityEnabled": True}]}
-    objects = [*CLUSTERS, policy(placement={"workloadAntiAffinity": apart}), deployment("a")]
-    other = simulate(*objects, flags="--anti-affinity-label-keys other.example.com/set,x")
-    ignored = "its required anti-affinity keeps it from nobody: it has no label other.example.com/set or x"
-    assert other.err.splitlines() == [f"note: Deployment shop/a: {ignored}"]
-    assert other.code == 0
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (
+            {"workloadAntiAffinity": {REQUIRED: [{"affinityEnabled": True}]}},
+            "the workload has no label other.example.com/set or x",
+        ),
+        (
+            {"workloadAntiAffinity": {REQUIRED: [{"labelSelector": {}, "matchLabelKeys": ["team"]}]}},
+            "the workload has no label team",
+        ),
+        ({"workloadAntiAffinity": {REQUIRED: [{"matchLabelKeys": ["app"]}]}}, "it has no labelSelector"),
+        (
+            {"workloadAffinity": {"antiAffinity": {"groupByLabelKey": "team"}}},
+            "the workload has no label team",
+        ),
+    ],
+)
+def test_a_rule_that_selects_nobody_is_noted(simulate: Any, rules: Any, why: str) -> None:
+    """Labels that a flag or a rule names and a workload has not are ignored, but not in silence."""
+    objects = [*CLUSTERS, policy(placement=rules), deployment("a")]
+    outcome = simulate(*objects, flags="--anti-affinity-label-keys other.example.com/set,x")
+    ignored = f"its required anti-affinity keeps it from nobody: {why}"
+    assert outcome.err.splitlines() == [f"note: Deployment shop/a: {ignored}"]
+    assert outcome.code == 0
 
 
 @pytest.mark.parametrize(

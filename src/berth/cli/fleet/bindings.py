@@ -8,10 +8,11 @@ from berth.cli.fleet.objects import Inventory, Template
 from berth.controllers.propagation import building
 from berth.controllers.propagation.building import BuildError
 from berth.fleet.offline.simulation import FleetWorkload
-from berth.fleet.placement.fleet import Fleet
+from berth.fleet.placement.fleet import Fleet, FleetBinding
 from berth.fleet.scheduler.fleet_cache import policy_of
 from berth.fleet.state.options import FleetOptions
 from berth.fleet.state.strategy import DYNAMIC_WEIGHT, strategy_of
+from berth.fleet.state.terms import lacks_labels
 from berth.kube.api_resources import CLUSTER_POLICIES, POLICIES
 from berth.kube.karmada import AGGREGATED, Binding, Cluster, LivePolicy, Placement
 from berth.kube.manifests.manifest import ManifestError, title
@@ -169,7 +170,7 @@ def remarks(inventory: Inventory, workloads: list[FleetWorkload], options: Fleet
 
 
 def _kept_from_nobody(workloads: list[FleetWorkload], options: FleetOptions) -> Iterator[str]:
-    """Required anti-affinity by a label that a workload has not: it is ignored, which nobody would see.
+    """Required anti-affinity that selects nobody, by a label that a workload has not: nobody would see it.
 
     Args:
         workloads: Those whose labels are known.
@@ -178,19 +179,23 @@ def _kept_from_nobody(workloads: list[FleetWorkload], options: FleetOptions) -> 
     fleet = Fleet(options)
     places: dict[str, list[str]] = {}
     for workload in workloads:
-        rules = fleet.set_binding(
-            workload.key, workload.binding, workload.labels, workload.annotations
-        ).entry.rules
-        for rule in rules.anti_affinity:
-            if rule.lacking:
-                words = f"it has no label {' or '.join(rule.lacking)}"
-                resource = workload.binding.spec.resource
-                name = title(resource.kind or "", workload.key[0], resource.name or "")
-                places.setdefault(words, []).append(name)
-    for words, found in places.items():
-        yield from _shortened(
-            list(dict.fromkeys(found)), f"its required anti-affinity keeps it from nobody: {words}"
-        )
+        found = fleet.set_binding(workload.key, workload.binding, workload.labels, workload.annotations)
+        resource = workload.binding.spec.resource
+        name = title(resource.kind or "", workload.key[0], resource.name or "")
+        for why in dict.fromkeys(_idle(found)):
+            places.setdefault(why, []).append(name)
+    for why, names in places.items():
+        yield from _shortened(names, f"its required anti-affinity keeps it from nobody: {why}")
+
+
+def _idle(found: FleetBinding) -> Iterator[str]:
+    for rule in found.entry.rules.anti_affinity:
+        if rule.idle:
+            yield rule.idle
+    grouped = found.placement.workload_affinity and found.placement.workload_affinity.anti_affinity
+    key = grouped.group_by_label_key if grouped else None
+    if key and key not in found.entry.labels:
+        yield lacks_labels(key)
 
 
 _FIELDS = ("region", "provider")

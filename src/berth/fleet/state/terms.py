@@ -44,7 +44,7 @@ class WorkloadRule:
         everyone: A domain will do only if every placed peer is there, not just one of them.
         group: The group as Karmada writes it, ``key=value``; None for the proposal's terms.
         weight: What it is worth to a preference; 0 for a requirement.
-        lacking: Labels that are compared and that the workload has not, so that nobody is selected.
+        idle: Why it selects nobody, whoever comes; empty if it may select some.
     """
 
     selector: Selector
@@ -54,7 +54,7 @@ class WorkloadRule:
     everyone: bool = False
     group: str | None = None
     weight: int = 0
-    lacking: tuple[str, ...] = ()
+    idle: str = ""
 
     def __str__(self) -> str:
         if self.group is not None:
@@ -178,12 +178,14 @@ class _Compiler:
             selected = parse_label_selector(term.namespace_selector)
             namespaces = frozenset(term.namespaces or ())
         topology = topology_of(term.topology_key)
-        lacking = self._lacking(term) if selector is NOTHING else ()
-        return WorkloadRule(selector, namespaces, selected, topology, weight=weight, lacking=lacking)
+        idle = self._idle(term) if selector.nothing else ""
+        return WorkloadRule(selector, namespaces, selected, topology, weight=weight, idle=idle)
 
-    def _lacking(self, term: WorkloadTerm) -> tuple[str, ...]:
+    def _idle(self, term: WorkloadTerm) -> str:
+        if not term.affinity_enabled and term.label_selector is None:
+            return "it has no labelSelector"
         keys = self.keys if term.affinity_enabled else term.match_label_keys or ()
-        return tuple(key for key in keys if key not in self.labels)
+        return lacks_labels(*(key for key in keys if key not in self.labels))
 
     def _selector(self, term: WorkloadTerm) -> Selector:
         """Without a label there is no value to share, so such a term selects nothing."""
@@ -198,6 +200,10 @@ class _Compiler:
             raise TermError(message)
         shared = {key: self.labels[key] for key in self.keys if key in self.labels}
         return Selector(frozenset(_equal(shared))) if shared else NOTHING
+
+
+def lacks_labels(*keys: str) -> str:
+    return f"the workload has no label {' or '.join(keys)}"
 
 
 def _equal(labels: Mapping[str, str | None]) -> Iterable[Requirement]:
