@@ -105,6 +105,24 @@ def test_owners_of_unknown_kinds_are_left_alone() -> None:
     assert world.names(PODS) == ["leaf"]
 
 
+def test_who_owns_himself_goes() -> None:
+    """Nobody waits for himself, though he says that he blocks his owner."""
+    world = Script(collector)
+    own = world.create(PODS, {"metadata": {"name": "own"}})
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "own",
+        "uid": own["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    changes = {"ownerReferences": [reference], "finalizers": ["foregroundDeletion"]}
+    world.change(PODS, "own", {"metadata": changes})
+    world.delete(PODS, "own")
+    world.settle()
+    assert world.names(PODS) == []
+
+
 def test_a_circle_of_owners_goes() -> None:
     """In a circle with foreground deletion one of them gives way, so that all of them go."""
     world = Script(collector)

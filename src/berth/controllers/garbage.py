@@ -143,7 +143,7 @@ class GarbageCollector:
         blocking = False
         for name in self._dependents.get(uid, ()):
             dependent = self._items.get(name)
-            if dependent is None:
+            if dependent is None or name == uid:  # who waits for himself waits for ever
                 continue
             blocking |= any(o.uid == uid and o.block_owner_deletion for o in dependent.owners)
             if not dependent.going:

@@ -176,16 +176,20 @@ async def _patch(state: ServerState, request: ApiRequest, endpoint: Endpoint) ->
     return await _finish(request, endpoint, await state.workers.write(size, propose))
 
 
-async def _delete_options(state: ServerState, request: ApiRequest) -> RawObject:
+async def _delete_options(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> RawObject:
     body = await read_body(request)
     given = None
     if body.strip():
         given = await state.workers.run(len(body), lambda: decode_body(request, body, request.content_type))
-    return deletion.options_of(given, request.query)
+    options = deletion.options_of(given, request.query)
+    undecided = options.get("propagationPolicy") is None and options.get("orphanDependents") is None
+    if undecided and endpoint.strategy.orphans_warning:
+        request.warnings.append(endpoint.strategy.orphans_warning)
+    return options
 
 
 async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    options = await _delete_options(state, request)
+    options = await _delete_options(state, request, endpoint)
     address, resource = request.address, endpoint.resource
     record = writes.current(endpoint, (address.namespace, address.name))
     write = deletion.delete(state.registry, endpoint, record, options)
@@ -197,7 +201,7 @@ async def _delete(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
 
 
 async def _delete_collection(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    options = await _delete_options(state, request)
+    options = await _delete_options(state, request, endpoint)
     match = lists.match_of(request, endpoint)
     deleted, waiting = [], None
     matching = [

@@ -70,6 +70,7 @@ class Strategy:
     create_on_update: bool = False  # an update of what is not there creates it
     returns_deleted: bool = False  # deleting answers with the object instead of a Status
     orphans_dependents: bool = False  # unless the client says otherwise
+    orphans_warning: str = ""  # to who does not
     weight: int = 1  # how many times as long as of others it takes to judge an object
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
     converts: bool = False  # objects may have been stored by a server of another version, see `converted`

@@ -19,6 +19,10 @@ from berth.server.tables import workloads as tables
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _POLICIES = ("Allow", "Forbid", "Replace")
 _LONGEST_NAME = 52  # of 63 characters, eleven are the time of a Job
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
+)
 
 
 class JobStrategy(TemplatedStrategy):
@@ -148,5 +152,6 @@ STRATEGIES = (
         columns=tables.JOB,
         fields=paths("status.successful", default="0"),
         orphans_dependents=True,
+        orphans_warning=_PODS_STAY,
     ),
 )
