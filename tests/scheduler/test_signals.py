@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from berth.cli.output.attempt_log import log_failed_attempt
+from berth.engine.state.options import Options
+from berth.kube.api_resources import POD_GROUPS
+from berth.kube.versions import VERSIONS
 from berth.live.logs import v
 from berth.machines.contract import Action, Bind, Outcome
 from berth.scheduler.reports import FailedAttempt
@@ -114,3 +117,57 @@ def test_a_rule_of_a_pod_that_finds_no_node_is_timed_too(story: SchedulerScript)
     """It was used."""
     uneven(story)
     assert timed(story, "PodTopologySpread") == 1
+
+
+def counted(story: SchedulerScript, metric: str) -> dict[tuple[str, ...], float]:
+    """What a metric says, but for zeros, by the values of its labels in their order by name."""
+    families = story.scheduler.state.metrics.registry.collect()
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == f"scheduler_{metric}" and sample.value
+    }
+
+
+def queued_groups(story: SchedulerScript) -> None:
+    """A group without room, one that lacks pods, one without an object, and two pods of their own."""
+    story.nodes("n1")
+    for name, minimum in (("big", 2), ("lacking", 3)):
+        policy = {"gang": {"minCount": minimum}}
+        story.create(POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}})
+    for group, cpu in (("big", "3"), ("lacking", "1"), ("unknown", "1")):
+        for number in range(2):
+            story.pod(f"{group}-{number}", cpu=cpu, schedulingGroup={"podGroupName": group})
+    story.pod("fits")
+    story.pod("alone", cpu="4")
+    story.settle()
+
+
+def test_groups_are_counted_as_one_thing_that_waits(story: SchedulerScript) -> None:
+    """Since 1.37 a group is one entity, where its foremost pods are; without its object it is incomplete."""
+    queued_groups(story)
+    assert counted(story, "pending_pods") == {("unschedulable",): 3, ("gated",): 2, ("incomplete",): 2}
+    assert counted(story, "queued_entities") == {
+        ("unschedulable", "pod"): 1,
+        ("unschedulable", "podgroup"): 1,
+        ("gated", "podgroup"): 1,
+    }
+    assert counted(story, "queue_incoming_pods_total") == {("PodAdd", "active"): 8}
+    arrived = {("PodAdd", "active", "pod"): 2, ("PodAdd", "active", "podgroup"): 3}
+    assert counted(story, "queue_incoming_entities_total") == arrived
+
+    story.nodes("n2")
+    story.advance(60)
+    assert counted(story, "queue_incoming_pods_total")["NodeAdded", "active"] == 3
+    woken = {("NodeAdded", "active", "pod"): 1, ("NodeAdded", "active", "podgroup"): 1}
+    assert counted(story, "queue_incoming_entities_total") == {**arrived, **woken}
+
+
+def test_earlier_versions_count_pods_alone() -> None:
+    """1.36 has neither metric, and knows four queues."""
+    story = SchedulerScript(profiles={"berth": Options(version=VERSIONS["1.36"])})
+    queued_groups(story)
+    assert counted(story, "pending_pods") == {("unschedulable",): 3, ("gated",): 4}
+    assert counted(story, "queue_incoming_pods_total") == {("PodAdd", "active"): 8}
+    assert counted(story, "queued_entities") == counted(story, "queue_incoming_entities_total") == {}

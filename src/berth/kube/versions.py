@@ -32,6 +32,7 @@ class KubernetesVersion:
         pod_group_api: The version of scheduling.k8s.io that PodGroups and Workloads are in.
         pod_group_condition: The condition of a PodGroup that says whether it was placed.
         storage_capacity_scored: Nodes are scored by how full the storage of a pod's new volumes would be.
+        entities_counted: The scheduler's metrics tell groups of pods from pods that wait for themselves.
     """
 
     name: str
@@ -46,6 +47,7 @@ class KubernetesVersion:
     pod_group_api: str
     pod_group_condition: str
     storage_capacity_scored: bool
+    entities_counted: bool
 
 
 _V1_36 = KubernetesVersion(
@@ -61,6 +63,7 @@ _V1_36 = KubernetesVersion(
     pod_group_api="v1alpha2",
     pod_group_condition="PodGroupScheduled",
     storage_capacity_scored=False,
+    entities_counted=False,
 )
 _V1_37 = replace(
     _V1_36,
@@ -76,6 +79,7 @@ _V1_37 = replace(
     pod_group_api="v1beta1",
     pod_group_condition="PodGroupInitiallyScheduled",
     storage_capacity_scored=True,
+    entities_counted=True,
 )
 
 # By name, the oldest first.

@@ -24,6 +24,7 @@ from berth.kube.api_resources import (
     RESOURCE_CLAIMS,
     Resource,
 )
+from berth.kube.pod_groups import GroupKey
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Event, Outcome
 from berth.machines.mirror import Mirror
@@ -69,8 +70,12 @@ class Scheduler:
         metrics = metrics or SchedulerMetrics(timer)
         state = self.state = SchedulerState(settings, metrics, timer, tell)
         state.now = clock()
+        members = None
+        if state.version.entities_counted:
+            metrics.count_entities()
+            members = state.groups.waiting
         metrics.registry.register(
-            QueueCollector(state.queue.counts, state.cache_sizes, state.unschedulable_by_rule)
+            QueueCollector(state.queue.counts, state.cache_sizes, state.unschedulable_by_rule, members)
         )
         self._clock = clock
         self._draining = False
@@ -114,6 +119,7 @@ class Scheduler:
             return
         cleared = {event.slot for event in events if isinstance(event, PodDeleted)}
         slot_of = state.mirror.cluster.nodes.slot_of
+        woken: set[GroupKey] = set()
         for pod_class, records in state.queue.unschedulable():
             answers: dict[frozenset[str], str | None] = {}
             for record in records:
@@ -123,7 +129,9 @@ class Scheduler:
                 if record.nominated and pod_class is not None and slot_of.get(record.nominated) in cleared:
                     event = PodDeleted.__name__
                 if event is not None:
-                    state.metrics.incoming.labels("active", event).inc()
+                    state.metrics.came(record, event, joins=record.group in woken)
+                    if record.group is not None:
+                        woken.add(record.group)
                     state.queue.activate(record, state.now)
 
     def _helpful(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -16,6 +16,14 @@ from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 # One attempt in so many is timed rule by rule.
 SAMPLED = 64
+# What waits: a pod of its own, or a group.
+POD, POD_GROUP = "pod", "podgroup"
+_QUEUES = (
+    SchedulingPhase.ACTIVE,
+    SchedulingPhase.BACKOFF,
+    SchedulingPhase.UNSCHEDULABLE,
+    SchedulingPhase.GATED,
+)
 _MOST_ATTEMPTS = 15  # more are one value of the label
 
 
@@ -33,6 +41,7 @@ class SchedulerMetrics:
         # Looking a child up by its labels takes longer than counting: those of every placement are kept.
         self._ends: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._waits: dict[int, Histogram] = {}
+        self._children: dict[tuple[str, ...], Counter] = {}  # of the counters of the queue
         self._sampled: WeakSet[Plan] = WeakSet()  # every rule of theirs was timed before
         self._timed: set[tuple[str, bool, bool]] = set()  # rules, and whether they filtered and scored
         profile = ("result", "profile")
@@ -68,7 +77,7 @@ class SchedulerMetrics:
             "Pods put into a queue, by the queue and by what put them there.",
             ("queue", "event"),
         )
-        self.arrived = self.incoming.labels("active", "PodAdd")
+        self.incoming_entities: Counter | None = None
         self.unallocated = self._counter(
             "berth_scheduler_unallocated_claim_attempts",
             "Attempts to place pods that ended because a ResourceClaim has no devices yet.",
@@ -94,6 +103,29 @@ class SchedulerMetrics:
         self, name: str, text: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
     ) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    # --- the queue ----------------------------------------------------------------------------------
+
+    def count_entities(self) -> None:
+        """Count groups of pods, and pods that belong to none, as well."""
+        self.incoming_entities = self._counter(
+            "scheduler_queue_incoming_entities",
+            "Pods of no group, and groups, put into a queue, by the queue and by what put them there.",
+            ("queue", "event", "type"),
+        )
+
+    def came(self, record: QueuedPod, event: str, *, joins: bool = False) -> None:
+        """A pod was put in line by an event; it `joins` if others of its group were there before."""
+        self._child(self.incoming, ("active", event)).inc()
+        if self.incoming_entities is not None and not joins:
+            entity = POD if record.group is None else POD_GROUP
+            self._child(self.incoming_entities, ("active", event, entity)).inc()
+
+    def _child(self, counter: Counter, labels: tuple[str, ...]) -> Counter:
+        known = self._children.get(labels)
+        if known is None:
+            known = self._children[labels] = counter.labels(*labels)
+        return known
 
     # --- attempts -----------------------------------------------------------------------------------
 
@@ -138,30 +170,30 @@ class SchedulerMetrics:
 
 
 class QueueCollector(Collector):
-    """Counts that the scheduler keeps anyway, read when they are asked for."""
+    """Counts that the scheduler keeps anyway, read when they are asked for.
+
+    Args:
+        queues: How many pods there are in each phase.
+        cache: What is known of the cluster.
+        unschedulable: Pods that found no node, by rule and profile.
+        members: For every group with pods that wait: whether its object is known, and their phases; None
+            where groups are not told apart.
+    """
 
     def __init__(
         self,
         queues: Mapping[SchedulingPhase, int],
         cache: Callable[[], Mapping[str, int]],
         unschedulable: Callable[[], Mapping[tuple[str, str], int]],
+        members: Callable[[], Iterable[tuple[bool, Tally[SchedulingPhase]]]] | None = None,
     ) -> None:
         self._queues = queues
         self._cache = cache
         self._unschedulable = unschedulable
+        self._members = members
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        pending = GaugeMetricFamily(
-            "scheduler_pending_pods", "Pods without a node, by the queue they are in.", labels=("queue",)
-        )
-        for phase in (
-            SchedulingPhase.ACTIVE,
-            SchedulingPhase.BACKOFF,
-            SchedulingPhase.UNSCHEDULABLE,
-            SchedulingPhase.GATED,
-        ):
-            pending.add_metric((phase.value,), self._queues.get(phase, 0))
-        yield pending
+        yield from self._queued()
         cache = GaugeMetricFamily(
             "scheduler_cache_size", "Nodes, pods and assumed pods the scheduler knows.", labels=("type",)
         )
@@ -176,3 +208,37 @@ class QueueCollector(Collector):
         for (rule, profile), count in self._unschedulable().items():
             unschedulable.add_metric((rule, profile), count)
         yield unschedulable
+
+    def _queued(self) -> Iterator[GaugeMetricFamily]:
+        pending = GaugeMetricFamily(
+            "scheduler_pending_pods", "Pods without a node, by the queue they are in.", labels=("queue",)
+        )
+        alone = {phase: self._queues.get(phase, 0) for phase in _QUEUES}
+        if self._members is None:
+            for phase, count in alone.items():
+                pending.add_metric((phase.value,), count)
+            yield pending
+            return
+        pods, groups, incomplete = dict(alone), dict.fromkeys(_QUEUES, 0), 0
+        for known, phases in self._members():
+            waiting = [phase for phase in _QUEUES if phases[phase]]
+            for phase in waiting:
+                alone[phase] -= phases[phase]
+            if known and waiting:
+                groups[waiting[0]] += 1  # where its pods are that have come farthest
+            elif not known:
+                incomplete += phases[SchedulingPhase.GATED]
+        pods[SchedulingPhase.GATED] -= incomplete
+        for phase, count in pods.items():
+            pending.add_metric((phase.value,), count)
+        pending.add_metric(("incomplete",), incomplete)
+        yield pending
+        queued = GaugeMetricFamily(
+            "scheduler_queued_entities",
+            "Pods of no group, and groups, by the queue they are in.",
+            labels=("queue", "type"),
+        )
+        for phase in _QUEUES:
+            queued.add_metric((phase.value, POD), alone[phase])
+            queued.add_metric((phase.value, POD_GROUP), groups[phase])
+        yield queued

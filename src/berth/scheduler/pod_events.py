@@ -53,10 +53,10 @@ class PodEvents:
                 state.forget(key, record.pod)
             return
         pod = self._with_priority(pod)
+        is_new = record is None
         if record is None:
             record = QueuedPod(key, pod, state.class_of(pod))
             state.queue.admit(record)
-            state.metrics.arrived.inc()
         elif _asks_the_same(record.pod, pod):
             record.pod = pod
             return
@@ -68,6 +68,8 @@ class PodEvents:
             state.queue.revise(record, pod, state.class_of(pod))
         self._restore_nomination(record)
         state.groups.wait(record)
+        if is_new:
+            state.metrics.came(record, "PodAdd", joins=state.groups.has_others(record))
         self._admit(record)
 
     def _is_ours(self, key: Key, pod: Pod) -> bool:

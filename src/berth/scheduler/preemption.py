@@ -66,7 +66,7 @@ class Preemptor:
         state.metrics.preemptions.inc()
         decision = self._decide(record, pod_class)
         if decision.node is None:
-            why = replace(why, message=f"{why.message} {decision.message}", settled=True)
+            why = replace(why, message=f"{why.message} {decision.message}".rstrip(), settled=True)
             if decision.message.endswith((TERMINATING, NEVER)):
                 return why, record.nominated, False
             record.nominated = None

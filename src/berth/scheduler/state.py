@@ -81,8 +81,8 @@ class SchedulerState:
         self.mirror = Mirror(next(iter(settings.profiles.values())), settings.profiles, devices=True)
         self.queue = SchedulingQueue(settings.backoff)
         self.groups = Groups()
-        version = next(iter(settings.profiles.values())).version
-        self.group_conditions = GroupConditions(self.groups, version)
+        self.version = next(iter(settings.profiles.values())).version
+        self.group_conditions = GroupConditions(self.groups, self.version)
         self.nominations = Nominations(self.mirror)
         self.founding = Founding(self.mirror, self.queue, self.nominations, enabled=settings.announce_groups)
         self.volumes = VolumeWork(self.mirror)

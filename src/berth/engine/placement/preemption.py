@@ -85,7 +85,7 @@ class Preemption:
         node: Where the pod can go once the victims are gone, None if preemption does not help.
         victims: ``namespace/name`` of the pods that must go, the least important first.
         violations: How many of them break a disruption budget.
-        message: If there is no node: kube-scheduler's words for why not.
+        message: If there is no node: kube-scheduler's words for why not; none in a cluster without nodes.
     """
 
     node: str | None
@@ -129,6 +129,8 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
             nominated node, nothing more is evicted.  By default every terminating pod counts.
         memory: What earlier calls found out; used where nobody is excluded.
     """
+    if not cluster.nodes.live:
+        return Preemption(None)
     if pod_class.spec.preemption_policy == "Never":
         return Preemption(None, message=f"preemption: {NEVER}")
     plan = plan_for(cluster, pod_class)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from berth.kube.objects import Key, Pod, PodGroup
 from berth.kube.pod_groups import GATED_MEMBERS, GroupKey, GroupState, group_of, minimum_of
 from berth.kube.well_known import DELETED
 from berth.machines.contract import Event
-from berth.scheduler.queued_pod import QueuedPod
+from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +79,16 @@ class Groups:
             group = self.of(key)
             group.placed.discard(record.key)
             group.pending[record.key] = record
+
+    def has_others(self, record: QueuedPod) -> bool:
+        """Whether further pods of its group wait."""
+        return record.group is not None and len(self.of(record.group).pending) > 1
+
+    def waiting(self) -> Iterator[tuple[bool, Counter[SchedulingPhase]]]:
+        """For every group with pods that wait: whether its object is known, and the phases of the pods."""
+        for group in self._groups.values():
+            if group.pending:
+                yield group.known, Counter(record.phase for record in group.pending.values())
 
     def place(self, key: Key, pod: Pod) -> None:
         """A pod has a node."""
