@@ -78,7 +78,52 @@ def test_a_reader_waits_for_news_and_is_counted_while_it_does() -> None:
         assert stream.readers == 1
         stream.tell("change", {"n": 7})
         assert '{"n":7}' in await waiting
-        await messages.aclose()  # type: ignore[attr-defined]
+        await messages.aclose()
         assert stream.readers == 0
+
+    asyncio.run(script())
+
+
+def test_a_slow_reader_gets_small_pieces_of_what_it_missed() -> None:
+    """However much was missed, no reader is handed all of it at once, and it gets everything in order."""
+
+    async def script() -> None:
+        stream = ChangeStream()
+        seen = stream.position
+        for number in range(300):
+            stream.tell("change", {"n": number, "filling": "x" * 2000})
+        stream.tell("change", {"n": 300, "filling": "x" * 500_000})
+        text, sizes = "", []
+        reader = stream.follow(seen)
+        while stream.position not in text or not text.endswith("\n\n"):
+            piece = await first(reader)
+            text += piece
+            sizes.append(len(piece))
+        await reader.aclose()
+        assert max(sizes) <= 1 << 16
+        assert len(ids(text)) == 301
+        assert ids(text)[-1] == stream.position
+
+    asyncio.run(script())
+
+
+def test_a_flood_of_readers_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is told why and when to come back; once somebody leaves there is room again."""
+    monkeypatch.setattr(changes, "_MOST_READERS", 2)
+
+    async def script() -> None:
+        stream = ChangeStream()
+        readers = [stream.follow("") for _ in range(3)]
+        assert "event: reset" in await first(readers[0])
+        assert "event: reset" in await first(readers[1])
+        told = await first(readers[2])
+        assert "event: refused" in told
+        assert "retry: 30000" in told
+        assert "close some" in told
+        with pytest.raises(StopAsyncIteration):
+            await anext(readers[2])
+        await readers[0].aclose()
+        assert "event: reset" in await first(stream.follow(""))
+        assert stream.readers == 2
 
     asyncio.run(script())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.kube.objects import Key
-from berth.web.board import PodRow
+from berth.web.board import NodeRow, PodRow
 from berth.web.stories import eviction_stories
 
 RULE = "spec.affinity.nodeAffinity does not hold on node n1: disk=ssd, the node has disk=hdd"
@@ -40,7 +40,7 @@ def test_a_story_goes_from_the_broken_rule_to_the_pod_that_runs_instead() -> Non
         event(9, "NodeAffinityEviction", "web-1-a", GONE),
         made(9, "web-1-b"),
     ]
-    (story,) = eviction_stories(events, row("web-1-b", "n2"))
+    (story,) = eviction_stories(events, row("web-1-b", "n2"), {})
     assert (story["pod"], story["broken"], story["evicted"]) == ("web-1-a", RULE, True)
     assert (story["refused"]["why"], story["refused"]["times"]) == (why, 3)
     assert story["landing"] == "Its replacement would go to node n2."
@@ -54,7 +54,7 @@ def test_a_pod_that_may_not_go_is_held_back() -> None:
         made(1, "web-1-a"),
         event(5, "FailedPodAffinityEviction", "web-1-a", f"Could not evict: no ({RULE})"),
     ]
-    (story,) = eviction_stories(events, {})
+    (story,) = eviction_stories(events, {}, {})
     assert (story["evicted"], story["refused"]["why"], story["replacement"]) == (False, "no", None)
 
 
@@ -66,7 +66,7 @@ def test_a_replacement_without_a_node_says_why() -> None:
         made(9, "web-1-b"),
         event(10, "FailedScheduling", "web-1-b", "0/3 nodes are available"),
     ]
-    (story,) = eviction_stories(events, row("web-1-b", "", "Pending"))
+    (story,) = eviction_stories(events, row("web-1-b", "", "Pending"), {})
     assert story["landing"] == "No node could take its replacement."
     assert story["replacement"]["waits"] == "0/3 nodes are available"
 
@@ -81,7 +81,7 @@ def test_two_evictions_of_one_workload_have_a_replacement_each() -> None:
         event(7, "NodeAffinityEviction", "web-1-b", GONE),
         made(8, "web-1-d"),
     ]
-    newest, oldest = eviction_stories(events, {})
+    newest, oldest = eviction_stories(events, {}, {})
     assert (newest["pod"], newest["replacement"]["pod"]) == ("web-1-b", "web-1-d")
     assert (oldest["pod"], oldest["replacement"]["pod"]) == ("web-1-a", "web-1-c")
 
@@ -92,12 +92,47 @@ def test_a_stateful_pod_is_replaced_under_its_name() -> None:
         event(5, "NodeAffinityEviction", "db-0", GONE),
         made(6, "db-0", owner="db", kind="StatefulSet"),
     ]
-    (story,) = eviction_stories(events, row("db-0", "n2", "NotReady"))
+    (story,) = eviction_stories(events, row("db-0", "n2", "NotReady"), {})
     assert (story["replacement"]["pod"], story["replacement"]["phase"]) == ("db-0", "NotReady")
 
 
 def test_events_of_others_and_without_words_make_no_story() -> None:
     """What is no eviction is not told as one, and a message in other words is told as it is."""
     events = [event(1, "Scheduled", "a", "to n1"), event(2, "NodeAffinityEviction", "b", "gone", time=None)]
-    (story,) = eviction_stories(events, {})
+    (story,) = eviction_stories(events, {}, {})
     assert (story["pod"], story["broken"], story["replacement"]) == ("b", "gone", None)
+
+
+def test_a_pod_that_a_taint_drove_away_has_a_story_too() -> None:
+    """The taint of the node it was on is named, nobody is refused, and its replacement is found."""
+    tainted = NodeRow(
+        "n1", {}, "Ready", unschedulable=False, taints=["gone:NoExecute"], cpu=0, memory=0, pods=0
+    )
+    events = [
+        made(1, "web-1-a"),
+        event(2, "Scheduled", "web-1-a", "Successfully assigned default/web-1-a to n1"),
+        event(5, "TaintManagerEviction", "web-1-a", "Marking for deletion Pod default/web-1-a"),
+        made(6, "web-1-b"),
+    ]
+    (story,) = eviction_stories(events, row("web-1-b", "n2"), {"n1": tainted})
+    assert (story["cause"], story["evicted"], story["refused"]) == ("taint", True, None)
+    assert story["broken"] == "node n1 has the taint gone:NoExecute, which it does not tolerate"
+    assert (story["replacement"]["pod"], story["replacement"]["node"]) == ("web-1-b", "n2")
+
+
+def test_a_taint_that_was_taken_off_in_time_makes_no_story() -> None:
+    """Who was to go and stays after all was not evicted."""
+    words = ("Marking for deletion Pod default/a", "Cancelling deletion of Pod default/a")
+    events = [event(second, "TaintManagerEviction", "a", said) for second, said in enumerate(words)]
+    assert eviction_stories(events, {}, {}) == []
+
+
+def test_a_pod_moved_for_evenness_has_a_story_too() -> None:
+    """What was uneven is told, though nobody said where its replacement would go."""
+    events = [
+        made(1, "web-1-a"),
+        event(5, "Rebalanced", "web-1-a", "Evicted: zone a has 5, c has 1"),
+        made(6, "b"),
+    ]
+    (story,) = eviction_stories(events, {}, {})
+    assert (story["cause"], story["broken"], story["landing"]) == ("evenness", "zone a has 5, c has 1", None)

@@ -114,7 +114,8 @@ class PageServer:
 
     async def happened(self, request: Request) -> Response:
         events = list(self._source.happened)
-        stories = eviction_stories(events, self._source.board.pods)
+        board = self._source.board
+        stories = eviction_stories(events, board.pods, board.nodes)
         return await _json(request, msgspec.json.encode({"events": events, "evictions": stories}))
 
     async def node(self, request: Request) -> Response:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
 _KEPT_BYTES = 8 << 20
+_PIECE = 64 << 10  # bytes that are handed out at once
+_MOST_READERS = 256
+_RETRY = 30_000  # milliseconds until a page that was refused asks again
+_FULL = {"error": f"{_MOST_READERS} pages are open, and no more can be kept up to date: close some."}
 _HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
 
 
@@ -49,23 +53,32 @@ class ChangeStream:
         self._ended = True
         self._news.set()
 
-    async def follow(self, since: str) -> AsyncIterator[bytes]:
-        """Messages after a position; if they are no longer known, the word to begin anew."""
+    async def follow(self, since: str) -> AsyncGenerator[bytes, None]:
+        """Messages after a position; if they are no longer known, the word to begin anew.
+
+        They come in small pieces, and not to more readers than a machine can bear: whoever reads slowly, or
+        not at all, takes little memory, however many they are.
+        """
+        if self.readers >= _MOST_READERS:
+            yield b"retry: %d\nevent: refused\ndata: %b\n\n" % (_RETRY, msgspec.json.encode(_FULL))
+            return
         self.readers += 1
         try:
             number = self._resumed(since)
             if number is None:
                 number = self._number
-                yield b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
+                yield self._reset()
             while not self._ended:
                 news = self._news
-                found = [(n, message) for n, message in self._kept if n > number]
+                found = self._after(number)
                 if found and found[0][0] != number + 1:  # the reader is too slow
                     number = self._number
-                    yield b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
+                    yield self._reset()
                 elif found:
                     number = found[-1][0]
-                    yield b"".join(message for _, message in found)
+                    content = b"".join(message for _, message in found)
+                    for start in range(0, len(content), _PIECE):
+                        yield content[start : start + _PIECE]
                 else:
                     try:
                         await asyncio.wait_for(news.wait(), _HEARTBEAT)
@@ -73,6 +86,23 @@ class ChangeStream:
                         yield b": still here\n\n"
         finally:
             self.readers -= 1
+
+    def _reset(self) -> bytes:
+        return b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()
+
+    def _after(self, number: int) -> list[tuple[int, bytes]]:
+        """The next messages after one, as many as make a piece."""
+        newer: list[tuple[int, bytes]] = []
+        for each in reversed(self._kept):  # most readers lack only the last ones
+            if each[0] <= number:
+                break
+            newer.append(each)
+        found: list[tuple[int, bytes]] = []
+        size = 0
+        while newer and size < _PIECE:
+            found.append(newer.pop())
+            size += len(found[-1][1])
+        return found
 
     def _resumed(self, since: str) -> int | None:
         name, _, number = since.partition("-")

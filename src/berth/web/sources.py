@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -57,6 +56,7 @@ from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row
 from berth.web.changes import ChangeStream
+from berth.web.event_log import EventLog, HappenedEvent
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,6 @@ _COLLECT = 0.1  # seconds in which changes are gathered before pages hear of the
 _ASK_AGAIN = 30.0  # seconds until a kind that could not be read is tried again
 _CHECK = 2.0  # seconds between looks at whether a server that was away is back
 _BACKOFF = Backoff(first=0.2, longest=3.0)  # somebody is looking
-_EVENTS_KEPT = 1000
 _NO_NODE = "There is no node {}."
 
 
@@ -81,21 +80,6 @@ class UntypedObject(TypedObject, frozen=True):
 
     spec: RawObject | None = None
     status: RawObject | None = None
-
-
-class HappenedEvent(TypedObject, frozen=True):
-    """An Event object, as far as the page tells it."""
-
-    involved_object: RawObject = msgspec.field(default_factory=dict)
-    reason: str | None = None
-    message: str | None = None
-    type: str | None = None
-    count: int | None = None
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    source: RawObject | None = None
-    reporting_component: str | None = None
 
 
 @dataclass(slots=True)
@@ -111,7 +95,7 @@ class ClusterSource(Protocol):
 
     board: Board
     stream: ChangeStream
-    happened: deque[RawObject]
+    happened: EventLog
     live: bool
     words: str
 
@@ -174,7 +158,7 @@ class DumpSource:
     def __init__(self, manifests: list[Manifest], options: Options, words: str) -> None:
         self.board = Board()
         self.stream = ChangeStream()
-        self.happened: deque[RawObject] = deque(maxlen=_EVENTS_KEPT)
+        self.happened = EventLog()
         self.words = words
         self.version = 1
         self.missing: list[Missing] = []
@@ -189,7 +173,7 @@ class DumpSource:
             self.board.put_pod(pod_row(entry.pod, entry.owner))
         for manifest in manifests:
             if manifest.kind == EVENTS.kind:
-                self.happened.append(_happened(msgspec.convert(manifest.to_dict(), HappenedEvent)))
+                self.happened.put(msgspec.convert(manifest.to_dict(), HappenedEvent))
 
     def want(self) -> None:
         """It is all there."""
@@ -233,7 +217,7 @@ class LiveSource:
     live = True
     board: Board = field(default_factory=Board)
     stream: ChangeStream = field(default_factory=ChangeStream)
-    happened: deque[RawObject] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
+    happened: EventLog = field(default_factory=EventLog)
     version: int = 0
     trouble: str | None = None
     loading: bool = True
@@ -357,8 +341,7 @@ class LiveSource:
         gone = event.change == DELETED
         if event.resource == EVENTS:
             if not gone:
-                told = _happened(event.object)
-                self.happened.append(told)
+                told = self.happened.put(event.object)
                 if not self.loading:
                     self.stream.tell("happened", told)
             return
@@ -430,21 +413,6 @@ def _manifest(resource: Resource, view: Any, source: Source) -> Manifest:  # noq
     # Only what is said of a pod that has ended is read from the original.
     raw = msgspec.to_builtins(view) if isinstance(view, Pod) and is_finished(view) else {}
     return Manifest(resource.kind, resource.api_version, namespace or None, name, source, view, raw)
-
-
-def _happened(event: HappenedEvent) -> RawObject:
-    about = event.involved_object
-    return {
-        "time": event.last_timestamp or event.event_time or event.first_timestamp,
-        "type": event.type,
-        "reason": event.reason,
-        "message": event.message,
-        "count": event.count or 1,
-        "by": (event.source or {}).get("component") or event.reporting_component,
-        "kind": about.get("kind"),
-        "namespace": about.get("namespace"),
-        "name": about.get("name"),
-    }
 
 
 def _view(resource: Resource) -> type[Any]:

@@ -1,7 +1,8 @@
 """What became of every eviction: rule broken → refusals → where a replacement was expected → where one is.
 
 The events of a cluster are all that is read, so the story is the same wherever the evicting machine runs;
-which pod replaces which is told by the workload that made both.
+which pod replaces which is told by the workload that made both. A pod goes because a rule broke, for
+evenness, or because of a taint, for which nobody's budget is asked.
 """
 
 from __future__ import annotations
@@ -11,27 +12,44 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.kube.objects import Key, RawObject
-from berth.web.board import PodRow
+from berth.web.board import NodeRow, PodRow
 
 Story = dict[str, Any]
 
-_EVICTIONS = ("NodeAffinityEviction", "PodAffinityEviction")
-_REFUSALS = tuple(f"Failed{reason}" for reason in _EVICTIONS)
+RULE, EVENNESS, TAINT = "rule", "evenness", "taint"
+_EVICTIONS = {
+    "NodeAffinityEviction": RULE,
+    "PodAffinityEviction": RULE,
+    "Rebalanced": EVENNESS,
+    "TaintManagerEviction": TAINT,
+}
+_REFUSALS = {
+    "FailedNodeAffinityEviction": RULE,
+    "FailedPodAffinityEviction": RULE,
+    "FailedRebalancing": EVENNESS,
+}
 _EVICTED = re.compile(
-    r"Evicted: (?P<broken>.*)\. (?P<landing>Its replacement would go to .*|No node could .*)\."
+    r"Evicted: (?P<broken>.*?)(?:\. (?P<landing>Its replacement would go to .*|No node could .*)\.)?$"
 )
+_KEPT = "Cancelling deletion"  # a taint was taken off in time
+_ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
 _REFUSED = re.compile(r"Could not evict: (?P<why>.*?) \((?P<broken>.*)\)$")
 _CREATED = re.compile(r"(?:Created pod: |create Pod )(?P<pod>\S+)")
 
 
-def eviction_stories(events: Iterable[RawObject], pods: Mapping[Key, PodRow]) -> list[Story]:
+def eviction_stories(
+    events: Iterable[RawObject], pods: Mapping[Key, PodRow], nodes: Mapping[str, NodeRow]
+) -> list[Story]:
     """One story a pod that was, or could not be, evicted; the newest first."""
     told = sorted(events, key=lambda event: event["time"] or "")
     stories: dict[Key, Story] = {}
     for event in told:
-        if event["reason"] in (*_EVICTIONS, *_REFUSALS):
-            story = stories.setdefault(_key(event), _new(event))
-            _refused(story, event) if event["reason"] in _REFUSALS else _evicted(story, event)
+        if event["reason"] in _REFUSALS:
+            _refused(stories.setdefault(_key(event), _new(event, _REFUSALS[event["reason"]])), event)
+        elif event["reason"] in _EVICTIONS:
+            _evicted(stories.setdefault(_key(event), _new(event, _EVICTIONS[event["reason"]])), event)
+    stories = {key: story for key, story in stories.items() if story["evicted"] or story["refused"]}
+    _name_taints(stories, told, nodes)
     _replace(stories, told)
     for story in stories.values():
         _state(story, told, pods)
@@ -42,9 +60,10 @@ def _key(event: RawObject) -> Key:
     return event["namespace"] or "", event["name"] or ""
 
 
-def _new(event: RawObject) -> Story:
+def _new(event: RawObject, cause: str) -> Story:
     return {
         **{name: event[name] for name in ("namespace", "time")},
+        "cause": cause,
         "pod": event["name"],
         "broken": event["message"],
         "refused": None,
@@ -61,9 +80,29 @@ def _refused(story: Story, event: RawObject) -> None:
 
 
 def _evicted(story: Story, event: RawObject) -> None:
-    story["time"], story["evicted"] = event["time"], True
-    if found := _EVICTED.match(event["message"] or ""):
-        story["broken"], story["landing"] = found["broken"], f"{found['landing']}."
+    message = event["message"] or ""
+    story["time"], story["evicted"] = event["time"], not message.startswith(_KEPT)
+    if found := _EVICTED.match(message):
+        story["broken"], story["landing"] = found["broken"], found["landing"] and f"{found['landing']}."
+
+
+def _name_taints(stories: dict[Key, Story], events: list[RawObject], nodes: Mapping[str, NodeRow]) -> None:
+    """Which taint drove a pod away: those that its node has, if it is known which node that was."""
+    tainted = {key: story for key, story in stories.items() if story["cause"] == TAINT}
+    for event in events if tainted else ():
+        story = tainted.get(_key(event))
+        if story is not None and (found := _ASSIGNED.match(event["message"] or "")):
+            story["node"] = found["node"]
+    for story in tainted.values():
+        name = story.pop("node", None)
+        row = nodes.get(name) if name else None
+        taints = [taint for taint in row.taints if taint.endswith(":NoExecute")] if row else []
+        where = f"node {name}" if name else "its node"
+        story["broken"] = (
+            f"{where} has the taint {', '.join(taints)}, which it does not tolerate"
+            if taints
+            else f"{where} had a NoExecute taint that it did not tolerate"
+        )
 
 
 def _replace(stories: dict[Key, Story], events: list[RawObject]) -> None:

@@ -242,6 +242,39 @@ def test_what_if_on_the_page_is_what_the_command_says(visit: Visit, plane: Up) -
     visit.says("6 nodes", within="#status")
 
 
+def test_what_if_is_asked_by_clicking_at_the_picture(visit: Visit) -> None:
+    """A question that is offered is answered side by side; what is chosen there offers to go on from it."""
+    visit.go("/what-if")
+    visit.page.get_by_role("link", name="we lose zone b?").click()
+    visit.says("After", within="#view .sides")
+    assert visit.page.locator("#view .sides canvas").count() == 2
+    visit.page.locator("#view .sides canvas").last.focus()
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.get_by_role("link", name="cordon it").click()
+    visit.says("2. cordon node-a1", within="#view .chips")
+    visit.drawn()
+    visit.says("berth what-if --lose zone=b --cordon node-a1", within="#view .same")
+    with visit.page.expect_download() as saved:
+        visit.page.get_by_role("button", name="SVG").click()
+    picture = saved.value.path().read_text()
+    assert all(words in picture for words in ("Before", "After", "gone: node-b1", "node-c2"))
+
+
+def test_whoever_types_is_not_disturbed_by_what_happens(visit: Visit, api: Client) -> None:
+    """A view that is drawn again keeps the words that are being typed, and what was opened."""
+    visit.go("/pending")
+    visit.drawn()
+    field = visit.page.get_by_label("Find")
+    field.press_sequentially("default/")
+    visit.page.wait_for_url(re.compile("find="))
+    api.post("/api/v1/namespaces/default/pods", pod("disturber", nodeSelector={"disk": "disturbing"}))
+    visit.says("default/disturber", within="#view")
+    field.press_sequentially("pod/disturber")
+    visit.page.wait_for_url(re.compile("disturber"))
+    assert visit.page.get_by_label("Find").input_value() == "default/pod/disturber"
+    api.delete("/api/v1/namespaces/default/pods/disturber")
+
+
 def test_constraints_are_strips_with_counts(visit: Visit) -> None:
     """The demo's web is spread over three zones, two pods in each."""
     visit.go("/constraints?find=web")
@@ -334,7 +367,9 @@ def test_the_page_can_be_used_without_a_mouse(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/topology", "/constraints", "/pending", "/what-if", "/now"])
+@pytest.mark.parametrize(
+    "path", [*VIEWS, "/pods/default/report", "/pods/default/ledger-0", "/what-if?do=lose%20zone%3Da"]
+)
 def test_everything_has_a_name_and_can_be_read(visit: Visit, path: str, scheme: Any) -> None:
     """Every control and picture has a name for screen readers, and text stands out from what is behind it."""
     visit.page.emulate_media(color_scheme=scheme)

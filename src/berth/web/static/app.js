@@ -1,6 +1,6 @@
 // The page: which view is shown, what the header says, and who is told of changes.
 
-import { h, replace, link, plural } from "./dom.js";
+import { h, replace, link, plural, place, restore } from "./dom.js";
 import { store } from "./store.js";
 import { topology } from "./topology.js";
 import { constraints } from "./constraints.js";
@@ -34,28 +34,13 @@ function show() {
   const [, first = "", ...rest] = location.pathname.split("/").map(decodeURIComponent);
   const name = first || "topology";
   const [, title, draw] = VIEWS.find(([each]) => each === name) ?? [name, rest.at(-1) ?? name, OTHERS[name]];
-  const focused = document.activeElement;
-  const keep = shown.name === name && view.contains(focused) ? place(focused) : null;
+  const again = shown.name === name, keep = again ? place(view) : null; // whoever was typing or steering goes on
   shown.end?.();
   document.title = `${title} · Berth`;
-  const again = shown.name === name;
   shown = { name, ...(draw ? draw(view, new URLSearchParams(location.search), go, rest) : {}) };
-  if (keep) restore(keep);
+  if (keep) restore(view, keep);
   else if (!again) view.focus({ preventScroll: true });
   header();
-}
-
-// A view is drawn anew when its address changes; whoever was typing or steering goes on where they were.
-function place(element) {
-  const all = [...view.querySelectorAll("input, select, button, canvas, a")];
-  return { index: all.indexOf(element), tag: element.tagName, at: element.selectionStart };
-}
-
-function restore({ index, tag, at }) {
-  const found = [...view.querySelectorAll("input, select, button, canvas, a")][index];
-  if (found?.tagName !== tag) return;
-  found.focus({ preventScroll: true });
-  if (tag === "INPUT" && at !== null) found.setSelectionRange?.(at, at);
 }
 
 function header() {
@@ -64,7 +49,7 @@ function header() {
     link(`/${name}`, [title, name === "pending" && waiting > 0 && h("span", { class: "count" }, waiting)],
       { "aria-current": shown.name === name ? "page" : undefined })));
   const { source } = store;
-  const [mark, words] = !store.connected ? ["dot off", "connection lost, trying again"]
+  const [mark, words] = store.refused ? ["dot off", "refused"] : !store.connected ? ["dot off", "connection lost, trying again"]
     : source.trouble ? ["dot off", "cluster out of reach"] : source.loading ? ["dot off", "reading the cluster …"]
     : source.live ? ["dot", "live"] : ["dot still", "from files"];
   replace(document.getElementById("status"), h("span", { class: mark }, words),
@@ -72,11 +57,12 @@ function header() {
   notices();
 }
 
-function notices(extra) {
-  const { source } = store, said = [];
+function notices() {
+  const { source, refused, failed } = store, said = [];
   if (source.trouble) said.unshift(`What is shown may be old: ${source.trouble}`);
-  if (!store.connected) said.unshift("The connection to Berth is lost; the page goes on where it was as soon as it is back.");
-  if (extra) said.unshift(extra);
+  if (refused) said.unshift(refused);
+  else if (!store.connected) said.unshift("The connection to Berth is lost; the page goes on where it was as soon as it is back.");
+  if (failed) said.unshift(failed);
   const news = JSON.stringify([said, source.missing]);
   if (news === noticed) return; // whoever reads it is left alone
   noticed = news;
@@ -107,13 +93,14 @@ store.addEventListener("change", () => {
 });
 store.addEventListener("happened", () => shown.happened?.());
 store.addEventListener("source", header);
-store.addEventListener("refused", (event) => notices(event.detail));
 
 async function begin() {
   try {
     await store.load();
+    store.failed = "";
   } catch (error) {
-    notices(error.message);
+    store.failed = error.message;
+    notices();
     setTimeout(begin, 2000);
     return;
   }

@@ -5,7 +5,12 @@ const DARK = ["#79a9f5", "#f0a160", "#63cf9f", "#d98ad2", "#a99cf5", "#e0b84e", 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export const palette = () => (dark.matches ? DARK : LIGHT);
-export const onTheme = (act) => dark.addEventListener("change", act);
+
+// Draw again when the system's preference changes, as long as an element is shown.
+export function onTheme(act, element) {
+  const changed = () => { if (element.isConnected) act(); else dark.removeEventListener("change", changed); };
+  dark.addEventListener("change", changed);
+}
 
 // Names are given colours in the order in which they are asked for, so that few names never share one.
 const given = new Map();

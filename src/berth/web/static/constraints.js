@@ -1,6 +1,6 @@
 // Every spread constraint and required anti-affinity as a strip: how many pods in each domain, and what is allowed.
 
-import { h, s, replace, search, exporting, same, plural, select, svgText, link, nodePath } from "./dom.js";
+import { h, s, update, search, exporting, same, plural, select, svgText, link, nodePath } from "./dom.js";
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
@@ -16,12 +16,13 @@ export function constraints(view, query, go) {
     const shown = answer.constraints.filter((each) => (only === "all" || (only === "broken" ? !each.ok : each.hard))
       && words.every((word) => `${each.namespace}/${each.owner} ${each.topologyKey} ${each.selector}`.toLowerCase().includes(word)));
     const broken = answer.constraints.filter((each) => !each.ok).length;
-    replace(view,
+    update(view,
       h("div", { class: "bar" }, search("Find", filter, "workload, key or selector", (value) => to({ find: value })),
         select("Show", only, [["all", "all"], ["hard", "hard ones"], ["broken", "broken ones"]], (value) => to({ only: value })),
         exporting("constraints", () => ask("audit"), () => drawing(shown))),
       h("p", { class: broken ? "bad-text" : "good-text" },
-        answer.constraints.length ? `${plural(answer.constraints.length, "constraint")}, ${broken ? `${broken} broken` : "all hold"}` : "No running pod has a spread constraint or a required anti-affinity."),
+        answer.constraints.length ? `${plural(answer.constraints.length, "constraint")}, ${broken ? `${broken} broken` : "all hold"}` : "No running pod has a spread constraint or a required anti-affinity.",
+        shown.some((each) => each.kind === "spread") && h("span", { class: "soft" }, " · the mark in a bar: as many as the maximum skew allows")),
       shown.slice(0, 200).map(strip),
       shown.length > 200 && h("p", { class: "soft" }, `and ${shown.length - 200} more: narrow them down above`),
       same(`berth audit ${store.source.command} -o json`));
@@ -30,6 +31,8 @@ export function constraints(view, query, go) {
 
 function strip(each) {
   const most = Math.max(1, ...each.domains.map((domain) => domain.pods));
+  // As many as a domain may have beside the emptiest: the mark in every bar.
+  const allowed = each.kind === "spread" ? Math.max(...each.domains.map((domain) => domain.pods)) - each.skew + each.limit : null, scale = Math.max(most, allowed ?? 0);
   const limit = each.kind === "spread" ? `skew ${each.skew} of at most ${each.limit}` : each.ok ? "no two together" : `up to ${each.skew} together, where 1 may be`;
   const named = each.allDomains > each.domains.length ? each.domains : each.domains.toSorted((a, b) => ORDER.compare(a.name, b.name));
   return h("section", { class: `card line ${each.ok ? "" : "bad"}`, "aria-label": `${each.namespace}/${each.owner} by ${each.topologyKey}` },
@@ -40,7 +43,7 @@ function strip(each) {
     h("div", {},
       h("div", { class: "strip", role: "list" }, named.slice(0, 60).map((domain) =>
         h("div", { class: `domain ${domain.broken ? "broken" : ""} ${domain.usable ? "" : "unusable"}`, role: "listitem", title: title(domain) },
-          h("span", {}, domain.name), h("b", {}, domain.pods), h("div", { class: "fill" }, h("i", { style: { width: `${(100 * domain.pods) / most}%` } })),
+          h("span", {}, domain.name), h("b", {}, domain.pods), h("div", { class: "fill" }, h("i", { style: { width: `${(100 * domain.pods) / scale}%` } }), allowed !== null && h("u", { style: { left: `${(100 * allowed) / scale}%` } })),
           !domain.usable && h("span", { class: "warn-text" }, each.kind === "spread" ? "counts, no node usable" : "no node usable")))),
       each.allDomains > 60 && h("p", { class: "soft" }, `the fullest 60 of ${each.allDomains} domains`),
       each.kind === "spread" && planned(each),

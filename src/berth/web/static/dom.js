@@ -19,7 +19,7 @@ function set(element, attributes) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);
-    else if (name === "value") element.value = value;
+    else if (name === "value") { element.setAttribute("value", value); element.value = value; }
     else element.setAttribute(name, value === true ? "" : value);
   }
 }
@@ -34,6 +34,38 @@ function append(element, children) {
 export function replace(element, ...children) {
   element.replaceChildren();
   append(element, children);
+}
+
+// The same for what is drawn again and again: what has not changed stays, and so does what a reader has opened, and
+// where they are typing or steering.
+export function update(element, ...children) {
+  const fresh = element.cloneNode(false);
+  append(fresh, children);
+  const opened = new Map([...element.querySelectorAll("details")].map((each) => [wordsOf(each), each.open]));
+  for (const each of fresh.querySelectorAll("details")) each.open = opened.get(wordsOf(each)) ?? each.open;
+  if (fresh.isEqualNode(element)) return;
+  const kept = place(element), { scrollTop } = element;
+  element.replaceChildren(...fresh.childNodes);
+  element.scrollTop = scrollTop;
+  restore(element, kept);
+}
+
+const wordsOf = (details) => details.querySelector("summary")?.textContent.replace(/\d+/g, "");
+const STOPS = "input, select, button, canvas, a, summary";
+
+export function place(within) {
+  const focused = document.activeElement;
+  if (!within.contains(focused) || focused === within) return null;
+  return { index: [...within.querySelectorAll(STOPS)].indexOf(focused), tag: focused.tagName, value: focused.value, at: focused.selectionStart };
+}
+
+export function restore(within, kept) {
+  const found = kept && [...within.querySelectorAll(STOPS)][kept.index];
+  if (found?.tagName !== kept?.tag || !found) return;
+  found.focus({ preventScroll: true });
+  if (kept.tag !== "INPUT") return;
+  found.value = kept.value;
+  if (kept.at !== null) found.setSelectionRange?.(kept.at, kept.at);
 }
 
 export function link(path, text, attributes = {}) {
@@ -67,7 +99,7 @@ export function select(label, value, options, change) {
 export function search(label, value, placeholder, change) {
   let timer;
   const input = h("input", {
-    type: "search", value, placeholder, size: 26, spellcheck: "false",
+    type: "search", value, placeholder, size: 30, spellcheck: "false",
     oninput: (event) => { clearTimeout(timer); timer = setTimeout(() => change(event.target.value), 120); },
   });
   return h("label", {}, label, input);
@@ -124,7 +156,7 @@ export function svgText(element) {
 export function wordsSvg(element) {
   const lines = [];
   for (const part of element.querySelectorAll("h1, h2, h3, p, li, tr, summary, .big")) {
-    if (part.closest(".bar, .same") || part.offsetParent === null || part.querySelector("p, li, tr, summary")) continue;
+    if ((part.tagName !== "H1" && part.closest(".bar")) || part.closest(".same, .offers") || part.offsetParent === null || part.querySelector("p, li, tr, summary")) continue;
     const cells = part.tagName === "TR" ? [...part.children].map((cell) => cell.innerText) : [part.innerText];
     const text = cells.map((cell) => cell.replace(/\s+/g, " ").trim()).join("   ");
     const bold = /^(H\d|SUMMARY)$/.test(part.tagName) || part.classList.contains("big") || part.querySelector("th");

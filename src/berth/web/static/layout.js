@@ -1,10 +1,14 @@
 // Where everything goes: domains within domains, nodes in them, pods in those; sizes follow the number of nodes.
 
-// Few nodes are drawn with their names and pods, one below the other as far as it takes.
+// Few nodes are drawn with their names and pods, one below the other as far as it takes: pods with their names where
+// there is room for that, else as squares. `pods` are the sizes, the best first; `name` is the least width of a name.
+const square = (pod) => ({ pod, gap: Math.round(pod / 5) });
 const LARGE = [
-  { most: 12, least: 150, width: 150, pod: 13, gap: 3, head: 18, pad: 6 },
-  { most: 48, least: 128, width: 128, pod: 10, gap: 2, head: 17, pad: 5 },
+  { most: 12, least: 150, head: 20, pad: 6, pods: [{ pod: 21, gap: 3, name: 96 }, square(18), square(13)] },
+  { most: 48, least: 128, head: 17, pad: 5, pods: [square(14), square(10)] },
 ];
+const MOST_ROWS = 12; // of pods in a node
+const PHONE = 500; // up to which width whoever reads has to scroll anyway
 const HEAD = 20, PAD = 7, SPACE = 8, NONE = "";
 // Many nodes are cells that fit the screen; as long as cells are large enough they show their pods.
 const SMALLEST = 6, LARGEST = 64, WITH_PODS = 22;
@@ -35,18 +39,32 @@ export function allNodes(domain) {
   return domain.children.length ? domain.children.flatMap(allNodes) : domain.nodes;
 }
 
-export function layout(root, podsOf, width, height, all) {
-  const found = LARGE.find((each) => all <= each.most), mode = found && { ...found };
-  if (!mode) return fitted(root, width, height);
-  // As wide as the nodes may be without another row of them.
-  const least = measured(root, { mode, podsOf }, width, 0).h;
-  for (const wider of [2, 1.7, 1.45, 1.25, 1.1, 1]) {
-    Object.assign(mode, { width: Math.round(mode.least * wider) });
-    measured(root, { mode, podsOf }, width, 0);
-    if (root.h <= least + 1 && root.w <= width) break;
+// Where everything goes; `count` says how many pods a node is to have room for.
+export function layout(root, count, width, height, all) {
+  const found = LARGE.find((each) => all <= each.most);
+  const drawn = found ? large(root, found, count, width, height) : fitted(root, width, height);
+  return { ...drawn, domains: collect(root, "domain"), nodes: collect(root, "node") };
+}
+
+function large(root, { pods, ...common }, count, width, height) {
+  let how;
+  const tall = () => measured(root, how, width, 0).h;
+  for (const size of pods) {
+    how = { mode: { ...common, ...size, width: common.least, rows: 2 }, count };
+    // As wide as the nodes may be without another row of them.
+    const least = tall();
+    for (let wider = 3; wider >= 1; wider -= 0.05) {
+      how.mode.width = Math.round(common.least * wider);
+      if (tall() <= least + 1 && root.w <= width) break;
+    }
+    if (tall() <= height) break;
   }
+  // What is left of the screen is the nodes'.
+  while (how.mode.rows < 4 && width > PHONE && tall() <= height) how.mode.rows += 1;
+  while (how.mode.rows > 2 && tall() > height) how.mode.rows -= 1;
+  tall();
   move(root, 0, 0);
-  return { mode, width: Math.max(root.w, 200), height: root.h, domains: collect(root, "domain"), nodes: collect(root, "node") };
+  return { mode: how.mode, width: Math.max(root.w, 200), height: root.h };
 }
 
 // --- few nodes: every part gets its size first, with its children placed relative to it, and then its place ------
@@ -82,11 +100,13 @@ function level(domain) {
   for (const child of domain.children) child.h = rows.get(child.dy);
 }
 
-function box(part, { mode, podsOf }) {
+function box(part, { mode, count }) {
   part.w = mode.width;
-  part.across = Math.max(1, Math.floor((mode.width - 2 * mode.pad + mode.gap) / (mode.pod + mode.gap)));
-  const rows = Math.max(2, Math.ceil((podsOf.get(part.node.name)?.length ?? 0) / part.across));
-  part.h = mode.head + 2 * mode.pad + Math.min(rows, 12) * (mode.pod + mode.gap) - mode.gap;
+  const inner = mode.width - 2 * mode.pad + mode.gap;
+  part.across = Math.max(1, Math.floor(inner / ((mode.name ?? mode.pod) + mode.gap)));
+  mode.podWidth = mode.name ? inner / part.across - mode.gap : mode.pod;
+  const rows = Math.max(mode.rows, Math.ceil(count(part.node) / part.across));
+  part.h = mode.head + 2 * mode.pad + Math.min(rows, MOST_ROWS) * (mode.pod + mode.gap) - mode.gap;
   return part;
 }
 
@@ -106,8 +126,8 @@ function fitted(root, width, height) {
     if (cell < SMALLEST && tall < 40 * height) continue;
     leaves.forEach((leaf) => grid(leaf, Math.max(cell, 1)));
     const gap = cell > 12 ? 3 : 1;
-    const mode = { width: cell - gap, pod: cell >= WITH_PODS ? 4 : 0, gap: 1, head: 0, pad: 2 };
-    return { mode, width, height: tall, domains: collect(root, "domain"), nodes: collect(root, "node") };
+    const pod = cell >= WITH_PODS ? 4 : 0;
+    return { mode: { width: cell - gap, pod, podWidth: pod, gap: 1, head: 0, pad: 2 }, width, height: tall };
   }
 }
 

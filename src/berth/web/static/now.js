@@ -1,10 +1,11 @@
 // What happens: decisions as they are made, each with the story of the object it is about.
 
-import { h, replace, wordsSvg, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
+import { h, replace, update, wordsSvg, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
 const ABOUT = [["all", "everything"], ["placing", "placing and preempting"], ["evicting", "evicting"], ["warning", "warnings"]];
+const BROKE = { rule: "Rule broken", evenness: "Uneven", taint: "Taint" };
 const PLACING = /^(Scheduled|FailedScheduling|Preempted|Nominated|WaitingForGang|GroupScheduled)/;
 const EVICTING = /(Evict|Violation|Halt|TaintManager|Disruption|Rebalanc)/;
 
@@ -23,15 +24,15 @@ export function now(view, query, go) {
     const shown = store.events.filter((each) => wanted(each, about) && (!story || objectOf(each) === story)
       && `${objectOf(each)} ${each.reason} ${each.message}`.toLowerCase().includes(words));
     const rows = story ? shown : shown.slice().reverse();
-    replace(list, rows.slice(0, 300).map((each) => row(each, to)), !rows.length && h("li", { class: "empty" }, store.source.live ? "Nothing yet; what happens appears here." : "There are no events in these files."));
+    update(list, rows.slice(0, 300).map((each) => row(each, to)), !rows.length && h("li", { class: "empty" }, store.source.live ? "Nothing yet; what happens appears here." : "There are no events in these files."));
   };
   draw();
   const shows = about !== "placing" && !story;
-  const asked = refreshed(plan, () => ask("audit"), (found) => replace(plan, shows ? going(found) : []));
+  const asked = refreshed(plan, () => ask("audit"), (found) => update(plan, shows ? going(found) : []));
   const told = refreshed(stories, () => ask("happened"), ({ events, evictions }) => {
     store.remember(events);
     draw();
-    replace(stories, shows && evictions.length > 0 ? done(evictions, about) : []);
+    update(stories, shows && evictions.length > 0 ? done(evictions, about) : []);
   });
   const both = (name) => () => { asked[name](); told[name](); };
   return { happened() { draw(); told.change(); }, change: both("change"), end: both("end") };
@@ -49,9 +50,9 @@ function timeline(each) {
   const step = (mark, title, ...words) => h("li", { class: mark }, h("b", {}, title), h("div", { class: "soft" }, words));
   return h("div", { class: "story" }, h("div", {}, h("time", { class: "soft", datetime: each.time }, `${clock(each.time)} `), h("b", {}, `${each.namespace}/${each.pod}`)),
     h("ol", { class: "steps" },
-      step("bad", "Rule broken", each.broken),
+      step("bad", BROKE[each.cause], each.broken),
       refused ? step(each.evicted ? "good" : "warn", each.evicted ? "Budget: it had to wait" : "Held back", `${refused.why}${refused.times > 1 ? `, ${refused.times} times` : ""}`)
-        : step("good", "Budget", "nothing stood in the way"),
+        : step("good", "Budget", each.cause === "taint" ? "taints ask no budget" : "nothing stood in the way"),
       each.evicted ? step("good", "Evicted", each.landing ?? "") : step("todo", "Evicted", "not yet"),
       !each.evicted ? null : !replacement ? step("todo", "Replacement", "none was made so far")
         : step(here ? "good" : replacement.phase === "gone" ? "todo" : "warn", here ? "Replacement ready" : replacement.phase === "gone" ? "Replacement is gone" : replacement.node ? "Replacement not ready yet" : "Replacement waits",
@@ -92,6 +93,6 @@ function row(event, to) {
   return h("li", {}, h("time", { class: "soft", datetime: event.time }, clock(event.time)),
     h("div", {}, h("span", { class: `tag ${warning ? "bad" : ""}` }, warning ? "! " : "", event.reason), event.count > 1 && h("span", { class: "soft" }, ` × ${event.count}`), h("div", { class: "soft" }, event.by)),
     h("div", {}, event.kind === "Pod" ? podLink(event.namespace, event.name) : event.kind === "Node" ? link(nodePath(event.name), event.name) : h("b", {}, objectOf(event)), " ",
-      h("button", { type: "button", "aria-label": `The story of ${objectOf(event)}`, onclick: () => to({ story: objectOf(event) }) }, "story"),
+      h("button", { type: "button", class: "small", "aria-label": `The story of ${objectOf(event)}`, onclick: () => to({ story: objectOf(event) }) }, "story"),
       h("div", {}, event.message)));
 }

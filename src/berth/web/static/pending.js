@@ -1,6 +1,6 @@
 // The pods without a node: by the reason why, then by workload.
 
-import { h, replace, wordsSvg, exporting, same, plural, podLink, search } from "./dom.js";
+import { h, update, wordsSvg, exporting, same, plural, podLink, search } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 
@@ -9,7 +9,7 @@ export function pending(view, query, go) {
   return refreshed(view, () => ask("pending"), (answer) => {
     const match = (each) => `${each.namespace}/${each.workload}`.toLowerCase().includes(filter.toLowerCase());
     const groups = answer.groups.map((group) => ({ ...group, workloads: group.workloads.filter(match) })).filter((group) => group.workloads.length);
-    replace(view,
+    update(view,
       h("div", { class: "bar" }, search("Find", filter, "namespace or workload", (value) => go("/pending", { find: value })),
         exporting("pending", () => ask("simulation"), () => wordsSvg(view))),
       h("p", { class: "big" }, answer.pods ? `${plural(answer.pods, "pod")} without a node` : "Every pod has a node."),

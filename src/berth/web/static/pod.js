@@ -1,9 +1,10 @@
 // One pod: why it is where it is, or nowhere; rule by rule, node by node, and what would change it.
 
-import { h, s, replace, wordsSvg, exporting, same, plural, link, nodePath, table, svgText } from "./dom.js";
+import { h, s, update, wordsSvg, exporting, same, plural, link, nodePath, table, svgText } from "./dom.js";
 import { store, ask } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { colorOf } from "./colors.js";
+import { offered } from "./offers.js";
 
 export function pod(view, query, go, [namespace, name]) {
   const path = `pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
@@ -14,11 +15,11 @@ export function pod(view, query, go, [namespace, name]) {
     const whyNot = refused.length > 0 && h("section", { class: "card" }, h("h2", {}, `Why not: ${plural(found.nodes.length - ranked.length, "node")}`), matrix(refused));
     const why = chart && h("section", { class: "card" }, h("h2", {}, found.state === "Running" ? "Why there: if it were placed now" : "Which node, and why"),
         found.decision && h("p", {}, found.decision), h("div", { class: "scroll" }, chart), flips(beside(ranked, found.node)), scores(ranked));
-    replace(view,
+    update(view,
       h("div", { class: "bar" }, h("div", {}, h("h1", {}, `${found.namespace}/${found.pod}`), h("span", { class: "soft" }, found.owner ?? "without owner")),
-        exporting(found.pod, () => Promise.resolve(found), () => (chart ? svgText(chart) : wordsSvg(view)))),
+        exporting(found.pod, () => ask(path), () => (chart ? svgText(chart) : wordsSvg(view)))),
       h("section", { class: `card ${found.node && !found.broken.length ? "good" : "bad"}` }, h("p", { class: "big" }, found.message),
-        found.node && h("p", {}, "Node: ", link(nodePath(found.node), found.node))),
+        found.node && h("p", {}, "Node: ", link(nodePath(found.node), found.node)), offered(`pod:${namespace}/${name}`)),
       found.broken.length > 0 && section("Rules that do not hold there", found.broken.map((each) => h("li", {}, h("b", {}, each.rule), ": ", [...each.causes, ...each.reasons][0]))),
       found.clues.length > 0 && section("Look at this first", found.clues.map((each) => h("li", {}, each))),
       waits(found),
@@ -83,12 +84,12 @@ function beside(ranked, node) {
 
 function waterfall(ranked, node) {
   const shown = beside(ranked, node), [own, other] = shown, rules = own.scores.filter((each) => shown.some((row) => row.scores.some((score) => score.rule === each.rule && score.weighted)));
-  const most = Math.max(1, ...shown.map((each) => each.total)), width = 860, left = 190, scale = (width - left - 70) / most;
-  const svg = s("svg", { class: "waterfall", width, height: 34 * shown.length + 12 + 20 * Math.ceil(rules.length / 3), role: "img",
+  const most = Math.max(1, ...shown.map((each) => each.total)), width = Math.min(860, innerWidth - 60), left = width < 600 ? 90 : 190, columns = Math.max(1, Math.floor(width / 285)), scale = (width - left - 70) / most;
+  const svg = s("svg", { class: "waterfall", width, height: 34 * shown.length + 12 + 20 * Math.ceil(rules.length / columns), role: "img",
     "aria-label": shown.map((each) => `${each.name}: ${each.total}`).join("; ") });
   shown.forEach((each, row) => {
     let x = left;
-    svg.append(s("text", { x: 4, y: 34 * row + 21, "font-weight": row ? 400 : 600 }, each.name.slice(0, 26)));
+    svg.append(s("text", { x: 4, y: 34 * row + 21, "font-weight": row ? 400 : 600 }, each.name.slice(0, Math.floor(left / 7))));
     for (const score of each.scores) {
       if (!score.weighted) continue;
       svg.append(s("rect", { x, y: 34 * row + 6, width: Math.max(score.weighted * scale - 1, 1), height: 22, rx: 2, fill: colorOf(score.rule) }, s("title", {}, `${score.rule}: ${score.weighted}`)));
@@ -97,7 +98,7 @@ function waterfall(ranked, node) {
     svg.append(s("text", { x: x + 6, y: 34 * row + 21 }, String(each.total)));
   });
   rules.forEach((each, i) => {
-    const x = 4 + (i % 3) * 285, y = 34 * shown.length + 20 + 20 * Math.floor(i / 3);
+    const x = 4 + (i % columns) * 285, y = 34 * shown.length + 20 + 20 * Math.floor(i / columns);
     const difference = other ? each.weighted - (other.scores.find((score) => score.rule === each.rule)?.weighted ?? 0) : each.weighted;
     svg.append(s("rect", { x, y: y - 10, width: 12, height: 12, rx: 2, fill: colorOf(each.rule) }),
       s("text", { x: x + 18, y, class: "soft" }, `${each.rule} ${difference > 0 ? "+" : ""}${difference}`));

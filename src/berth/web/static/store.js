@@ -16,6 +16,8 @@ class Store extends EventTarget {
   position = "";
   events = [];
   connected = true;
+  refused = ""; // why the server does not want us
+  failed = ""; // why nothing could be read in the first place
 
   async load() {
     const overview = await ask("overview");
@@ -64,13 +66,13 @@ class Store extends EventTarget {
       this.dispatchEvent(new Event("change"));
     });
     on("happened", (event) => {
-      this.events.push(event);
-      if (this.events.length > 1000) this.events.shift();
+      this.events = [...this.events.filter((each) => each.id !== event.id), event].slice(-1000); // counted up, it is told once
       this.dispatchEvent(new Event("happened"));
     });
     on("trouble", ({ trouble }) => { this.source.trouble = trouble; this.dispatchEvent(new Event("source")); });
     on("reset", () => this.load().then(() => this.dispatchEvent(new Event("source")), () => {}));
-    stream.onopen = () => this.#connection(true);
+    stream.addEventListener("refused", (event) => this.#refuse(JSON.parse(event.data).error));
+    stream.onopen = () => { this.refused = ""; this.#connection(true); };
     stream.onerror = () => {
       this.#connection(false);
       if (stream.readyState === EventSource.CLOSED) setTimeout(() => this.#again(), 2000);
@@ -79,9 +81,10 @@ class Store extends EventTarget {
 
   // What happened before the page was opened, beside what it has heard of since.
   remember(events) {
-    const known = new Set(events.map((each) => JSON.stringify(each)));
-    const heard = this.events.filter((each) => !known.has(JSON.stringify(each)));
-    this.events = [...events.sort((a, b) => (a.time ?? "").localeCompare(b.time ?? "")), ...heard].slice(-1000);
+    const known = new Map(events.map((each) => [each.id, each.count]));
+    const heard = this.events.filter((each) => !(known.get(each.id) >= each.count));
+    const newer = new Set(heard.map((each) => each.id));
+    this.events = [...events.filter((each) => !newer.has(each.id)).sort((a, b) => (a.time ?? "").localeCompare(b.time ?? "")), ...heard].slice(-1000);
   }
 
   async #again() {
@@ -89,9 +92,14 @@ class Store extends EventTarget {
       await this.load();
       this.follow();
     } catch (error) {
-      if (error.status === 401) this.dispatchEvent(new CustomEvent("refused", { detail: error.message }));
+      if (error.status === 401) this.#refuse(error.message);
       else setTimeout(() => this.#again(), 2000);
     }
+  }
+
+  #refuse(why) {
+    this.refused = why;
+    this.dispatchEvent(new Event("source"));
   }
 
   #connection(up) {

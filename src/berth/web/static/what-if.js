@@ -1,9 +1,11 @@
 // What would happen: changes are put together by clicking, the answer is the command's, and nothing is written.
 
-import { h, s, replace, exporting, same, plural, podLink, link, nodePath, table, svgText } from "./dom.js";
+import { h, s, replace, exporting, same, plural, podLink, link, nodePath, table } from "./dom.js";
 import { store, ask, shortKey } from "./store.js";
 import { refreshed } from "./refreshed.js";
 import { theme } from "./colors.js";
+import { imagined } from "./imagined.js";
+import { firstOffers, whatIfPath } from "./offers.js";
 
 const NODE = () => [...store.nodes.keys()];
 const WORKLOAD = () => [...new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload.toLowerCase()}`))].filter((each) => !each.includes("/pod/"));
@@ -28,20 +30,33 @@ const KINDS = {
 export function whatIf(view, query, go) {
   const done = (query.get("do") ?? "").split(";").map((each) => each.trim()).filter(Boolean);
   const to = (changes) => go("/what-if", { do: changes.join(";") });
-  const answer = h("div");
-  const state = {};
+  const answer = h("div"), state = { at: query.get("at") ?? "" };
+  const choose = (at) => {
+    state.at = at;
+    history.replaceState(null, "", `/what-if?${new URLSearchParams({ ...(done.length ? { do: done.join(";") } : {}), at })}`);
+  };
   replace(view, builder(done, to, state), answer);
-  const command = done.map((each) => `--${each}`).join(" ");
   if (!done.length) {
-    replace(answer, h("p", { class: "empty" }, "Put together what would be done: the answer says who moves, who finds no node, and what it does to every constraint. Nothing is changed."), same("berth what-if --drain NODE --lose zone=a …"));
+    const picture = imagined(null, done, state.at, choose);
+    replace(answer,
+      h("section", { class: "card" }, h("h2", {}, "What if …"), h("div", { class: "offers" }, firstOffers().map(([words, change]) => link(whatIfPath([change]), words, { class: "offer" }))),
+        h("p", { class: "soft" }, "The answer says who moves, who finds no node, and what it does to every constraint. Nothing is changed.")),
+      h("section", { class: "card" }, picture.element),
+      same(`berth what-if --drain NODE --lose zone=a … ${store.source.command}`));
     return {};
   }
   const changes = done.map((each) => { const [kind, ...rest] = each.split(" "); return [kind, rest.join(" ")]; });
+  const command = changes.map(([kind, value]) => (value ? `--${kind} ${quoted(value)}` : `--${kind}`)).join(" ");
   return refreshed(answer, () => ask("what-if", { changes }), (found) => {
-    state.found = found;
-    replace(answer, outcome(found, state), same(`berth what-if ${command} ${store.source.command}`));
+    const told = JSON.stringify(found);
+    if (told === state.told && answer.querySelector(".same")) return; // whoever reads it is left alone
+    Object.assign(state, { told, found, picture: imagined(found, done, state.at, choose) });
+    replace(answer, outcome(found, state.picture), same(`berth what-if ${command} ${store.source.command}`, `… -o json`));
   });
 }
+
+// As a shell takes it.
+const quoted = (value) => (/^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'"'"'`)}'`);
 
 function builder(done, to, state) {
   let kind = "drain";
@@ -57,17 +72,16 @@ function builder(done, to, state) {
     h("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); to([...done, `${kind} ${input.value.trim()}`.trim()]); } },
       h("label", {}, "Change", h("select", { onchange: (event) => { kind = event.target.value; choose(); } }, Object.entries(KINDS).map(([name, { title }]) => h("option", { value: name }, title)))),
       h("label", {}, "What", input), list, h("button", { class: "main", type: "submit" }, "Add"),
-      done.length > 0 && exporting("what-if", () => Promise.resolve(state.found), () => state.drawing?.() ?? "")),
+      done.length > 0 && exporting("what-if", () => Promise.resolve(state.found), () => state.picture?.svg() ?? "")),
     done.length > 0 && h("div", { class: "chips given", role: "list", "aria-label": "Changes, in order" }, done.map((each, i) => h("span", { class: "chip", role: "listitem" }, `${i + 1}. ${each}`,
       h("button", { type: "button", "aria-label": `Take ${each} back`, onclick: () => to(done.filter((_, other) => other !== i)) }, "×")))));
 }
 
-function outcome(found, state) {
-  const drawing = zones(found);
-  state.drawing = () => svgText(drawing);
+function outcome(found, picture) {
   return [
-    h("section", { class: `card ${found.ok ? "good" : "bad"}`, role: "status" }, h("p", { class: "big" }, found.sentence)),
-    h("section", { class: "card" }, h("h2", {}, "Before and after"), h("div", { class: "beside" }, h("div", { class: "scroll" }, drawing), measures(found))),
+    h("section", { class: `card ${verdict(found)}`, role: "status" }, h("p", { class: "big" }, found.sentence)),
+    h("section", { class: "card" }, picture.element),
+    h("section", { class: "card" }, h("div", { class: "beside" }, h("div", { class: "scroll" }, zones(found)), measures(found))),
     lost(found.unplaced.filter((each) => !each.waited), "that find no node any more", true),
     spreads(found),
     found.moves.length > 0 && part(`${plural(found.moves.length, "pod")} on another node, or replaced`, table(["pod", "from", "to", "why there"],
@@ -84,6 +98,14 @@ function outcome(found, state) {
     lost(found.unplaced.filter((each) => each.waited), "that waited before and still do", false),
     found.notes?.length > 0 && part("Notes", h("ul", { class: "soft" }, found.notes.map((each) => h("li", {}, each)))),
   ];
+}
+
+// Pods that waited before are no news.
+function verdict({ ok, unplaced, broken, gone, stays, spread }) {
+  if (ok) return "good";
+  const worse = unplaced.some((each) => !each.waited) || broken.some((each) => each.hard) || gone.some((each) => each.lost) || stays.some((each) => each.budgets?.length || each.refused)
+    || spread.some(({ hard, before, after }) => hard && after && !after.ok && (!before || before.ok));
+  return worse || !unplaced.length ? "bad" : "warn";
 }
 
 function lost(pods, words, open) {
@@ -112,19 +134,19 @@ function spreads(found) {
 // Zones, or nodes where there are few, side by side: how full each is before and after.
 function zones(found) {
   const rows = found.zones.length > 1 ? found.zones : found.nodes.slice(0, 40);
-  const colors = theme(), width = 860, left = 150, half = (width - left - 40) / 2;
+  const colors = theme(), width = Math.min(860, innerWidth - 60), left = width < 600 ? 70 : 150, half = (width - left - 40) / 2;
   const svg = s("svg", { class: "waterfall", width, height: 26 + 26 * rows.length, role: "img", "aria-label": "Use of each zone before and after" },
     s("text", { x: left, y: 14, class: "soft" }, "before"), s("text", { x: left + half + 20, y: 14, class: "soft" }, "after"));
   rows.forEach((each, i) => {
     const y = 24 + 26 * i;
-    svg.append(s("text", { x: 0, y: y + 13 }, (each.name ?? "no zone").slice(0, 20)));
+    svg.append(s("text", { x: 0, y: y + 13 }, (each.name ?? "no zone").slice(0, Math.floor(left / 7))));
     [each.before, each.after].forEach((use, side) => {
       const x = left + side * (half + 20);
       svg.append(s("rect", { x, y, width: half, height: 18, rx: 3, fill: colors.sunk, stroke: colors.line }));
       if (!use) { svg.append(s("text", { x: x + 6, y: y + 13, class: "soft" }, side ? "gone" : "new")); return; }
       const share = Math.min(1, Math.max(use.cpuAllocatable ? use.cpu / use.cpuAllocatable : 0, use.memoryAllocatable ? use.memory / use.memoryAllocatable : 0));
       svg.append(s("rect", { x, y, width: half * share, height: 18, rx: 3, fill: colors.accent, "fill-opacity": 0.45 }),
-        s("text", { x: x + 6, y: y + 13 }, `${plural(use.pods, "pod")}, ${Math.round(100 * share)} % asked for`));
+        s("text", { x: x + 6, y: y + 13 }, `${plural(use.pods, "pod")}, ${Math.round(100 * share)} %${half > 180 ? " asked for" : ""}`));
     });
   });
   return svg;
