@@ -13,8 +13,7 @@ from berth.engine.state.options import Options
 from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import load, problems
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.queue import FLUSH
-from berth.scheduler.queued_pod import PENDING, SchedulingPhase
+from berth.scheduler.queue import FLUSH, PENDING, SchedulingPhase
 from berth.scheduler.state import SchedulerSettings
 from tests.support.cli.documents import assert_flags_documented, cells, manifests, page
 

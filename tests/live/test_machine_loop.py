@@ -53,17 +53,17 @@ class Asker:
 
 
 def get(name: str) -> Get:
-    return Get(resource=PODS, key=("default", name), namespace="default", name=name)
+    return Get(resource=PODS, key=("default", name))
 
 
 def patch(name: str) -> Patch:
-    return Patch(resource=PODS, key=("default", name), namespace="default", name=name, body={})
+    return Patch(resource=PODS, key=("default", name), body={})
 
 
 def event(number: int) -> Create:
     body = {"metadata": {"name": f"e{number}", "namespace": "default"}}
     key = ("default", f"e{number}")
-    return Create(resource=EVENTS, key=key, namespace="default", body=body, purpose=EVENT)
+    return Create(resource=EVENTS, key=key, at=("default", ""), body=body, purpose=EVENT)
 
 
 @asynccontextmanager
@@ -216,7 +216,7 @@ def test_a_machine_may_see_objects_in_its_own_way() -> None:
 
 def test_every_binding_is_a_log_line_at_the_default_level(caplog: pytest.LogCaptureFixture) -> None:
     """With the pod and the node."""
-    bind = Bind(resource=PODS, key=("default", "web"), namespace="default", name="web", node="n1", uid="u")
+    bind = Bind(resource=PODS, key=("default", "web"), node="n1", uid="u")
 
     async def scenario() -> None:
         api = FakeApi()

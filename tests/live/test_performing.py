@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from berth.kube.api_resources import PODS
-from berth.live.performing import perform
+from berth.live.machine_loop import perform
 from berth.live.ratelimit import Limiter
 from berth.machines.contract import Evict
 from tests.support.api.fake import FakeApi, serving
@@ -17,7 +17,7 @@ async def put_pod(api: FakeApi) -> None:
     await api.put("pods", {"metadata": {"namespace": "default", "name": "p"}, "spec": {}})
 
 
-EVICTION = Evict(resource=PODS, key=("default", "p"), namespace="default", name="p")
+EVICTION = Evict(resource=PODS, key=("default", "p"))
 
 
 def test_an_eviction_that_is_not_meant_any_more_is_not_sent() -> None:

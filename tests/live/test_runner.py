@@ -165,7 +165,7 @@ class Evictor:
         if self._draining:
             return self._last_words() if self.learnt and not self._told else []
         self._asked = True
-        return [Evict(resource=PODS, key=("default", "p"), namespace="default", name="p")]
+        return [Evict(resource=PODS, key=("default", "p"))]
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if isinstance(action, Evict):
@@ -174,7 +174,7 @@ class Evictor:
     def _last_words(self) -> list[Action]:
         self._told = True
         body = {"metadata": {"name": "told"}, "codes": list(self.learnt)}
-        return [Create(resource=EVENTS, key=("default", "p"), namespace="default", body=body)]
+        return [Create(resource=EVENTS, key=("default", "p"), at=("default", ""), body=body)]
 
 
 class SlowApi(FakeApi):

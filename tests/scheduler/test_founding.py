@@ -17,7 +17,7 @@ from berth.kube.well_known import ADDED, MODIFIED
 from berth.machines.contract import Action, Bind, Create, Event, Get, Outcome, Patch
 from berth.scheduler.founding import AWAITED, FIRST_OF_GROUP, VALID
 from berth.scheduler.machine import Scheduler
-from berth.scheduler.queued_pod import SchedulerPurpose
+from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings
 from tests.support.builders import ZONE, PodBuilder, make_node, make_pod, where
 

@@ -6,7 +6,7 @@ import pytest
 
 from berth.kube.api_resources import PODS
 from berth.machines.contract import Bind
-from berth.scheduler.queued_pod import SchedulingPhase
+from berth.scheduler.queue import SchedulingPhase
 from berth.scheduler.state import SchedulerState
 from tests.support.scripts.scheduler import SchedulerScript
 

@@ -116,8 +116,6 @@ class ExclusiveCharges(Controller):
         yield Patch(
             resource=RESOURCE_QUOTAS,
             key=own,
-            namespace=own[0],
-            name=own[1],
             body=body,
             subresource="status",
             why="what pods keep for themselves",

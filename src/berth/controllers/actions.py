@@ -17,7 +17,7 @@ from berth.machines.contract import Create, Delete, Patch
 
 def create(resource: Resource, key: Key, body: RawObject, cause: str) -> Create:
     """A new object in the namespace of the one it is done for."""
-    return Create(resource=resource, key=key, namespace=key[0], body=body, why=cause)
+    return Create(resource=resource, key=key, at=(key[0], ""), body=body, why=cause)
 
 
 def patch(
@@ -73,8 +73,7 @@ def delete(
     return Delete(
         resource=resource,
         key=own if key is None else key,
-        namespace=own[0],
-        name=own[1],
+        at=own,
         uid=item.metadata.uid,
         grace=grace,
         propagation=propagation,
@@ -95,8 +94,7 @@ def _patch(
     return Patch(
         resource=resource,
         key=own if key is None else key,
-        namespace=own[0],
-        name=own[1],
+        at=own,
         body=body,
         subresource=subresource,
         form=form,

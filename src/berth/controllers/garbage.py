@@ -198,8 +198,7 @@ class GarbageCollector:
         yield Get(
             resource=resource,
             key=(uid, owner.uid or ""),
-            namespace=item.key[0] if resource.namespaced else "",
-            name=owner.name or "",
+            at=(item.key[0] if resource.namespaced else "", owner.name or ""),
             why="an owner nobody has seen",
         )
 

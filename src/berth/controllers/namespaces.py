@@ -98,9 +98,7 @@ class NamespaceController(Controller):
         now_due = [PODS] if left[PODS] or PODS not in progress.emptied else list(self.resources)
         missing = [resource for resource in now_due if resource not in progress.emptied]
         for resource in missing:
-            yield DeleteAll(
-                resource=resource, key=key, namespace=key[1], why="its namespace is being deleted"
-            )
+            yield DeleteAll(resource=resource, key=key, at=(key[1], ""), why="its namespace is being deleted")
         if missing and not progress.failures:
             return
         first = Counter({PODS: left[PODS]}) if left[PODS] else left
@@ -148,7 +146,6 @@ class NamespaceController(Controller):
         return Update(
             resource=NAMESPACES,
             key=key,
-            name=key[1],
             body={
                 "apiVersion": "v1",
                 "kind": "Namespace",

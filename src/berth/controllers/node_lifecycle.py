@@ -11,7 +11,9 @@ import msgspec
 
 from berth.controllers.actions import patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.node_conditions import (
+from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
+from berth.kube.pods import is_ready
+from berth.kube.taints import (
     CONDITION_OF,
     NOT_READY,
     PREFIX,
@@ -19,8 +21,6 @@ from berth.kube.node_conditions import (
     is_node_ready,
     ready_condition,
 )
-from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
-from berth.kube.pods import is_ready
 from berth.kube.times import stamp
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
 from berth.machines.cache import Cache

@@ -56,7 +56,7 @@ class RootCertificatePublisher(Controller):
         # What it says is not watched; a patch that changes nothing is not written.
         said = {"data": self._data}
         why = "it says the same everywhere"
-        yield Patch(resource=CONFIG_MAPS, key=key, namespace=key[0], name=ROOT_CA, body=said, why=why)
+        yield Patch(resource=CONFIG_MAPS, key=key, at=(key[0], ROOT_CA), body=said, why=why)
 
     def done(self, action: Action, outcome: Outcome) -> None:
         if outcome.ok:

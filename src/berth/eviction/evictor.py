@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction.detection import ViolationDetector
 from berth.eviction.lifecycle import EvictionLifecycle, is_marked
-from berth.eviction.owned_pods import owner_id
+from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan
 from berth.eviction.records import (
     ANSWERED,

@@ -127,7 +127,7 @@ class EvictionLifecycle:
             Get(
                 resource=NODES,
                 key=key_of(record.name),
-                name=record.node,
+                at=("", record.node),
                 purpose=EvictionPurpose.STEP,
                 attempt=record.number,
             )
@@ -141,14 +141,14 @@ class EvictionLifecycle:
         """Ask for the eviction of the pod: in the version that was marked, or by a request."""
         attempt = _attempt_of(record)
         self._to(record, EVICTING, {CHECKED})
-        namespace, name = key_of(record.name)
+        key = key_of(record.name)
         # Requests for members of a PodGroup are not supported.
         if self._asks and attempt.pod.spec.scheduling_group is None:
             self._requests.append(
                 Create(
                     resource=EVICTION_REQUESTS,
-                    key=(namespace, name),
-                    namespace=namespace,
+                    key=key,
+                    at=(key[0], ""),
                     body=request_of(attempt.pod),
                     purpose=EvictionPurpose.STEP,
                     attempt=record.number,
@@ -159,9 +159,7 @@ class EvictionLifecycle:
         self._requests.append(
             Evict(
                 resource=PODS,
-                key=(namespace, name),
-                namespace=namespace,
-                name=name,
+                key=key,
                 uid=record.uid,
                 resource_version=attempt.marked_version or None,
                 purpose=EvictionPurpose.STEP,
@@ -285,13 +283,11 @@ class EvictionLifecycle:
             "lastProbeTime": stamp(now),
             "lastTransitionTime": changed,
         }
-        namespace, name = key_of(record.name)
+        key = key_of(record.name)
         self._requests.append(
             Patch(
                 resource=PODS,
-                key=(namespace, name),
-                namespace=namespace,
-                name=name,
+                key=key,
                 purpose=purpose,
                 attempt=record.number,
                 body={"metadata": guard, "status": {"conditions": [entry]}},

@@ -15,7 +15,7 @@ from berth.engine.execution.eviction_ceiling import Halt, HaltPolicy, is_in, is_
 from berth.engine.execution.eviction_set import PodToEvict, eviction_set
 from berth.engine.execution.replacements import replacement_nodes
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.pods import NOWHERE
+from berth.engine.state.tables import NOWHERE
 from berth.eviction.records import NODE_KIND, POD_KIND, PlannedEviction
 from berth.eviction.safety import EvictionHalts
 from berth.eviction.state import EvictionState

@@ -1,10 +1,12 @@
-"""Which taints a pod tolerates."""
+"""Which taints follow from what a node reports, and which a pod tolerates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from berth.kube.objects import Taint, Toleration
+from berth.kube.objects import Condition, Node, Taint, Toleration
+from berth.kube.pods import condition
+from berth.kube.well_known import READY, TRUE, UNKNOWN
 
 NO_EXECUTE = "NoExecute"
 HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
@@ -28,3 +30,63 @@ def _tolerates_one(toleration: Toleration, taint: Taint) -> bool:
 def untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable[Taint]) -> Iterable[Taint]:
     """The taints that keep a pod away."""
     return (t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t))
+
+
+# --- what nodes report about themselves -----------------------------------------------------------
+# Upstream: pkg/controller/nodelifecycle.
+
+PREFIX = "node.kubernetes.io/"
+NOT_READY, UNREACHABLE = f"{PREFIX}not-ready", f"{PREFIX}unreachable"
+_PRESSURES = {
+    "MemoryPressure": f"{PREFIX}memory-pressure",
+    "DiskPressure": f"{PREFIX}disk-pressure",
+    "PIDPressure": f"{PREFIX}pid-pressure",
+    "NetworkUnavailable": f"{PREFIX}network-unavailable",
+}
+# Key of a taint -> the condition it follows from.
+CONDITION_OF = {NOT_READY: READY, UNREACHABLE: READY} | {taint: kind for kind, taint in _PRESSURES.items()}
+
+
+def condition_taints(node: Node) -> Iterator[tuple[str, str]]:
+    """Key and effect of the taints a node should have for what it reports."""
+    failing = unready(node)
+    if failing is not None:
+        key = UNREACHABLE if failing.status == UNKNOWN else NOT_READY
+        yield key, "NoSchedule"
+        yield key, "NoExecute"
+    for entry in (node.status.conditions if node.status else None) or ():
+        if entry.type in _PRESSURES and entry.status == TRUE:
+            yield _PRESSURES[entry.type], "NoSchedule"
+
+
+def ready_condition(node: Node) -> Condition | None:
+    return condition(node.status.conditions if node.status else None, READY)
+
+
+def is_node_ready(node: Node) -> bool:
+    ready = ready_condition(node)
+    return ready is not None and ready.status == TRUE
+
+
+def unready(node: Node) -> Condition | None:
+    """The condition by which a node is known not to be ready; None if it is, or reports nothing."""
+    ready = ready_condition(node)
+    return None if ready is None or ready.status == TRUE else ready
+
+
+def condition_notes(nodes: Iterable[Node]) -> Iterator[str]:
+    """What to say of nodes that are judged with taints they have not got yet."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        said = " and ".join(sorted({_told(key) for key, _ in condition_taints(node)}))
+        found.setdefault(said, []).append(node.metadata.name or "")
+    for said, names in found.items():
+        if (more := len(names) - 1) > 0:
+            yield f"nodes {names[0]} and {more} more report {said}: they are judged with the taint for it"
+        else:
+            yield f"node {names[0]} reports {said}: it is judged with the taint for it"
+
+
+def _told(key: str) -> str:
+    """What a node reports that gets a taint with this key."""
+    return {NOT_READY: "NotReady", UNREACHABLE: "Ready=Unknown"}.get(key) or CONDITION_OF[key]

@@ -1,4 +1,4 @@
-"""Workloads that other objects refer to, watched for their labels and annotations.
+"""Kinds to watch that become known while we run: those that objects refer to, and custom resources.
 
 Every kind that some object refers to is watched, from the first such object on.  A kind that the server
 does not have, or does not let us list, is said so once and asked for again from time to time.  The machine
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from berth.kube.api_resources import Resource
+from berth.kube.api_resources import CUSTOM_RESOURCES, Resource
 from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client, Selection
-from berth.live.discovery import find
+from berth.live.discovery import discover, find
 from berth.live.errors import ApiError, Forbidden, NotFound, Unauthorized
 from berth.live.informer import Informer
 from berth.live.logs import say
@@ -176,3 +176,59 @@ class ReferredKinds:
             self._machine.handle(event)
         else:
             self._runner.tell(event, (self._machine,))
+
+
+# --- resources that come and go: custom resources are watched as soon as they are served ----------
+
+_SETTLE = 0.5  # seconds between a definition and its resource being served
+_TRIES = 10
+
+
+class LateResources:
+    """Hears of definitions; for every new resource asks `learn` which machines want to hear of its objects.
+
+    It has to be among those who hear what a runner is told `first`, and definitions have to be watched there.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        known: Iterable[Resource],
+        learn: Callable[[Resource], Sequence[Machine]],
+    ) -> None:
+        self._client = client
+        self._known = set(known)
+        self._learn = learn
+        self._listeners: dict[Resource, Sequence[Machine]] = {}
+        self._changed = asyncio.Event()
+
+    def handle(self, event: Event) -> None:
+        if event.resource == CUSTOM_RESOURCES:
+            self._changed.set()
+
+    async def run(self, runner: Runner) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            for _ in range(_TRIES):
+                await asyncio.sleep(_SETTLE)
+                if await self._look(runner):
+                    break
+
+    async def _look(self, runner: Runner) -> bool:
+        """Take in what the server has now; whether anything changed."""
+        try:
+            served = set(await discover(self._client))
+        except ApiError as error:
+            _log.info("discovery: %s", error)
+            return False
+        new = served - self._known
+        gone = set(self._listeners) - served
+        for resource in new:
+            machines = self._listeners[resource] = self._learn(resource)
+            runner.watch(resource, PartialObjectMetadata, machines)
+            self._known.add(resource)
+        for resource in gone:
+            runner.unwatch(resource, self._listeners.pop(resource))
+            self._known.discard(resource)
+        return bool(new or gone)

@@ -48,8 +48,8 @@ class Action:
     """Something to ask of the API server.
 
     Attributes:
-        resource, namespace, name: What is asked for.
-        key: The object the machine does it for, which may be another.
+        key: The object the machine does it for.
+        at: Namespace and name of what is asked for, if that is another; the name of what is new may be open.
         purpose: By which the machine knows it again; None where the kind of request tells enough.
         attempt: Which attempt for that object it belongs to: the answer to an older one comes too late.
         why: In words, for people.
@@ -57,11 +57,18 @@ class Action:
 
     resource: Resource
     key: Key
-    namespace: str = ""
-    name: str = ""
+    at: Key | None = None
     purpose: Purpose | None = None
     attempt: int = 0
     why: str = ""
+
+    @property
+    def namespace(self) -> str:
+        return (self.at or self.key)[0]
+
+    @property
+    def name(self) -> str:
+        return (self.at or self.key)[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

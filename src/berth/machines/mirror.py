@@ -21,7 +21,7 @@ from berth.engine.state.cluster_events import (
 from berth.engine.state.identity import resizing
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.pods import NOWHERE
+from berth.engine.state.tables import NOWHERE
 from berth.engine.state.volumes.needs import VolumeDecisions
 from berth.kube.affinity.annotations import AnnotationError, without_annotation
 from berth.kube.api_resources import (

@@ -202,7 +202,7 @@ class Recorder:
         body["count"] = told.count
         told.due = told.unsure = False
         place = (metadata["namespace"], name)
-        told.queued = Create(resource=EVENTS, key=place, namespace=place[0], purpose=EVENT, body=body)
+        told.queued = Create(resource=EVENTS, key=place, at=(place[0], ""), purpose=EVENT, body=body)
         self._names[place] = what
         self._pending.append(told.queued)
 
@@ -210,14 +210,7 @@ class Recorder:
         metadata = told.body["metadata"]
         place = (metadata["namespace"], metadata["name"])
         told.due = False
-        told.queued = Patch(
-            resource=EVENTS,
-            key=place,
-            namespace=place[0],
-            name=place[1],
-            purpose=EVENT,
-            body=self._counts(told),
-        )
+        told.queued = Patch(resource=EVENTS, key=place, purpose=EVENT, body=self._counts(told))
         self._names[place] = what
         self._pending.append(told.queued)
 

@@ -9,7 +9,7 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.machines.contract import Action, Bind, Get, Outcome
 from berth.scheduler.placing import Choice
-from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose, SchedulingPhase
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 
 # So often the same binding is repeated before another node is tried.
@@ -61,13 +61,10 @@ class BindingCycle:
 
     def _bind(self, record: QueuedPod) -> None:
         self._state.queue.bind(record)
-        namespace, name = record.key
         self._state.ready.append(
             Bind(
                 resource=PODS,
                 key=record.key,
-                namespace=namespace,
-                name=name,
                 purpose=SchedulerPurpose.BIND,
                 attempt=record.attempt,
                 node=record.node or "",
@@ -77,16 +74,8 @@ class BindingCycle:
 
     def _look_up(self, record: QueuedPod) -> None:
         self._state.queue.look_up(record)
-        namespace, name = record.key
         self._state.ready.append(
-            Get(
-                resource=PODS,
-                key=record.key,
-                namespace=namespace,
-                name=name,
-                purpose=SchedulerPurpose.LOOK_UP,
-                attempt=record.attempt,
-            )
+            Get(resource=PODS, key=record.key, purpose=SchedulerPurpose.LOOK_UP, attempt=record.attempt)
         )
 
     def _has_node(self, record: QueuedPod) -> bool:

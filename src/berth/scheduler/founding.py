@@ -26,9 +26,8 @@ from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
-from berth.scheduler.nominations import Nominations
-from berth.scheduler.queue import SchedulingQueue
-from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose, SchedulingPhase
+from berth.scheduler.placing import Nominations
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
 
 FIRST_OF_GROUP = "berth.dev/FirstOfGroup"
 # A pod is bound within the first time from when it was to be announced, and awaited for the second one from
@@ -153,7 +152,6 @@ class Founding:
     def _announce(self, record: QueuedPod, pod_class: PodClass, now: float) -> Patch:
         token = f"starts the group of its pod affinity, says {self._identity} {next(self._numbers)}"
         self._asked[record.key] = _Asked(token, pod_class, now)
-        namespace, name = record.key
         condition = {
             "type": FIRST_OF_GROUP,
             "status": "True",
@@ -165,8 +163,6 @@ class Founding:
         return Patch(
             resource=PODS,
             key=record.key,
-            namespace=namespace,
-            name=name,
             body={"metadata": {"uid": record.pod.metadata.uid}, "status": {"conditions": [condition]}},
             subresource="status",
             form=STRATEGIC_PATCH,

@@ -33,7 +33,7 @@ from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.metrics import QueueCollector, SchedulerMetrics
 from berth.scheduler.pod_events import PodEvents
 from berth.scheduler.preemption import Preemptor
-from berth.scheduler.queued_pod import SchedulerPurpose
+from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.reports import TellFailed, untold
 from berth.scheduler.scheduling_cycle import SchedulingCycle
 from berth.scheduler.state import SchedulerSettings, SchedulerState

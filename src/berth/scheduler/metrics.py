@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.engine.placement.plan import Plan, time_rules
-from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
+from berth.scheduler.queue import QueuedPod, SchedulingPhase
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 # One attempt in so many is timed rule by rule.

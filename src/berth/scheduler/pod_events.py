@@ -12,7 +12,7 @@ from berth.kube.pods import is_finished, is_terminating
 from berth.kube.well_known import DELETED, SCHEDULING_GATED, SCHEDULING_GATED_MESSAGE, UNSCHEDULABLE
 from berth.machines.contract import Event
 from berth.scheduler.groups import Group
-from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
+from berth.scheduler.queue import QueuedPod, SchedulingPhase
 from berth.scheduler.state import SchedulerState
 
 _log = logging.getLogger(__name__)

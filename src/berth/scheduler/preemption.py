@@ -23,7 +23,7 @@ from berth.kube.selectors import parse_label_selector
 from berth.kube.times import seconds_of, stamp
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
 from berth.machines.contract import Action, Delete, Event, Outcome, Patch
-from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose
 from berth.scheduler.state import SchedulerState
 
 REASON = "PreemptionByScheduler"
@@ -186,8 +186,7 @@ def _announcement(victim: Pod, preemptor: QueuedPod, now: float) -> Patch:
     return Patch(
         resource=PODS,
         key=preemptor.key,
-        namespace=metadata.namespace or "",
-        name=metadata.name or "",
+        at=(metadata.namespace or "", metadata.name or ""),
         body={"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}},
         subresource="status",
         form=STRATEGIC_PATCH,
@@ -202,8 +201,7 @@ def _removal(announced: Patch, preemptor: QueuedPod) -> Delete:
     return Delete(
         resource=PODS,
         key=preemptor.key,
-        namespace=announced.namespace,
-        name=announced.name,
+        at=(announced.namespace, announced.name),
         uid=told.get("uid"),
         purpose=SchedulerPurpose.PREEMPTION,
         attempt=preemptor.number,

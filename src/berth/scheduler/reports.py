@@ -15,8 +15,7 @@ from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.recorder import NORMAL, WARNING, Recorder
-from berth.scheduler.queue import SchedulingQueue
-from berth.scheduler.queued_pod import QueuedPod, SchedulerPurpose
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingQueue
 
 _NOTE_LENGTH = 1024  # of an event
 _PAUSES = Backoff(1.0, 30.0)
@@ -169,12 +168,9 @@ def _patch(record: QueuedPod, statement: _Statement, change: dict[str, Any]) -> 
     metadata = record.pod.metadata
     # With the version the pod was last seen in: a pod that was bound meanwhile must not be told otherwise.
     guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-    namespace, name = record.key
     return Patch(
         resource=PODS,
         key=record.key,
-        namespace=namespace,
-        name=name,
         body={"metadata": guard, "status": change},
         subresource="status",
         form=STRATEGIC_PATCH,

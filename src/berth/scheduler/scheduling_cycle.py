@@ -16,7 +16,7 @@ from berth.scheduler.binding_cycle import BindingCycle
 from berth.scheduler.groups import Group
 from berth.scheduler.placing import Choice, Placer
 from berth.scheduler.preemption import Preemptor
-from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
+from berth.scheduler.queue import QueuedPod, SchedulingPhase
 from berth.scheduler.reports import FailedAttempt
 from berth.scheduler.state import SchedulerState
 

@@ -19,14 +19,11 @@ from berth.machines.mirror import Mirror
 from berth.machines.story import Story
 from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding
-from berth.scheduler.groups import Groups
-from berth.scheduler.groups.conditions import GroupConditions
+from berth.scheduler.groups import GroupConditions, Groups
 from berth.scheduler.metrics import SchedulerMetrics
-from berth.scheduler.nominations import Nominations
-from berth.scheduler.preparing.reservations import Reservations
-from berth.scheduler.preparing.volumes import VolumeWork
-from berth.scheduler.queue import SchedulingQueue
-from berth.scheduler.queued_pod import QueuedPod, SchedulingPhase
+from berth.scheduler.placing import Nominations
+from berth.scheduler.preparing import Reservations, VolumeWork
+from berth.scheduler.queue import QueuedPod, SchedulingPhase, SchedulingQueue
 from berth.scheduler.reports import FailedAttempt, Reports, Statements, TellFailed, untold
 
 # Bindings under way at a time. More would not be faster, and decisions are best made late.

@@ -307,9 +307,7 @@ class KeepSpread:
     def _patch(self, key: Key, pod: Pod, annotations: dict[str, str] | dict[str, str | None]) -> Action:
         self._under_way.setdefault(key, 0)
         body: RawObject = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
-        return Patch(
-            resource=PODS, key=key, namespace=key[0], name=key[1], body=body, purpose=SpreadingPurpose.COST
-        )
+        return Patch(resource=PODS, key=key, body=body, purpose=SpreadingPurpose.COST)
 
     # --- what became of it --------------------------------------------------------------------------
 

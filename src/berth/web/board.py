@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from berth.engine.state.requests import pod_requests, units_of
-from berth.kube.node_conditions import unready
 from berth.kube.objects import Key, Node, Pod
 from berth.kube.pods import condition, is_terminating, phase
+from berth.kube.taints import unready
 from berth.kube.well_known import READY, RUNNING, TRUE, UNKNOWN
 
 Document = dict[str, Any]

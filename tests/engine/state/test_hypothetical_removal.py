@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
-from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.objects import Pod
 from tests.support import strategies
 from tests.support.builders import ZONE, NodeBuilder, PodBuilder, make_node, make_pod

@@ -3,8 +3,7 @@
 from msgspec.structs import replace as with_fields
 
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.options import DEFAULT_WEIGHTS, Options
-from berth.engine.state.profiles import options_of
+from berth.engine.state.options import DEFAULT_WEIGHTS, Options, options_of
 from berth.kube.defaults import created, default_node
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.objects import Node, Pod

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.fleet.placement.fleet import Fleet
-from berth.fleet.scheduler.unschedulable import UnschedulableBindings
+from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.index import HOME, LEAVING, PRESENT, WorkloadCounts
 from berth.fleet.state.options import FleetOptions
 from berth.kube.karmada import Binding, Cluster

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.kube.amounts.durations import DurationError, parse_duration
+from berth.kube.times import DurationError, parse_duration
 
 
 @pytest.mark.parametrize(

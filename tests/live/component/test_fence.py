@@ -24,7 +24,7 @@ from berth.live.component.election import (
 )
 from berth.live.component.lifecycle import ComponentSettings, Work, run_component
 from berth.live.errors import NotSent
-from berth.live.performing import perform
+from berth.live.machine_loop import perform
 from berth.live.ratelimit import Limiter
 from berth.machines.clock import lasting
 from berth.machines.contract import Bind, Get, Outcome
@@ -34,7 +34,7 @@ from tests.support.waiting import running, until
 LEASE = ("leases", "kube-system", "berth-scheduler")
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/berth-scheduler"
 BINDING = ("POST", "/api/v1/namespaces/default/pods/p/binding")
-BIND = Bind(resource=PODS, key=("default", "p"), namespace="default", name="p", node="n")
+BIND = Bind(resource=PODS, key=("default", "p"), node="n")
 SETTINGS = ElectionSettings(identity="a", lease=20.0, renew_deadline=15.0, retry=0.5)
 
 
@@ -185,7 +185,7 @@ def test_reading_and_renewing_are_not_held_back() -> None:
         api = await with_a_pod()
         async with serving(api) as client:
             client.fence = Gate(opens=False)
-            get = Get(resource=PODS, key=("default", "p"), namespace="default", name="p")
+            get = Get(resource=PODS, key=("default", "p"))
             assert (await perform(client, get, lambda: 7.0)).ok
             await client.unlimited().create(NODES, {"metadata": {"name": "n"}})
 

@@ -254,3 +254,17 @@ def interfere_once(world: EvictionScript, step: type[Action], change: Callable[[
     world.refuse = refuse
     world.settle()
     assert done
+
+
+RULE = needs_label("userB", "allow")
+
+
+def user_b(settings: EvictionSettings | None = None) -> EvictionScript:
+    """Two nodes for user B, one pod of theirs and one of nobody."""
+    made = EvictionScript(settings)
+    made.labelled("n1", userB="allow")
+    made.labelled("n2", userB="allow")
+    made.pod("b", "n1", RULE)
+    made.pod("other", "n1")
+    made.settle()
+    return made

@@ -12,7 +12,7 @@ from berth.kube.api_resources import CLUSTERS, EVENTS, RESOURCE_BINDINGS, Resour
 from berth.kube.api_resources import VIEWS as OTHERS
 from berth.kube.objects import PartialObjectMetadata
 from berth.machines.contract import Action, Event, Machine
-from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_cluster
+from tests.fleet.builders import BindingBuilder, ClusterBuilder, make_binding, make_cluster
 from tests.support.scripts.script import Raw, Script
 
 OURS = FleetSettings(scheduler_names=frozenset(("berth", "default-scheduler")))
@@ -96,3 +96,13 @@ class FleetScript(Script):
     @staticmethod
     def view(resource: Resource, item: Raw) -> Any:
         return msgspec.convert(item, VIEWS.get(resource) or OTHERS.get(resource, PartialObjectMetadata))
+
+
+COMPATIBLE = FleetSettings.compatible()
+GROUP = "ha.example.com/group=pipelines"
+CLAIMED = {"propagationpolicy.karmada.io/permanent-id": "p"}
+
+
+def single(name: str) -> BindingBuilder:
+    """A workload that wants exactly one cluster."""
+    return make_binding(name).labels(CLAIMED).spread("cluster", 1, 1)

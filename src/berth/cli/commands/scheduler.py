@@ -12,6 +12,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from berth.cli.input.components import (
+    bool_option,
     connection_options,
     election_of,
     given,
@@ -20,9 +21,9 @@ from berth.cli.input.components import (
     serving_of,
 )
 from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_option
-from berth.cli.output.attempt_log import log_failed_attempt
+from berth.cli.output.decision_log import log_failed_attempt
 from berth.cli.output.tables import tell
-from berth.engine.state.profiles import options_of
+from berth.engine.state.options import options_of
 from berth.kube import api_resources
 from berth.kube.api_resources import (
     DRIVERS,
@@ -49,7 +50,7 @@ from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
-from berth.scheduler.queued_pod import SchedulerPurpose
+from berth.scheduler.queue import SchedulerPurpose
 from berth.scheduler.state import SchedulerSettings
 
 DEFAULT_NAME = "berth"
@@ -77,14 +78,9 @@ WRITERS = 12
     help=f"Place pods with this spec.schedulerName (by default {DEFAULT_NAME}, or as --config says).",
 )
 @configured_daemon_namespaces_option
-@click.option(
+@bool_option(
     "--announce-groups",
-    type=bool,
-    is_flag=False,
-    flag_value=True,
     default=True,
-    show_default=True,
-    metavar="BOOL",
     help="Agree with other schedulers on which pod starts a group of pods with affinity to each other.",
 )
 @click.option(

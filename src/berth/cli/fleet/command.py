@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.fleet.options import LIVE_IMPROVEMENTS, options_of, placing_options, switch
 from berth.cli.input.components import (
+    bool_option,
     connection_options,
     election_of,
     given,
@@ -54,14 +55,9 @@ _COMMANDS = {
 @placing_options()
 @switch("retry_blocked", LIVE_IMPROVEMENTS["retry_blocked"])
 @switch("claim_groups", LIVE_IMPROVEMENTS["claim_groups"])
-@click.option(
+@bool_option(
     "--watch-workloads",
-    type=bool,
-    is_flag=False,
-    flag_value=True,
     default=True,
-    show_default=True,
-    metavar="BOOL",
     help="Watch the workloads of bindings for their labels, which Karmada's bindings do not carry.",
 )
 @operating_options(LEASE, PORT)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from berth.cli.input.components import given
+from berth.cli.input.components import bool_option, given
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
 from berth.kube import names
 
@@ -47,16 +47,8 @@ class LabelKeys(click.ParamType[tuple[str, ...]]):
 
 
 def switch(name: str, words: str) -> Callable[[_F], _F]:
-    """A flag that may have a value, with a default that depends on `--karmada-compat`."""
-    return click.option(
-        f"--{name.replace('_', '-')}",
-        name,
-        type=bool,
-        is_flag=False,
-        flag_value=True,
-        metavar="BOOL",
-        help=f"{words}  [true, unless --karmada-compat]",
-    )
+    """A flag whose default depends on `--karmada-compat`."""
+    return bool_option(f"--{name.replace('_', '-')}", name, help=f"{words}  [true, unless --karmada-compat]")
 
 
 def placing_options(*, compat: bool = False) -> Callable[[_F], _F]:

@@ -14,7 +14,7 @@ import click
 import uvloop
 
 from berth.kube import names
-from berth.kube.amounts.durations import DurationError, parse_duration
+from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
 from berth.live.component.lifecycle import StartError
 from berth.live.component.serving import ServingError, ServingSettings
@@ -64,6 +64,12 @@ class _LabelKey(click.ParamType[str]):
 DURATION, RATE, LABEL_KEY = _Duration(), _Rate(), _LabelKey()
 
 
+def bool_option(*names: str, **more: str | bool) -> Callable[[_F], _F]:
+    """A flag that may have a value, such as ``--x``, ``--x=true`` or ``--x=false``; a default is shown."""
+    kept: dict[str, Any] = {**more, "show_default": "default" in more}
+    return click.option(*names, type=bool, is_flag=False, flag_value=True, metavar="BOOL", **kept)
+
+
 def connection_options(command: _F) -> _F:
     """Where the cluster is."""
     return in_this_order(
@@ -86,14 +92,7 @@ def operating_options(lease: str, port: int) -> Callable[[_F], _F]:
 
 def _election_options(lease: str) -> tuple[Callable[[_F], _F], ...]:
     return (
-        click.option(
-            "--leader-elect",
-            type=bool,
-            is_flag=False,
-            flag_value=True,
-            metavar="BOOL",
-            help="Elect a leader first (by default true).",
-        ),
+        bool_option("--leader-elect", help="Elect a leader first (by default true)."),
         click.option(
             "--leader-elect-lease-duration", type=DURATION, help="How long a leader is trusted.  [15s]"
         ),

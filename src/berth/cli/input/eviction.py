@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from berth.cli.input.components import DURATION, LABEL_KEY, RATE, in_this_order
+from berth.cli.input.components import DURATION, LABEL_KEY, RATE, bool_option, in_this_order
 from berth.engine.execution.eviction_ceiling import HaltPolicy
 from berth.engine.state.options import Options
 from berth.eviction import EvictionRate, EvictionSettings
@@ -92,14 +92,9 @@ def _halt_options() -> tuple[Callable[[_F], _F], ...]:
 
 def _pace_options() -> tuple[Callable[[_F], _F], ...]:
     return (
-        click.option(
+        bool_option(
             "--pace-by-owner",
-            type=bool,
-            is_flag=False,
-            flag_value=True,
             default=True,
-            show_default=True,
-            metavar="BOOL",
             help="Wait until a replacement is Ready before the next pod of its owner goes.",
         ),
         click.option(

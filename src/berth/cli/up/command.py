@@ -28,7 +28,7 @@ from berth.cli.up.demo import apply_demo, demo_nodes
 from berth.cli.up.gates import ComponentGates, gate_options, read_gates
 from berth.cli.up.page import PageProcessSettings
 from berth.cli.up.page_process import PageProcess
-from berth.cli.up.plane import Plane, make_plane
+from berth.cli.up.plane import Plane
 from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes
 from berth.engine.state.options import Options
@@ -40,6 +40,7 @@ from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
 from berth.live.component.serving import ServingError, ServingSettings
+from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.server import DataDirError, Prepared, ServerSettings, prepare
 from berth.spreading import SpreadingSettings
@@ -319,8 +320,9 @@ async def _start(
 ) -> tuple[asyncio.Task[None], PageProcess | None]:
     await server.ready(client)
     nodes = [*asked.manifests, *await _wanted_nodes(asked, client)]
-    plane = await make_plane(
+    plane = Plane(
         client,
+        await discover(client),
         nodes,
         asked.gates,
         version=asked.version,

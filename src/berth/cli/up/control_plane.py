@@ -12,7 +12,7 @@ from berth.cli.up.gates import ComponentGates
 from berth.controllers.disruption import DisruptionController
 from berth.controllers.garbage import GarbageCollector
 from berth.controllers.hollow.leases import Leases
-from berth.controllers.hollow.pods import Kubelets, Pace
+from berth.controllers.hollow.pods import Kubelets
 from berth.controllers.hollow.registration import Registration
 from berth.controllers.namespaces import NamespaceController
 from berth.controllers.node_lifecycle import NodeLifecycle
@@ -65,7 +65,6 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     resources: Iterable[Resource],
     *,
     nodes: Iterable[RawObject] = (),
-    pace: Pace | None = None,
     gates: ComponentGates | None = None,
     registry: CollectorRegistry | None = None,
     tell: Tell = silent,
@@ -78,7 +77,6 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     Args:
         resources: What the server has.
         nodes: Hollow nodes to register.
-        pace: How fast hollow kubelets are.
         gates: Which features the components have.
         registry: Where evictions are counted.
         tell: Who hears what is decided about them.
@@ -104,7 +102,7 @@ def assemble(  # noqa: PLR0913 - all but one have defaults
     controllers: list[Machine] = [
         registration,
         Leases(cache),
-        Kubelets(cache, pace, Options(gates=gates.kubelet, daemon_namespaces=daemons, version=version)),
+        Kubelets(cache, options=Options(gates=gates.kubelet, daemon_namespaces=daemons, version=version)),
         DeploymentController(cache),
         ReplicaSetController(cache),
         StatefulSetController(cache),

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
-from berth.cli.output.attempt_log import log_failed_attempt
-from berth.cli.output.decision_log import PlacingLog, log_decision
+from berth.cli.output.decision_log import PlacingLog, log_decision, log_failed_attempt
 from berth.cli.up.control_plane import ControlPlane, assemble, view_of
 from berth.cli.up.gates import ComponentGates
 from berth.engine.state.options import Options
@@ -23,9 +22,8 @@ from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
 from berth.live.component.serving import ServingSettings, serve
-from berth.live.discovery import discover
-from berth.live.dynamic_resources import LateResources
 from berth.live.machine_loop import MachineSettings
+from berth.live.referred_kinds import LateResources
 from berth.live.runner import Runner
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
@@ -130,30 +128,3 @@ def _make_fleet(registry: CollectorRegistry) -> tuple[FleetScheduler, MachineSet
     settings = FleetSettings(scheduler_names=FLEET_NAMES)
     machine = FleetScheduler(settings, identity="berth-up", metrics=FleetMetrics(registry), tell=PlacingLog())
     return machine, MachineSettings(lenses={RESOURCE_BINDINGS: as_scheduled, CLUSTER_BINDINGS: as_scheduled})
-
-
-async def make_plane(  # noqa: PLR0913 - all but three have defaults
-    client: Client,
-    nodes: list[RawObject],
-    gates: ComponentGates,
-    *,
-    version: KubernetesVersion = NEWEST,
-    scheduler: bool = True,
-    fleet: bool = True,
-    eviction: EvictionSettings | None = None,
-    spreading: SpreadingSettings | None = None,
-    certificate: str = "",
-) -> Plane:
-    known = await discover(client)
-    return Plane(
-        client,
-        known,
-        nodes,
-        gates,
-        version=version,
-        scheduler=scheduler,
-        fleet=fleet,
-        eviction=eviction,
-        spreading=spreading,
-        certificate=certificate,
-    )

@@ -1,21 +1,33 @@
-"""The kubelet's own admission: a bound pod that does not fit its node is rejected, not run.
+"""Whether a kubelet lets a pod onto its node: by the node, and by the other pods there.
 
-The order of the checks and the wording follow pkg/kubelet/lifecycle/predicate.go; what fits is decided by
-the engine's rules.
+A kubelet knows its own pods only, so of rules about others it looks at the terms whose topology is the
+node and that must hold during execution; so does the proposal for inter-pod affinity. Whether a pod may
+be the first of its group anywhere is for the scheduler to know: such a pod is not rejected for being
+alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from berth.engine.execution.violations import is_in_the_way, violations_among
+from berth.engine.rules.inter_pod_affinity.admission import ALONE, KEPT_AWAY, UNWANTED_PEERS
 from berth.engine.rules.node_affinity import admission as node_affinity
 from berth.engine.rules.node_ports import admission as node_ports
 from berth.engine.rules.node_resources_fit.admission import shortages
 from berth.engine.rules.taint_toleration import admission as taint_toleration
-from berth.engine.rules.verdicts import RuleVerdict
+from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, RuleVerdict
+from berth.engine.state.cluster import Cluster, pod_name
+from berth.engine.state.options import Options
+from berth.kube.affinity.annotations import AFFINITY_ANNOTATION, AnnotationError
 from berth.kube.gates import FeatureGates
-from berth.kube.objects import LivePod, Node
+from berth.kube.objects import LivePod, Namespace, Node
+from berth.kube.well_known import HOSTNAME
+
+# --- by the node ----------------------------------------------------------------------------------
+# The order of the checks and the wording follow pkg/kubelet/lifecycle/predicate.go; what fits is decided by
+# the engine's rules.
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +58,76 @@ def _rejections(pod: LivePod, node: Node, others: list[LivePod], gates: FeatureG
 
 def failed(verdict: RuleVerdict) -> Rejected:
     return Rejected(verdict.rule, f"Predicate {verdict.rule} failed: {verdict.reasons[0]}")
+
+
+# --- by the other pods ----------------------------------------------------------------------------
+
+
+def rejection(
+    pod: LivePod,
+    node: Node,
+    *,
+    running: Sequence[LivePod],
+    bound: Sequence[LivePod],
+    namespaces: Iterable[Namespace],
+    options: Options,
+) -> Rejected | None:
+    """Why a pod cannot be with the others of a node, None if it can.
+
+    Args:
+        pod: The pod to admit.
+        node: Where.
+        running: The pods that were admitted there: those it must not be with.
+        bound: All pods that are to run there: those it may rely on.
+        namespaces: With their labels.
+        options: Which rules there are, and whom they leave out.
+    """
+    if not any(map(_may_object, (pod, *running))):
+        return None
+    namespaces, name = list(namespaces), pod_name(pod)
+    here = _cluster(pod, node, running, namespaces, options)
+    found = violations_among(here, [name, *map(pod_name, running)])
+    near = [
+        violation
+        for violation in found
+        if violation.topology is not None and violation.topology[0] == HOSTNAME
+    ]
+    if any(violation.kind == ANTI_AFFINITY and violation.pod == name for violation in near):
+        return failed(UNWANTED_PEERS)
+    if any(is_in_the_way(here, violation, name) for violation in near):
+        return failed(KEPT_AWAY)
+    if any(violation.kind == AFFINITY and violation.pod == name for violation in near):
+        there = violations_among(_cluster(pod, node, bound, namespaces, options), [name])
+        if any(
+            violation.kind == AFFINITY and (violation.topology or ("",))[0] == HOSTNAME for violation in there
+        ):
+            return failed(ALONE)
+    return None
+
+
+def _may_object(pod: LivePod) -> bool:
+    """Whether a pod may have rules about others; most have none, and nothing is to be built for them."""
+    if AFFINITY_ANNOTATION in (pod.metadata.annotations or {}):
+        return True
+    affinity = pod.spec.affinity
+    rules = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    return any(
+        rule is not None and bool(rule.required_during_scheduling_required_during_execution) for rule in rules
+    )
+
+
+def _cluster(
+    pod: LivePod, node: Node, others: Sequence[LivePod], namespaces: Iterable[Namespace], options: Options
+) -> Cluster:
+    cluster = Cluster(options)
+    for namespace in namespaces:
+        cluster.set_namespace(namespace)
+    cluster.add_node(node)
+    for there in (pod, *others):
+        try:
+            pod_class = cluster.class_of(there)
+        except AnnotationError:
+            continue
+        name, identity = pod_name(there), cluster.identity_of(there)
+        cluster.assume(name, pod_class, node.metadata.name or "", identity=identity)
+    return cluster

@@ -104,14 +104,13 @@ class Leases:
             return Update(
                 resource=LEASES,
                 key=("", name),
-                namespace=NODE_LEASE_NAMESPACE,
-                name=name,
+                at=(NODE_LEASE_NAMESPACE, name),
                 body=self._lease(name, now, version),
             )
         if name in self._known:
-            return Get(resource=LEASES, key=("", name), namespace=NODE_LEASE_NAMESPACE, name=name)
+            return Get(resource=LEASES, key=("", name), at=(NODE_LEASE_NAMESPACE, name))
         return Create(
-            resource=LEASES, key=("", name), namespace=NODE_LEASE_NAMESPACE, body=self._lease(name, now, "")
+            resource=LEASES, key=("", name), at=(NODE_LEASE_NAMESPACE, ""), body=self._lease(name, now, "")
         )
 
     def _lease(self, name: str, now: float, version: str) -> RawObject:

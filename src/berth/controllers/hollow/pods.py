@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from berth.controllers.actions import delete, status_report
-from berth.controllers.hollow import is_hollow, neighbours, statuses
+from berth.controllers.hollow import admission, is_hollow, statuses
 from berth.controllers.hollow.admission import Rejected, admit
 from berth.controllers.workloads.pods import restarts
 from berth.engine.state.options import Options
@@ -127,7 +127,7 @@ class Kubelets(Controller):
         others = self.cache.pods_on(node.metadata.name or "")
         bound = [other for other in others if other is not pod and not is_finished(other)]
         namespaces = self.cache.all(NAMESPACES, Namespace)
-        return neighbours.rejection(
+        return admission.rejection(
             pod, node, running=running, bound=bound, namespaces=namespaces, options=self._options
         )
 

@@ -13,8 +13,8 @@ from berth.controllers.hollow import LABEL, is_hollow
 from berth.controllers.hollow.manifests import adopted, pod_range, ready_conditions, registered
 from berth.kube.amounts.resource_names import is_extended
 from berth.kube.api_resources import LEASES, NODES
-from berth.kube.node_conditions import is_node_ready
 from berth.kube.objects import Key, Lease, Node, RawObject
+from berth.kube.taints import is_node_ready
 from berth.kube.times import seconds
 from berth.kube.versions import NEWEST
 from berth.kube.well_known import DELETED, NODE_LEASE_NAMESPACE
@@ -60,7 +60,7 @@ class Registration(Controller):
         if node is None:
             if key[1] in self.waiting:
                 body = registered(self._manifests[key[1]], self._number(key[1]), self._release, now)
-                yield Create(resource=NODES, key=key, body=body, why="registered")
+                yield Create(resource=NODES, key=key, at=("", ""), body=body, why="registered")
         elif LABEL not in (node.metadata.labels or {}):
             yield from self._adopt(key, node, now)
         elif is_hollow(node) and not is_node_ready(node):

@@ -228,7 +228,7 @@ class PropagationController(Controller):
         bindings = bindings_for(resource)
         if binding is None:
             body = building.body(resource, key, want)
-            yield Create(resource=bindings, key=key, namespace=key[0], body=body, why=_spelled(policy))
+            yield Create(resource=bindings, key=key, at=(key[0], ""), body=body, why=_spelled(policy))
         elif change := building.change(binding, want):
             yield patch(bindings, binding, change, _spelled(policy))
         else:

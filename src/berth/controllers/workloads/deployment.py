@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from berth.controllers.actions import create, delete, patch, status_patch
 from berth.controllers.workloads import deployment_sets as sizing
 from berth.controllers.workloads.controller import WorkloadController
-from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, revision
+from berth.controllers.workloads.deployment_sets import DESIRED, MAXIMUM, Sets, plain, revision
 from berth.controllers.workloads.deployment_status import status_of
 from berth.controllers.workloads.pods import wanted
-from berth.controllers.workloads.templates import plain
 from berth.kube.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from berth.kube.objects import Key, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import controller_of, owner_reference

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.controllers.actions import create, delete
-from berth.controllers.workloads.templates import plain
+from berth.controllers.workloads.deployment_sets import plain
 from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
@@ -74,8 +74,7 @@ def keep_up(
         yield Patch(
             resource=REVISIONS,
             key=key,
-            namespace=key[0],
-            name=found.current.metadata.name or "",
+            at=(key[0], found.current.metadata.name or ""),
             body={"revision": newest + 1},
             why="the template is back at an older revision",
         )

@@ -34,7 +34,7 @@ from berth.engine.state.cluster_events import (
     PodDeleted,
 )
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.pods import NOWHERE
+from berth.engine.state.tables import NOWHERE
 
 _Labels = Mapping[str, str]
 

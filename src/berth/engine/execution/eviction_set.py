@@ -35,7 +35,7 @@ from berth.engine.rules.inter_pod_affinity.execution import ExecutionAffinity, T
 from berth.engine.rules.verdicts import AFFINITY, ANTI_AFFINITY, NODE, RuleViolation
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.pods import NOWHERE
+from berth.engine.state.tables import NOWHERE
 
 # How many violations of others are listed with a pod whose eviction heals them.
 _MOST_OTHERS = 10

@@ -21,7 +21,7 @@ from berth.engine.rules.verdicts import ConstraintCounts
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import OwnedTerm, PodClass
-from berth.engine.state.pods import NOWHERE
+from berth.engine.state.tables import NOWHERE
 from berth.kube.amounts.resource_names import CPU, MEMORY
 
 # Of pods that are in equally full domains one is asked about, and of all together so many.

@@ -27,7 +27,7 @@ from berth.engine.state.arrays import IndexArray
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.pods import NOWHERE
+from berth.engine.state.tables import NOWHERE
 
 _EVICTING = tuple(rule for rule in RULES if rule.evicts)
 _EVICTING_BY_NODE = tuple(rule for rule in NODE_RULES if rule.evicts)

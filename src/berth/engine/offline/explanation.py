@@ -27,9 +27,9 @@ from berth.engine.placement.preemption import Preemption
 from berth.engine.rules import TOPOLOGY_RULES
 from berth.engine.rules.verdicts import RuleVerdict
 from berth.engine.state.cluster import Cluster
-from berth.kube.node_conditions import unready
 from berth.kube.objects import Condition, Pod
 from berth.kube.pods import is_finished, is_terminating, phase
+from berth.kube.taints import unready
 from berth.kube.well_known import PENDING, SCHEDULER_ERROR, UNKNOWN
 
 RUNS, FITS, STUCK, NODE_NOT_READY = "Running", "Fits", "DoesNotFit", "NodeNotReady"

@@ -16,19 +16,18 @@ from msgspec.structs import replace
 
 from berth.engine.offline.snapshot_volumes import SnapshotVolumes
 from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.taint_toleration.matching import match_tolerated
+from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.state.cluster import Cluster, pod_name
 from berth.engine.state.identity import class_key
-from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import PODS_ROW
 from berth.kube.affinity.annotations import IN_ANNOTATION, AnnotationError, without_annotation
 from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS
 from berth.kube.defaults import created, default_namespace, default_node, taken_in
 from berth.kube.gates import drop_disabled_fields
 from berth.kube.manifests.kinds import group_of as group_of_version
 from berth.kube.manifests.manifest import Manifest
-from berth.kube.node_conditions import condition_notes, condition_taints
 from berth.kube.objects import (
     Namespace,
     Node,
@@ -46,6 +45,7 @@ from berth.kube.ownership import controller_of, workload_of
 from berth.kube.pod_groups import GroupKey, group_of, minimum_of
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.priorities import resolve_priorities
+from berth.kube.taints import condition_notes, condition_taints
 from berth.kube.validation import FieldError, selector_errors, validate
 from berth.kube.validation.annotation import fault_of
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from berth.engine.state.arrays import BLOCKED, BoolArray, Int32Array
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
-from berth.engine.state.nodes import NodeTable
+from berth.engine.state.tables import NodeTable
 
 _Number = TypeVar("_Number", np.int32, np.float64)
 

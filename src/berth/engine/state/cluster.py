@@ -19,13 +19,12 @@ from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
 from berth.engine.state.identity import class_key, identity_of, with_labels, without
 from berth.engine.state.matching import MatchIndex
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.options import Options
 from berth.engine.state.owners import Owners, keys_selected_by
 from berth.engine.state.plans import ChangeLog, PlanCache
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.pods import NOWHERE, PodTable
 from berth.engine.state.resource_claims import ResourceClaimIndex
+from berth.engine.state.tables import NOWHERE, NodeTable, PodTable
 from berth.engine.state.volumes.index import VolumeIndex
 from berth.kube.objects import Namespace, Node, Pod, ReplicationController, Service, WorkloadBase
 from berth.kube.pods import is_terminating

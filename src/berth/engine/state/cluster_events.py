@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from berth.engine.state.nodes import taints_of
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import taints_of
 from berth.kube.objects import Node, NodeStatus
 
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Protocol
 
 from berth.engine.state.identity import resizing, spreading_owner
-from berth.engine.state.nodes import ANY_IP, HostPort
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
+from berth.engine.state.tables import ANY_IP, HostPort
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
 from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, PodSpec

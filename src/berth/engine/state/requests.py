@@ -6,24 +6,13 @@ those are taken exactly and rounded up to whole units once at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 
-from berth.engine.state.footprint import (
-    NANO,
-    ContainerFootprint,
-    Exact,
-    Footprint,
-    PodFootprint,
-    add,
-    aggregate,
-    desired,
-    parse,
-    pod_level_requests,
-)
 from berth.kube import names
 from berth.kube.amounts import quantity
 from berth.kube.amounts.resource_names import (
@@ -33,8 +22,206 @@ from berth.kube.amounts.resource_names import (
     MEMORY,
     PODS,
 )
-from berth.kube.objects import PodSpec, PodStatus, ResourceList
+from berth.kube.objects import (
+    Container,
+    ContainerStatus,
+    PodSpec,
+    PodStatus,
+    RawQuantity,
+    ResourceList,
+    ResourceRequirements,
+)
 from berth.kube.versions import NEWEST, KubernetesVersion
+
+# --- what it holds while it may be resized: what it wants, what it was allocated, what it has -----
+# Amounts are exact here, in billionths of a resource's unit.
+
+NANO = 10**9
+Exact = dict[str, int]  # resource -> billionths of its unit
+
+
+class Footprint(Protocol):
+    """How much a pod on a node counts for, by its specification and its status."""
+
+    def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
+        """The sum over the containers; `missing` is what each is taken to ask for if it does not say."""
+
+    def of_pod(self, spec: PodSpec) -> Exact:
+        """What the pod as a whole asks for instead."""
+
+
+class ContainerFootprint:
+    """Every container holds the most of the three."""
+
+    def __init__(self, status: PodStatus) -> None:
+        self._status = status
+        self._infeasible = _is_infeasible(status)
+        self._by_name = {
+            name: entry for name, entry in _by_name(status).items() if entry.resources is not None
+        }
+
+    def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
+        # The status of a container that only prepares the others does not count.
+        return aggregate(spec, missing, self._of, desired)
+
+    def _of(self, container: Container) -> Exact:
+        entry = self._by_name.get(container.name or "")
+        if entry is None or entry.resources is None:
+            return desired(container)
+        return self._most(desired(container), entry.resources.requests, entry.allocated_resources)
+
+    def of_pod(self, spec: PodSpec) -> Exact:
+        stated = parse(pod_level_requests(spec))
+        if not stated or self._status.resources is None:
+            return stated
+        everything = requested(spec.resources)
+        most = self._most(everything, self._status.resources.requests, self._status.allocated_resources)
+        return {name: most.get(name, 0) for name in stated}
+
+    def _most(self, wanted: Exact, *others: ResourceList | None) -> Exact:
+        return most_of({} if self._infeasible else wanted, *map(parse, others))
+
+
+class PodFootprint:
+    """The pod holds the most of three sums over its containers.
+
+    What the status says of the pod as a whole stands for the sums of what was allocated and what it has.
+    """
+
+    def __init__(self, status: PodStatus) -> None:
+        self._status = status
+        self._infeasible = _is_infeasible(status)
+        self._by_name = _by_name(status)
+
+    def of_containers(self, spec: PodSpec, missing: Exact) -> Exact:
+        allocated, has = self._whole() or (
+            aggregate(spec, missing, self._allocated, self._allocated),
+            aggregate(spec, missing, self._has, self._has),
+        )
+        if self._infeasible:
+            return most_of(has, allocated)
+        return most_of(aggregate(spec, missing, desired, desired), has, allocated)
+
+    def _whole(self) -> tuple[Exact, Exact] | None:
+        has, allocated = self._status.resources, self._status.allocated_resources
+        if allocated is None or has is None or has.requests is None:
+            return None
+        return parse(allocated), parse(has.requests)
+
+    def of_pod(self, spec: PodSpec) -> Exact:
+        stated = parse(pod_level_requests(spec))
+        has = self._status.resources
+        if not stated or has is None:
+            return stated
+        wanted = {} if self._infeasible else requested(spec.resources)
+        most = most_of(wanted, parse(has.requests), parse(self._status.allocated_resources))
+        return {name: amount for name, amount in most.items() if _is_pod_level(name)}
+
+    def _allocated(self, container: Container) -> Exact:
+        entry = self._by_name.get(container.name or "")
+        if entry is not None and entry.allocated_resources is not None:
+            return parse(entry.allocated_resources)
+        return {} if self._infeasible else desired(container)
+
+    def _has(self, container: Container) -> Exact:
+        entry = self._by_name.get(container.name or "")
+        if entry is not None and entry.resources is not None and entry.resources.requests is not None:
+            return parse(entry.resources.requests)
+        return self._allocated(container)
+
+
+def aggregate(
+    spec: PodSpec,
+    missing: Mapping[str, int],
+    lasting: Callable[[Container], Exact],
+    preparing: Callable[[Container], Exact],
+) -> Exact:
+    """What containers need at most at any time.
+
+    Args:
+        spec: The pod.
+        missing: What a container is taken to need of the resources it says nothing about.
+        lasting: What a container needs that runs as long as the pod.
+        preparing: What one needs that has ended by then.
+    """
+    total: Exact = {}
+    for container in spec.containers or ():
+        add(total, {**missing, **lasting(container)})
+    sidecars: Exact = {}
+    highest: Exact = {}
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            wanted = {**missing, **lasting(container)}
+            add(total, wanted)
+            add(sidecars, wanted)
+            raise_to(highest, sidecars)
+        else:
+            # Runs before the pod's containers, but beside the sidecars started so far.
+            wanted = {**missing, **preparing(container)}
+            add(wanted, sidecars)
+            raise_to(highest, wanted)
+    raise_to(total, highest)
+    return total
+
+
+def pod_level_requests(spec: PodSpec) -> ResourceList:
+    requests = (spec.resources and spec.resources.requests) or {}
+    return {name: raw for name, raw in requests.items() if _is_pod_level(name)}
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)
+
+
+def _is_infeasible(status: PodStatus) -> bool:
+    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+    return bool(pending) and pending[0].reason == "Infeasible"
+
+
+def _by_name(status: PodStatus) -> dict[str, ContainerStatus]:
+    groups = (status.init_container_statuses or (), status.container_statuses or ())
+    return {entry.name or "": entry for group in groups for entry in reversed(group)}
+
+
+# --- exact amounts --------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _nano(raw: RawQuantity) -> int:
+    return int(quantity.stored(raw).amount * NANO)
+
+
+def parse(resources: ResourceList | None) -> Exact:
+    return {name: _nano(raw) for name, raw in resources.items()} if resources else {}
+
+
+def requested(resources: ResourceRequirements | None) -> Exact:
+    return parse(resources.requests) if resources is not None else {}
+
+
+def desired(container: Container) -> Exact:
+    return requested(container.resources)
+
+
+def add(total: Exact, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def raise_to(total: Exact, other: Mapping[str, int]) -> None:
+    for name, amount in other.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount
+
+
+def most_of(first: Exact, *others: Exact) -> Exact:
+    most = dict(first)
+    for other in others:
+        raise_to(most, other)
+    return most
+
+
+# --- what it asks for -----------------------------------------------------------------------------
 
 # A container that requests nothing still counts this much when nodes are compared by load.
 DEFAULT_MILLI_CPU = 100

@@ -119,8 +119,6 @@ def _deletion(request: EvictionRequest, purpose: Purpose) -> Delete:
     return Delete(
         resource=EVICTION_REQUESTS,
         key=key,
-        namespace=key[0],
-        name=key[1],
         uid=metadata.uid,
         purpose=purpose,
         why="the pod is gone, or need not go",

@@ -11,8 +11,7 @@ import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.placement.division import divide
-from berth.fleet.selection.name_order import name_ranks
-from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas
+from berth.fleet.selection.ranking import ClusterSelection, affinity_term, current_replicas, name_ranks
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions

@@ -10,7 +10,7 @@ import numpy as np
 from berth.engine.state.arrays import BoolArray
 from berth.fleet.scheduler.reasons import is_ours, scheduling_type
 from berth.fleet.scheduler.settings import FleetSettings
-from berth.fleet.scheduler.unschedulable import UnschedulableBindings
+from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.strategy import is_workload

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from berth.fleet.scheduler.patches import resource_of
 from berth.kube.api_resources import LEASES
-from berth.kube.objects import RawObject
+from berth.kube.objects import RawObject, key_of
 from berth.kube.times import micro_stamp, seconds
 from berth.kube.well_known import SYSTEM_NAMESPACE
 from berth.machines.contract import Create, Get, Patch, Update
@@ -85,14 +85,14 @@ def create(key: Key, binding: Binding, rule: WorkloadRule, identity: str, now: f
     return Create(
         resource=LEASES,
         key=key,
-        namespace=home_of(rule),
+        at=(home_of(rule), ""),
         body=_body(key, binding, rule, identity, now),
         why=f"claim {rule} for {holder(key)}",
     )
 
 
 def read(key: Key, rule: WorkloadRule) -> Get:
-    return Get(resource=LEASES, key=key, namespace=home_of(rule), name=claim_name(rule))
+    return Get(resource=LEASES, key=key, at=(home_of(rule), claim_name(rule)))
 
 
 def take_over(
@@ -103,8 +103,7 @@ def take_over(
     return Update(
         resource=LEASES,
         key=key,
-        namespace=home_of(rule),
-        name=claim_name(rule),
+        at=(home_of(rule), claim_name(rule)),
         body=body,
         why=f"take over the claim of {rule} for {holder(key)}",
     )
@@ -113,19 +112,18 @@ def take_over(
 def fence(key: Key, late: Binding, identity: str, now: float) -> Patch:
     """A change of the binding that was to found the group: of this version, or not at all."""
     metadata = late.metadata
-    namespace, name = metadata.namespace or "", metadata.name or ""
+    at = key_of(metadata)
     return Patch(
-        resource=resource_of((namespace, name)),
+        resource=resource_of(at),
         key=key,
-        namespace=namespace,
-        name=name,
+        at=at,
         body={
             "metadata": {
                 "resourceVersion": metadata.resource_version,
                 "annotations": {FENCE_ANNOTATION: f"{holder(key)} by {identity} at {micro_stamp(now)}"},
             }
         },
-        why=f"take over the claim of {holder((namespace, name))}",
+        why=f"take over the claim of {holder(at)}",
     )
 
 

@@ -58,8 +58,8 @@ class GroupClaims:
                 claim.step = ClaimStep.READ
                 return claim_requests.read(key, claim.rule)
             case ClaimStep.LOOK if claim.lease is not None:
-                namespace, name = other = claim_requests.holder_of(claim.lease)
-                return Get(resource=patches.resource_of(other), key=key, namespace=namespace, name=name)
+                other = claim_requests.holder_of(claim.lease)
+                return Get(resource=patches.resource_of(other), key=key, at=other)
             case ClaimStep.FENCE if claim.late is not None:
                 return claim_requests.fence(key, claim.late, self._identity, now)
         claim.version = binding.metadata.resource_version

@@ -188,7 +188,7 @@ class FleetScheduler:
             return None
         record = self._state.record(key)
         if record.phase is BindingPhase.CONFIRMING:  # others may be waiting to know where it is
-            lookup = Get(resource=patches.resource_of(key), key=key, namespace=key[0], name=key[1])
+            lookup = Get(resource=patches.resource_of(key), key=key)
             return self._state.request(record, BindingRequest.LOOKUP, lookup)
         if not is_ours(binding, self.settings):
             return None

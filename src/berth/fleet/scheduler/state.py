@@ -2,24 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from berth.engine.state.pod_class import LabelSet, Term
+from berth.fleet.placement.decision import PlacementDecision
 from berth.fleet.scheduler import patches
-from berth.fleet.scheduler.binding_events import BindingEvents
 from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest
 from berth.fleet.scheduler.fleet_cache import FleetCache
 from berth.fleet.scheduler.group_claims import GroupClaims
 from berth.fleet.scheduler.metrics import FleetMetrics
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.settings import FleetSettings
-from berth.fleet.scheduler.unschedulable import UnschedulableBindings
-from berth.fleet.state.index import IndexedWorkload
-from berth.kube.karmada import Binding
-from berth.kube.objects import Key, RawObject
+from berth.fleet.state.index import BindingIndex, IndexedWorkload
+from berth.kube.api_resources import Resource
+from berth.kube.karmada import Binding, TargetCluster
+from berth.kube.objects import Key, ObjectMeta, RawObject, Struct
 from berth.machines.contract import Action, Patch
+from berth.machines.indexes import take
 from berth.machines.queue import Queue
+from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.machines.story import Story
+
+# --- bindings that fit nowhere --------------------------------------------------------------------
+
+
+class UnschedulableBindings:
+    """Who waits, by the terms that may stand in the way and by the label set others' terms may select."""
+
+    def __init__(self, index: BindingIndex) -> None:
+        self._index, self._relabelled = index, index.relabelled
+        self._entries: dict[Key, IndexedWorkload] = {}
+        self._by_term: dict[Term, dict[Key, None]] = {}
+        self._by_labels: dict[LabelSet, dict[Key, None]] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, key: Key, entry: IndexedWorkload) -> None:
+        self.remove(key)
+        self._keep_up()
+        self._entries[key] = entry
+        for term in entry.used:
+            self._by_term.setdefault(term, {})[key] = None
+        self._by_labels.setdefault(entry.label_set, {})[key] = None
+
+    def remove(self, key: Key) -> None:
+        """It was placed, or is gone."""
+        self._keep_up()
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        for term in entry.used:
+            take(self._by_term, term, key)
+        take(self._by_labels, entry.label_set, key)
+
+    def concerned(self, entry: IndexedWorkload) -> Iterator[Key]:
+        """Those that may fit when a workload comes, moves or goes: it or they have a term about the other."""
+        if not self._entries:
+            return
+        self._keep_up()
+        for term in entry.label_set.terms:
+            yield from self._by_term.get(term, ())
+        for term, _ in entry.owned:
+            for label_set in term.selected:
+                yield from self._by_labels.get(label_set, ())
+
+    def _keep_up(self) -> None:
+        """The label sets of those who wait are others since more labels are indexed."""
+        if self._relabelled != self._index.relabelled:
+            self._relabelled = self._index.relabelled
+            self._by_labels.clear()
+            for key, entry in self._entries.items():
+                self._by_labels.setdefault(entry.label_set, {})[key] = None
+
+
+# --- which events matter --------------------------------------------------------------------------
+
+
+class _Named(Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+class BindingEvents:
+    """Writes events, and tells the story.
+
+    Attributes:
+        recorder: Its component is the scheduler's name, as users look events up by it.
+    """
+
+    def __init__(self, scheduler_name: str, story: Story) -> None:
+        self.recorder = Recorder(scheduler_name)
+        self._story = story
+
+    def succeeded(self, key: Key, binding: Binding, targets: Iterable[TargetCluster], now: float) -> None:
+        self._record(key, binding, now, NORMAL, patches.SUCCEEDED, patches.success_event(key, targets))
+
+    def failed(self, key: Key, binding: Binding, message: str, now: float) -> None:
+        self._record(key, binding, now, WARNING, patches.FAILED, message)
+
+    def attempts_failed(self, key: Key, binding: Binding, decision: PlacementDecision, now: float) -> None:
+        """The terms of the cluster affinities that were tried in vain before one succeeded."""
+        kind = patches.resource_of(key).kind
+        for place, attempt in enumerate(decision.attempts):
+            if attempt.error is not None:
+                message = (
+                    f"failed to schedule {kind}({'/'.join(filter(None, key))}) "
+                    f"with clusterAffiliates index({place}): {attempt.error.message}"
+                )
+                self._record(key, binding, now, WARNING, patches.FAILED, message)
+
+    def _record(self, key: Key, binding: Binding, now: float, kind: str, reason: str, message: str) -> None:
+        self._story.tell(now, key, reason, message)
+        self.recorder.record(now, patches.resource_of(key), binding, kind, reason, message)
+        resource = binding.spec.resource
+        group, _, version = (resource.api_version or "").rpartition("/")
+        where = Resource(group, version, "", resource.kind or "", namespaced=bool(resource.namespace))
+        metadata = ObjectMeta(name=resource.name, namespace=resource.namespace, uid=resource.uid)
+        self.recorder.record(now, where, _Named(metadata=metadata), kind, reason, message)
+
+
+# --- the state ------------------------------------------------------------------------------------
 
 
 class FleetSchedulerState:
@@ -105,8 +214,6 @@ class FleetSchedulerState:
         patch = Patch(
             resource=patches.resource_of(key),
             key=key,
-            namespace=key[0],
-            name=key[1],
             body=body,
             subresource="status" if purpose is BindingRequest.STATUS else "",
         )

@@ -8,10 +8,32 @@ import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.estimation import estimate
-from berth.fleet.selection.name_order import name_ranks
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.clusters import Clusters
 from berth.kube.karmada import Binding, ClusterAffinityTerm
+
+# --- by name --------------------------------------------------------------------------------------
+
+
+class _NameOrder:
+    def __init__(self) -> None:
+        self.ranks: Int64Array = np.zeros(0, dtype=np.int64)
+
+    def of(self, clusters: Clusters) -> Int64Array:
+        # Names keep their slots, so that the order changes only when there are more of them.
+        names = clusters.names
+        if len(self.ranks) != len(names):
+            self.ranks = np.empty(len(names), dtype=np.int64)
+            self.ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return self.ranks
+
+
+def name_ranks(clusters: Clusters) -> Int64Array:
+    """Slot -> how many names come before this one. As long as `clusters.names`."""
+    return clusters.beside(_NameOrder).of(clusters)
+
+
+# --- by score -------------------------------------------------------------------------------------
 
 _UNMATCHED_TIER = 1000
 

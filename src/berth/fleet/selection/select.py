@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from berth.engine.state.arrays import BoolArray, Int64Array
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, ranked
-from berth.fleet.selection.spread_by_cluster import select_by_cluster
 from berth.fleet.selection.spread_by_group import ReplicaDemand, select_by_group
 from berth.fleet.selection.spread_cover import select_by_cover
-from berth.fleet.selection.spread_limits import ANY_NUMBER, SpreadLimit, karmadas_limits, limits
+from berth.fleet.selection.spread_domains import ANY_NUMBER, SpreadLimit, karmadas_limits, limits
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
@@ -24,6 +25,56 @@ from berth.fleet.state.terms import CLUSTER, REGION, ZONE
 from berth.kube.amounts.quantity import QuantityError
 from berth.kube.karmada import DUPLICATED, Binding, Placement
 from berth.kube.well_known import SCHEDULER_ERROR
+
+# --- spread by cluster ----------------------------------------------------------------------------
+
+TOO_FEW_CLUSTERS = "the number of feasible clusters is less than spreadConstraint.MinGroups"
+
+
+def select_by_cluster(
+    ranking: ClusterSelection, limit: SpreadLimit, replicas: int | None
+) -> ClusterSelection:
+    """The best clusters, as many as may be; with `replicas` they must have room for that many."""
+    if len(ranking) < limit.least:
+        raise PlacementError(SCHEDULER_ERROR, TOO_FEW_CLUSTERS)
+    number = min(len(ranking), limit.most)
+    if replicas is None:
+        return ranking.take(slice(number))
+    chosen = with_room(ranking.available, np.arange(number), replicas)
+    if chosen is None or not number:
+        raise PlacementError(SCHEDULER_ERROR, f"no enough resource when selecting {number} clusters")
+    return ranking.take(chosen)
+
+
+def with_room(available: Int64Array, chosen: IndexArray, replicas: int) -> IndexArray | None:
+    """`chosen` with some, from the last on, exchanged for the roomiest of the others; None if that won't do.
+
+    Exchanged are the fewest that make room for the replicas.
+    """
+    missing = replicas - int(available[chosen].sum())
+    if missing <= 0:
+        return chosen
+    chosen = chosen.copy()
+    rest = np.ones(len(available), dtype=np.bool_)
+    rest[chosen] = False
+    others = np.flatnonzero(rest)
+    if not len(others):
+        return None
+    room = available[others]
+    for place in range(len(chosen) - 1, -1, -1):
+        best = int(room.argmax())
+        old = int(chosen[place])
+        gain = int(room[best] - available[old])
+        if gain > 0:
+            chosen[place], others[best] = others[best], old
+            room[best] = available[old]
+            missing -= gain
+            if missing <= 0:
+                return chosen
+    return None
+
+
+# --- selection ------------------------------------------------------------------------------------
 
 UNSUPPORTED = "just support cluster and region spread constraint"
 _NONE = SpreadLimit(CLUSTER, 0, 0)

@@ -12,9 +12,8 @@ import numpy as np
 
 from berth.engine.state.arrays import IndexArray, Int64Array
 from berth.fleet.selection.ranking import ClusterSelection, in_order
-from berth.fleet.selection.spread_domains import domains
+from berth.fleet.selection.spread_domains import SpreadLimit, domains
 from berth.fleet.selection.spread_groups import SpreadGroup, best_groups
-from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR
 

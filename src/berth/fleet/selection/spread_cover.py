@@ -28,8 +28,7 @@ from berth.fleet.selection.spread_by_group import (
     ReplicaDemand,
     too_few,
 )
-from berth.fleet.selection.spread_domains import domains
-from berth.fleet.selection.spread_limits import SpreadLimit
+from berth.fleet.selection.spread_domains import SpreadLimit, domains
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 

@@ -1,16 +1,61 @@
-"""In which domains of a topology (regions, zones, providers, values of a label) the clusters are."""
+"""In which domains (regions, zones, providers, values of a label) clusters are, and of how many to choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, grown
-from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.topology import domains_of
-from berth.kube.karmada import Cluster
+from berth.kube.karmada import Cluster, SpreadConstraint
+
+# --- limits ---------------------------------------------------------------------------------------
+
+_NO_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadLimit:
+    """How many domains of a topology are selected.
+
+    Attributes:
+        topology: "cluster", "region", "zone", "provider", or a cluster label if `label` is set.
+    """
+
+    topology: str
+    least: int
+    most: int
+    label: bool = False
+
+
+ANY_NUMBER = SpreadLimit("cluster", 0, _NO_LIMIT)
+
+
+def karmadas_limits(constraints: Iterable[SpreadConstraint]) -> dict[str, SpreadLimit]:
+    """By field and as written: no maximum is a maximum of 0, and spreading by label is not understood."""
+    return {
+        c.spread_by_field or "": SpreadLimit(c.spread_by_field or "", c.min_groups or 0, c.max_groups or 0)
+        for c in constraints
+    }
+
+
+def limits(constraints: Iterable[SpreadConstraint]) -> dict[str, SpreadLimit]:
+    """By topology: one domain at least, and no maximum unless there is one.
+
+    A constraint that names neither field nor label is about clusters.
+    """
+    found = {}
+    for c in constraints:
+        topology = c.spread_by_field or c.spread_by_label or "cluster"
+        label = not c.spread_by_field and bool(c.spread_by_label)
+        found[topology] = SpreadLimit(topology, c.min_groups or 1, c.max_groups or _NO_LIMIT, label)
+    return found
+
+
+# --- domains --------------------------------------------------------------------------------------
 
 
 class Domains:

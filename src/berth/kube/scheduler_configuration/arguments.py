@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from berth.kube import names
-from berth.kube.amounts import durations
 from berth.kube.objects import NodeAffinity, TopologySpreadConstraint
 from berth.kube.scheduler_configuration import plugins, wire
 from berth.kube.scheduler_configuration.model import PluginArguments, ScoringStrategyType, Shape
 from berth.kube.selectors import NodeTerm, parse_node_selector, parse_preferred_terms
 from berth.kube.text.decoding import DecodeError, convert, unknown_field
+from berth.kube.times import DurationError, parse_duration
 from berth.kube.validation.errors import Errors, FieldError, Path, render
 
 _GROUP = "kubescheduler.config.k8s.io"
@@ -299,8 +299,8 @@ def _dynamic_resources(args: wire.DynamicResourcesArgs, reading: Reading, path: 
 
 def read_duration(text: str, errors: Errors, path: Path) -> float:
     try:
-        return durations.parse_duration(text)
-    except durations.DurationError as error:
+        return parse_duration(text)
+    except DurationError as error:
         errors.invalid(path, text, f"{error}: write it like 15s or 1m30s")
         return 1.0
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import count
 from zoneinfo import ZoneInfo
 
-from berth.kube.amounts.durations import DurationError, parse_duration
+from berth.kube.times import DurationError, parse_duration
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

@@ -13,11 +13,11 @@ from berth.engine.offline.lint.near import near_key, near_word
 from berth.engine.offline.lint.subjects import DAEMON_SET, Subject
 from berth.engine.offline.lint.world import World
 from berth.engine.rules.node_affinity.matching import match_required
-from berth.engine.rules.node_resources_fit.amounts import spelled
+from berth.engine.rules.node_resources_fit.reasons import spelled
 from berth.engine.rules.taint_toleration.clues import near_miss, shown
 from berth.engine.rules.taint_toleration.taints import describe
 from berth.engine.state.arrays import BoolArray
-from berth.engine.state.nodes import PODS_ROW
+from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import NodeSelectorTerm, Taint, Toleration
 from berth.kube.selectors import IN, NodeTerm, NodeTerms, Requirement
 from berth.kube.taints import tolerates

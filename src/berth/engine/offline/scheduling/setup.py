@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from berth.engine.offline.scheduling.simulated import SCHEDULERS
-from berth.engine.state.options import Options
-from berth.engine.state.profiles import options_of
+from berth.engine.state.options import Options, options_of
 from berth.kube.scheduler_configuration import SchedulerConfiguration
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 

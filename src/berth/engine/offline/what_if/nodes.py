@@ -21,10 +21,9 @@ from berth.engine.offline.what_if.changes import (
 from berth.engine.offline.what_if.daemons import follow_nodes
 from berth.engine.offline.what_if.selecting import node_of, nodes_with, selected_nodes
 from berth.engine.offline.what_if.world import ChangingWorld, DrainRound, StayingPod, is_mirror
-from berth.kube.node_conditions import PREFIX
 from berth.kube.objects import Node, NodeSpec, NodeStatus, Taint
 from berth.kube.pods import is_terminating
-from berth.kube.taints import NO_EXECUTE, tolerates
+from berth.kube.taints import NO_EXECUTE, PREFIX, tolerates
 from berth.kube.well_known import HOSTNAME
 
 MOST_ADDED = 10_000

@@ -14,7 +14,7 @@ from berth.engine.offline.topology import Spread, spreads_of
 from berth.engine.offline.what_if.outcome import LargestPod, Utilisation
 from berth.engine.offline.what_if.world import ChangingWorld
 from berth.engine.rules.verdicts import RuleViolation
-from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
+from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import ZONE
 

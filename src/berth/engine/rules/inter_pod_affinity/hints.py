@@ -16,8 +16,8 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
 )
-from berth.engine.state.nodes import PODS_ROW, NodeTable
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import PODS_ROW, NodeTable
 
 
 class AffinityHints:

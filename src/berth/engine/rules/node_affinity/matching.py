@@ -9,8 +9,8 @@ import numpy as np
 from berth.engine.rules.reasons import Reason
 from berth.engine.state.arrays import BoolArray, Slots
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import NodeTable
 from berth.kube.selectors import NodeTerm, NodeTerms, Selector
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"

@@ -15,8 +15,8 @@ from berth.engine.state.arrays import BoolArray, IndexArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, PodDeleted
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.nodes import HostPort
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import HostPort
 from berth.kube.well_known import UNSCHEDULABLE
 
 IN_USE = Reason(

@@ -9,8 +9,8 @@ from berth.engine.rules.node_resources_balanced_allocation.score import BalanceS
 from berth.engine.rules.verdicts import PROCEED, SKIPPED, RuleVerdict
 from berth.engine.state.arrays import FloatArray, Int64Array, IntArray, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import CPU_ROW, MEMORY_ROW
 from berth.kube.amounts.resource_names import CPU, MEMORY
 
 

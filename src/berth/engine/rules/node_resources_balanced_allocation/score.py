@@ -13,8 +13,8 @@ import numpy as np
 from berth.engine.rules.base import MAX_SCORE
 from berth.engine.rules.node_resources_fit.scored_resources import ScoredResource, counts
 from berth.engine.state.arrays import BoolArray, FloatArray, Int64Array, Slots
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import NodeTable
 
 _TWO = 2
 

@@ -1,9 +1,11 @@
-"""What is said of a node without enough of a resource."""
+"""What is said of a node without enough of a resource, and how amounts are spelt."""
 
 from __future__ import annotations
 
 from berth.engine.rules.reasons import Reason
 from berth.engine.state.cluster_events import NodeAdded, NodeUpdated, PodDeleted
+from berth.kube.amounts import quantity
+from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -35,3 +37,24 @@ NODE_FULL = Reason(
 
 def insufficient(resource: str) -> str:
     return f"Insufficient {resource}"
+
+
+_MEBI = 1 << 20
+
+
+def spelled(resource: str, amount: int) -> str:
+    """``500m``, ``1536Mi``, ``2``."""
+    if resource == CPU:
+        return quantity.format_quantity(f"{amount}m")
+    if in_bytes(resource) and amount and amount % 1024 == 0:
+        return quantity.format_quantity(f"{amount // 1024}Ki")
+    return str(amount)
+
+
+def in_bytes(resource: str) -> bool:
+    return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def rounded_down(resource: str, amount: int) -> int:
+    """To an amount that a person would write: whole mebibytes where bytes are counted."""
+    return amount // _MEBI * _MEBI if in_bytes(resource) and amount > _MEBI else amount

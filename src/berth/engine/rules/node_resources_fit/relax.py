@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from berth.engine.rules.node_resources_fit.amounts import rounded_down, spelled
-from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient
+from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient, rounded_down, spelled
 from berth.engine.rules.relaxing import (
     Change,
     Question,
@@ -18,8 +17,8 @@ from berth.engine.rules.relaxing import (
     on_pod,
     only_helpful,
 )
-from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import (
     Container,
     Node,

@@ -8,13 +8,13 @@ import numpy as np
 
 from berth.engine.rules.base import MAX_SCORE, NodeRule
 from berth.engine.rules.node_resources_fit import relax
-from berth.engine.rules.node_resources_fit.amounts import spelled
 from berth.engine.rules.node_resources_fit.reasons import (
     INSUFFICIENT,
     NODE_FULL,
     TOO_MANY_PODS,
     TOO_SMALL,
     insufficient,
+    spelled,
 )
 from berth.engine.rules.node_resources_fit.score import FitScore, is_ignored
 from berth.engine.rules.reasons import Cause
@@ -29,9 +29,9 @@ from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, IntArra
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeUpdated, PodDeleted
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.nodes import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.requests import units_of
+from berth.engine.state.tables import CPU_ROW, MEMORY_ROW, PODS_ROW
 from berth.kube.well_known import UNSCHEDULABLE
 
 _REQUESTS = "spec.containers[*].resources.requests"

@@ -14,9 +14,9 @@ import numpy as np
 from berth.engine.rules.base import MAX_SCORE
 from berth.engine.rules.node_resources_fit.scored_resources import ScoredResource, counts
 from berth.engine.state.arrays import Int64Array, Slots
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.options import Options
 from berth.engine.state.pod_class import PodClass
+from berth.engine.state.tables import NodeTable
 from berth.kube.amounts.resource_names import CPU, MEMORY, is_extended
 
 _POINT_SCALE = MAX_SCORE // 10  # points of a shape score from 0 to 10

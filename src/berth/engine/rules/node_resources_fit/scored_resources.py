@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from berth.engine.state.arrays import Int64Array, Slots
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.requests import is_scalar
+from berth.engine.state.tables import NodeTable
 from berth.kube.amounts.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 
 

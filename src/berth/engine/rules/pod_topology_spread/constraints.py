@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.rules.node_affinity.matching import has_required, match_required
-from berth.engine.rules.taint_toleration.matching import match_tolerated
+from berth.engine.rules.taint_toleration.taints import match_tolerated
 from berth.engine.rules.vectors import FeasibleDomains, Projection, blocked_where
 from berth.engine.state.arrays import BoolArray, FloatArray, IndexArray, Int32Array, Slots, grown
 from berth.engine.state.cluster import Cluster
@@ -17,8 +17,8 @@ from berth.engine.state.cluster_events import NodeUpdated
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.nodes import PODS_ROW
 from berth.engine.state.pod_class import PodClass, Term
+from berth.engine.state.tables import PODS_ROW
 from berth.kube.objects import Node, TopologySpreadConstraint
 from berth.kube.selectors import Requirement, Selector, parse_label_selector
 from berth.kube.well_known import HOSTNAME

@@ -18,9 +18,8 @@ from berth.engine.rules.relaxing import (
     only_helpful,
 )
 from berth.engine.rules.taint_toleration.taints import CORDON, describe
-from berth.kube.node_conditions import CONDITION_OF
 from berth.kube.objects import Node, NodeSpec, PodSpec, Taint, Toleration
-from berth.kube.taints import HARD_EFFECTS, tolerates
+from berth.kube.taints import CONDITION_OF, HARD_EFFECTS, tolerates
 from berth.kube.well_known import READY
 
 

@@ -10,16 +10,19 @@ from berth.engine.rules.base import NodeRule
 from berth.engine.rules.reasons import Cause, Reason
 from berth.engine.rules.relaxing import Change, Question
 from berth.engine.rules.taint_toleration import clues, relax
-from berth.engine.rules.taint_toleration.matching import match_tolerated
-from berth.engine.rules.taint_toleration.taints import SOFT_EFFECT, describe, first_untolerated
+from berth.engine.rules.taint_toleration.taints import (
+    SOFT_EFFECT,
+    describe,
+    first_untolerated,
+    match_tolerated,
+)
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation
 from berth.engine.state.arrays import BoolArray, IntArray, Slots
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeUpdated
 from berth.engine.state.pod_class import PodClass
-from berth.kube.node_conditions import CONDITION_OF
 from berth.kube.objects import Taint
-from berth.kube.taints import NO_EXECUTE, tolerates, untolerated
+from berth.kube.taints import CONDITION_OF, NO_EXECUTE, tolerates, untolerated
 from berth.kube.well_known import READY
 
 UNTOLERATED = Reason(

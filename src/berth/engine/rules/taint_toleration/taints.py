@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from berth.engine.state.arrays import BoolArray, Slots
+from berth.engine.state.tables import NodeTable
 from berth.kube.objects import Taint, Toleration
 from berth.kube.taints import untolerated
 
@@ -22,3 +26,10 @@ def first_untolerated(tolerations: Iterable[Toleration] | None, taints: Iterable
 def describe(taint: Taint) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
+
+
+def match_tolerated(nodes: NodeTable, tolerations: Iterable[Toleration] | None, slots: Slots) -> BoolArray:
+    """Asked once for every set of taints there is."""
+    passes = [first_untolerated(tolerations, taints) is None for taints in nodes.taints.values]
+    tolerated: BoolArray = np.array(passes, dtype=np.bool_)[nodes.taints.ids[slots]]
+    return tolerated

@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.engine.rules.base import NodeRule
 from berth.engine.rules.node_affinity.matching import match_terms
-from berth.engine.rules.node_resources_fit.amounts import spelled
+from berth.engine.rules.node_resources_fit.reasons import spelled
 from berth.engine.rules.reasons import Cause
 from berth.engine.rules.relaxing import Question
 from berth.engine.rules.verdicts import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
-from berth.engine.state.nodes import NodeTable
+from berth.engine.state.tables import NodeTable
 from berth.kube import objects
 from berth.kube.amounts import quantity
 from berth.kube.objects import Key

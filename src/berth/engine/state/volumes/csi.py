@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array, grown
-from berth.engine.state.nodes import NodeTable
+from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.objects import ClaimKey
 from berth.kube import objects
 

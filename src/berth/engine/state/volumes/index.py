@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from berth.engine.state.arrays import IndexArray
-from berth.engine.state.nodes import NodeTable
 from berth.engine.state.plans import PlanCache
 from berth.engine.state.pod_class import ClaimUse, PodClass
+from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.capacity import StorageCapacities
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume
 from berth.engine.state.volumes.needs import (

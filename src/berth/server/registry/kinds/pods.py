@@ -22,8 +22,8 @@ from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses, rules
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
-from berth.kube.node_conditions import NOT_READY, UNREACHABLE
 from berth.kube.objects import Affinity, Pod, RawObject
+from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of

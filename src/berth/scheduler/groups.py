@@ -1,0 +1,240 @@
+"""The groups of pods that the scheduler knows (see `berth.kube.pod_groups`), and what people are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from berth.kube.api_resources import POD_GROUPS
+from berth.kube.objects import Condition, Key, Pod, PodGroup, RawObject
+from berth.kube.pod_groups import GATED_MEMBERS, GroupKey, GroupState, group_of, minimum_of
+from berth.kube.times import stamp
+from berth.kube.versions import VERSIONS, KubernetesVersion
+from berth.kube.well_known import DELETED, STRATEGIC_PATCH
+from berth.machines.backoff import Backoff
+from berth.machines.contract import Action, Event, Outcome, Patch
+from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Pods that are placed together.
+
+    Attributes:
+        object: Its PodGroup as it was seen last, None if it was not, or is gone.
+        minimum: How many pods must have a node for any to get one; 0 if they are independent.
+        pending: Its pods without a node.
+        placed: Its pods that have one.
+    """
+
+    key: GroupKey
+    object: PodGroup | None = None
+    minimum: int = 0
+    pending: dict[Key, QueuedPod] = field(default_factory=dict)
+    placed: set[Key] = field(default_factory=set)
+
+    @property
+    def known(self) -> bool:
+        return self.object is not None
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether so many of its pods have a node that it may be said of the group."""
+        return len(self.placed) >= max(self.minimum, 1)
+
+    @property
+    def state(self) -> GroupState:
+        return GroupState(self.key, self.known, self.minimum, len(self.placed))
+
+    def obstacle(self, candidates: int) -> str | None:
+        """Why its pods cannot be tried yet, of which so many could; None if they can."""
+        return self.state.obstacle(candidates, {GATED_MEMBERS: len(self.pending) - candidates})
+
+
+class Groups:
+    """All groups that have a pod or an object."""
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupKey, Group] = {}
+
+    def of(self, key: GroupKey) -> Group:
+        found = self._groups.get(key)
+        if found is None:
+            found = self._groups[key] = Group(key)
+        return found
+
+    def object_of(self, key: GroupKey) -> PodGroup | None:
+        found = self._groups.get(key)
+        return None if found is None else found.object
+
+    def handle(self, event: Event) -> Group:
+        """A PodGroup object came, changed or went."""
+        group = self.of((event.resource, *event.key))
+        group.object = None if event.change == DELETED else event.object
+        group.minimum = 0 if group.object is None else minimum_of(group.object)
+        self._tidy(group)
+        return group
+
+    def wait(self, record: QueuedPod) -> None:
+        key = group_of(record.pod)
+        record.group = key
+        if key is not None:
+            group = self.of(key)
+            group.placed.discard(record.key)
+            group.pending[record.key] = record
+
+    def has_others(self, record: QueuedPod) -> bool:
+        """Whether further pods of its group wait."""
+        return record.group is not None and len(self.of(record.group).pending) > 1
+
+    def waiting(self) -> Iterator[tuple[bool, Counter[SchedulingPhase]]]:
+        """For every group with pods that wait: whether its object is known, and the phases of the pods."""
+        for group in self._groups.values():
+            if group.pending:
+                yield group.known, Counter(record.phase for record in group.pending.values())
+
+    def place(self, key: Key, pod: Pod) -> None:
+        """A pod has a node."""
+        name = group_of(pod)
+        if name is not None:
+            group = self.of(name)
+            group.pending.pop(key, None)
+            group.placed.add(key)
+
+    def leave(self, key: Key, pod: Pod) -> None:
+        name = group_of(pod)
+        if name is not None:
+            group = self.of(name)
+            group.pending.pop(key, None)
+            group.placed.discard(key)
+            self._tidy(group)
+
+    def _tidy(self, group: Group) -> None:
+        if not (group.known or group.pending or group.placed):
+            self._groups.pop(group.key, None)
+
+    def validate(self, record: QueuedPod) -> Iterator[str]:
+        """Whether a pod's group has it where its phase says."""
+        name = group_of(record.pod)
+        group = None if name is None else self._groups.get(name, Group(name))
+        if group is not None and (record.key in group.pending) == (record.key in group.placed):
+            yield f"{record.key} is {record.phase}, but not so by its group"
+        if group is not None and (record.key in group.pending) != record.pending:
+            yield f"{record.key} is {record.phase}, but the other way by its group"
+
+
+# --- what people are told -------------------------------------------------------------------------
+# Only Kubernetes' own PodGroup has it.  Once it is True it stays so, whatever becomes of the pods.
+# Upstream: updatePodGroupCondition in pkg/scheduler/schedule_one_podgroup.go.
+
+_PAUSES = Backoff(1.0, 30.0)
+_TYPES = {version.pod_group_api: version.pod_group_condition for version in VERSIONS.values()}
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What the condition of a group ought to say."""
+
+    number: int
+    status: str
+    reason: str
+    message: str
+    tries: int = 0
+    due: float = 0.0
+    under_way: bool = False
+
+    def says(self, condition: Condition) -> bool:
+        stated = (condition.status, condition.reason or "", condition.message or "")
+        return stated == (self.status, self.reason, self.message)
+
+    def condition(self, kind: str, since: str) -> RawObject:
+        return {
+            "type": kind,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+        }
+
+
+class GroupConditions:
+    """What is to be written into the status of PodGroups, until it is there.
+
+    Args:
+        groups: Their objects as they were seen last.
+        version: Whose name the condition has where a PodGroup does not say which API it is of.
+    """
+
+    def __init__(self, groups: Groups, version: KubernetesVersion) -> None:
+        self._groups = groups
+        self._type = version.pod_group_condition
+        self._numbers = count(1)
+        self._open: dict[GroupKey, _Wanted] = {}
+
+    def placed(self, group: Group) -> None:
+        self._want(group, "True", "Scheduled", "")
+
+    def not_placed(self, group: Group, reason: str, message: str) -> None:
+        self._want(group, "False", reason, message)
+
+    def _want(self, group: Group, status: str, reason: str, message: str) -> None:
+        if group.key[0] == POD_GROUPS:
+            self._open[group.key] = _Wanted(next(self._numbers), status, reason, message)
+
+    def due(self) -> float | None:
+        return min((wanted.due for wanted in self._open.values() if not wanted.under_way), default=None)
+
+    def take(self, now: float) -> list[Action]:
+        """The writes that are due."""
+        actions: list[Action] = []
+        for key, wanted in list(self._open.items()):
+            if wanted.under_way or wanted.due > now:
+                continue
+            seen = self._groups.object_of(key)
+            kind = self._type_of(seen)
+            stated = None if seen is None else _stated(seen, kind)
+            if seen is None or (stated is not None and (stated.status == "True" or wanted.says(stated))):
+                del self._open[key]
+                continue
+            wanted.under_way = True
+            since = stated.last_transition_time if stated and stated.status == wanted.status else None
+            actions.append(_patch(key, seen, wanted.condition(kind, since or stamp(now)), wanted.number))
+        return actions
+
+    def _type_of(self, group: PodGroup | None) -> str:
+        """An upgraded server may have the groups in its own version before it is followed as that."""
+        api = ((group.api_version if group else None) or "").rpartition("/")[2]
+        return _TYPES.get(api, self._type)
+
+    def done(self, action: Action, outcome: Outcome) -> None:
+        key = (POD_GROUPS, *action.key)
+        wanted = self._open.get(key)
+        if wanted is None or wanted.number != action.attempt:
+            return  # something newer is to be said
+        if outcome.ok or outcome.missing or outcome.conflict or outcome.code == 403:
+            del self._open[key]  # it is there, or the group is another one, or we may not
+            return
+        wanted.tries += 1
+        wanted.due = outcome.at + max(_PAUSES.after(wanted.tries), outcome.retry_after or 0.0)
+        wanted.under_way = False
+
+
+def _stated(group: PodGroup, kind: str) -> Condition | None:
+    conditions = (group.status.conditions if group.status else None) or ()
+    return next((each for each in conditions if each.type == kind), None)
+
+
+def _patch(key: GroupKey, group: PodGroup, condition: RawObject, number: int) -> Patch:
+    if group.metadata.generation is not None:
+        condition["observedGeneration"] = group.metadata.generation
+    return Patch(
+        resource=POD_GROUPS,
+        key=key[1:],
+        body={"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [condition]}},
+        subresource="status",
+        form=STRATEGIC_PATCH,
+        purpose=SchedulerPurpose.GROUP,
+        attempt=number,
+    )
