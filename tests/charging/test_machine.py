@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from berth.charging import ExclusiveCharges
-from berth.kube.api_resources import NODES, PODS, RESOURCE_QUOTAS, Resource
-from berth.kube.objects import LivePod, Node, ResourceQuota
+from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
+from berth.kube.objects import LivePod, Namespace, Node, ResourceQuota
 from berth.kube.quota.exclusive import Blocked
 from berth.kube.quota.pending import LASTS, PENDING, noted, pending_in
 from berth.kube.text.decoding import convert
@@ -19,7 +19,12 @@ HOST = "kubernetes.io/hostname"
 NOW = 1_800_000_000.0
 TERM = {"topologyKey": HOST, "labelSelector": {}, "namespaceSelector": {}}
 RULES = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
-VIEWS: dict[Resource, type[Any]] = {NODES: Node, PODS: LivePod, RESOURCE_QUOTAS: ResourceQuota}
+VIEWS: dict[Resource, type[Any]] = {
+    NAMESPACES: Namespace,
+    NODES: Node,
+    PODS: LivePod,
+    RESOURCE_QUOTAS: ResourceQuota,
+}
 
 
 class Cluster:
@@ -129,3 +134,16 @@ def test_nonsense_in_the_note_is_no_charge() -> None:
         '{"a": [1e18, [1, 2, 3]]}',
     ):
         assert pending_in({"metadata": {"annotations": {PENDING: text}}}, NOW) == {}
+
+
+def test_namespaces_are_followed() -> None:
+    """A rule against one that is not there blocks nobody; when it comes the quota is told."""
+    cluster = Cluster()
+    cluster.node("a", "4")
+    cluster.quota()
+    term = {"topologyKey": HOST, "labelSelector": {}, "namespaces": ["later"]}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster.pod("p", "a", affinity=rules)
+    assert [charges(body) for body in cluster.writes()] == [{"cpu": "0", "nodes": "0"}]
+    cluster.show(NAMESPACES, {"metadata": {"name": "later"}})
+    assert [charges(body) for body in cluster.writes()] == [{"cpu": "4", "nodes": "1"}]

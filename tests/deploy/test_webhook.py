@@ -68,8 +68,9 @@ def asked_about(rules: list[Object]) -> set[tuple[str, str]]:
 
 
 def known() -> set[tuple[str, str]]:
-    """The resources of the kinds that the webhook knows pods in."""
-    return {(entry.group, entry.plural) for entry in BUILTIN if (entry.group, entry.kind) in PODS}
+    """The resources of the kinds that the webhook knows pods in, and what else writes their annotations."""
+    found = {(entry.group, entry.plural) for entry in BUILTIN if (entry.group, entry.kind) in PODS}
+    return found | {("", "pods/binding"), ("", "pods/status")}
 
 
 # --- the objects ----------------------------------------------------------------------------------

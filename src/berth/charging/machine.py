@@ -6,16 +6,23 @@ only written to if nobody has written to it since, so no charge that came betwee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
 
-from berth.kube.api_resources import NODES, PODS, RESOURCE_QUOTAS
-from berth.kube.objects import Key, Node, RawObject, ResourceQuota, key_of
+from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS
+from berth.kube.objects import Key, Namespace, Node, RawObject, ResourceQuota, key_of
 from berth.kube.quota.amounts import difference, masked, spelled
 from berth.kube.quota.charging import is_about, limits_of, used_of
-from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, LARGEST, Blocked, NodeSizes, cost, exclusion_of
+from berth.kube.quota.exclusive import (
+    EXCLUSIVE_NAMES,
+    LARGEST,
+    Blocked,
+    ExclusiveDomains,
+    Neighbours,
+    exclusion_of,
+)
 from berth.kube.quota.pending import LASTS, PENDING, noted, pending_in
 from berth.kube.quota.usage import PODS as POD_QUOTA
 from berth.kube.quota.usage import held_until, is_over
@@ -30,15 +37,15 @@ class ExclusiveCharges(Controller):
     Args:
         cache: What the watches have shown.
         estimate: For which of the nodes it could get a pod is charged that has none.
+        daemons: Namespaces whose pods nobody keeps out.
     """
 
     name = "exclusive-charges"
-    watches = (RESOURCE_QUOTAS, PODS, NODES)
+    watches = (RESOURCE_QUOTAS, PODS, NODES, NAMESPACES)
 
-    def __init__(self, cache: Cache, estimate: str = LARGEST) -> None:
+    def __init__(self, cache: Cache, estimate: str = LARGEST, daemons: Collection[str] = ()) -> None:
         super().__init__(cache)
-        self._estimate = estimate
-        self._nodes = NodeSizes()
+        self._domains = ExclusiveDomains(estimate, Neighbours(daemons))
         self._quotas: dict[str, set[Key]] = {}  # that name what is exclusive, by namespace
 
     def handle(self, event: Event) -> None:
@@ -53,8 +60,9 @@ class ExclusiveCharges(Controller):
                 self.queue.add(event.key)
             if not known:
                 del self._quotas[namespace]
-        elif event.resource == NODES:
-            if event.old is None or event.change == "DELETED" or _size(event.old) != _size(event.object):
+        elif event.resource in (NODES, NAMESPACES):
+            look = _size if event.resource == NODES else _labels
+            if event.old is None or event.change == "DELETED" or look(event.old) != look(event.object):
                 for key in sorted(key for keys in self._quotas.values() for key in keys):
                     self.queue.add(key)
         elif namespace in self._quotas and any(
@@ -72,7 +80,7 @@ class ExclusiveCharges(Controller):
         pending = pending_in(quota, now)
         there = {pod.metadata.uid for pod in self.cache.pods_in(key[0])}
         left = {uid: each for uid, each in pending.items() if uid not in there}
-        total = cost(seen, self._nodes, self._estimate)
+        total = self._domains.cost(seen)
         for _, has in left.values():
             total = total.plus(has)
         yield from self._write(view, quota, total, noted(left))
@@ -83,7 +91,11 @@ class ExclusiveCharges(Controller):
         """What the pods of the quota that still count keep for themselves."""
         nodes = {node.metadata.name or "": node for node in self.cache.all(NODES, Node)}
         versions = {name: node.metadata.resource_version or "" for name, node in nodes.items()}
-        self._nodes.keep(versions, nodes.__getitem__)
+        self._domains.nodes.keep(versions, nodes.__getitem__)
+        spaces = self.cache.all(NAMESPACES, Namespace)
+        self._domains.neighbours.keep(
+            {space.metadata.name or "": space.metadata.labels or {} for space in spaces}
+        )
         found = []
         for pod in self.cache.pods_in(key[0]):
             exclusion = exclusion_of(pod)
@@ -120,6 +132,10 @@ class ExclusiveCharges(Controller):
             subresource="status",
             why="what pods keep for themselves",
         )
+
+
+def _labels(namespace: Namespace) -> dict[str, str] | None:
+    return namespace.metadata.labels
 
 
 def _size(node: Node) -> tuple[object, ...]:

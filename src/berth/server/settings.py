@@ -9,6 +9,7 @@ from berth.kube.affinity.anti_affinity import DEFAULT_POLICY, AdmissionPolicy
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.quota.exclusive import LARGEST
 from berth.kube.versions import NEWEST, KubernetesVersion
+from berth.kube.well_known import SYSTEM_NAMESPACE
 
 BUILD = "+berth"  # behind the release that the server is like
 DEFAULT_HOST = "127.0.0.1"
@@ -41,6 +42,7 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()  # names a client may use besides loopback and `host`
     policy: AdmissionPolicy = DEFAULT_POLICY  # about required anti-affinity
     exclusive_charge: str = LARGEST  # for a domain that a pod without a node keeps for itself
+    daemon_namespaces: frozenset[str] = frozenset({SYSTEM_NAMESPACE})  # whom nobody keeps out
     event_limit: int = 10_000  # changes kept for watches, per resource
     history_bytes: int = DEFAULT_HISTORY_BYTES  # that they may have in all
     event_ttl: float = 3600.0  # seconds an Event object is kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.kube.objects import RawObject
-from berth.kube.quota.charging import QuotaError, change, charged, check_room, check_stated, counted
+from berth.kube.quota.charging import QuotaError, change, charged, check_room, check_stated, counted, is_about
 from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of
 
 NOW = 1_800_000_000.0
@@ -131,3 +132,14 @@ def test_devices_are_charged_for_the_most_a_claim_may_get() -> None:
         "gpu.deviceclass.resource.k8s.io/devices": "5",
         "fpga.deviceclass.resource.k8s.io/devices": "33",
     }
+
+
+def test_rules_of_the_annotation_are_in_scope() -> None:
+    """Affinity to pods of other namespaces counts wherever it is written; what cannot be read does not."""
+    term = {"topologyKey": "z", "labelSelector": {}, "namespaces": ["other"]}
+    rules = json.dumps({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    quota = {"spec": {"scopes": ["CrossNamespacePodAffinity"]}}
+    for text, is_meant in ((rules, True), ("{}", False), ("[", False)):
+        metadata = {"name": "p", "annotations": {"berth.dev/affinity": text}}
+        seen = PODS.look({"metadata": metadata, "spec": {"containers": []}})
+        assert is_about(quota, PODS, seen) is is_meant

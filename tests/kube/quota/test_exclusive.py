@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.kube.objects import Node, Pod, PodAffinityTerm
-from berth.kube.quota.exclusive import AVERAGE, Blocked, Exclusion, NodeSizes, closes, cost, exclusion_of
+from berth.kube.quota.exclusive import (
+    AVERAGE,
+    Blocked,
+    Exclusion,
+    Neighbours,
+    NodeSizes,
+    closes,
+    cost,
+    exclusion_of,
+)
 from berth.kube.text.decoding import convert
 
 Json = dict[str, Any]
@@ -21,6 +30,12 @@ ALL: Json = {"labelSelector": {}, "namespaceSelector": {}}
 
 def expression(key: str, operator: str, *values: str) -> Json:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def both(operator: str, *values: str) -> Json:
+    """A selector of two namespaces, with something else said of the name."""
+    named = [("In", ["a", "own"]), (operator, list(values))]
+    return {"matchExpressions": [{"key": NAME, "operator": each, "values": those} for each, those in named]}
 
 
 def cluster(*sizes: tuple[str, str, str, str], **more: Json) -> NodeSizes:
@@ -76,6 +91,9 @@ GI = 1 << 30
         ({"labelSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": {}}, False),
         ({"labelSelector": expression("app", "In", "web", "db"), "namespaceSelector": {}}, False),
         ({"namespaceSelector": {}}, False),
+        ({"labelSelector": {}, "namespaceSelector": expression(NAME, "DoesNotExist")}, False),
+        ({"labelSelector": {}, "namespaceSelector": both("In", "a", "own")}, True),
+        ({"labelSelector": {}, "namespaceSelector": both("NotIn", "a", "own")}, False),
     ],
 )
 def test_a_rule_is_judged_by_what_it_selects(term: Json, is_closed: bool) -> None:
@@ -102,7 +120,7 @@ def test_rules_of_the_annotation_count() -> None:
     raw = {"metadata": {"name": "p", "annotations": {"berth.dev/affinity": json.dumps(rules)}}, "spec": {}}
     found = exclusion_of(convert(raw, Pod))
     assert found is not None
-    assert found.keys == (ZONE,)
+    assert found.keys == {ZONE}
 
 
 @pytest.mark.parametrize(
@@ -122,6 +140,44 @@ def test_rules_of_the_annotation_count() -> None:
 def test_pods_are_charged_for_what_they_could_and_do_block(exclusion: Exclusion, blocked: Blocked) -> None:
     """The largest node or domain before a pod has a node, and its own afterwards."""
     assert cost([exclusion], THREE) == blocked
+
+
+def test_a_machine_that_pods_are_pinned_to_is_charged_once() -> None:
+    """However many wait for it, or have it: it can be blocked only once."""
+    pinned = pod(HOST, nodeSelector={HOST: "c"})
+    other = pod(HOST, nodeSelector={HOST: "c"}, tolerations=[{"operator": "Exists"}])
+    assert cost([pinned, pinned, other, pod(HOST, node="c")], THREE) == Blocked(1, 3920, 2 * GI)
+    assert cost([pod(HOST), pod(HOST)], THREE) == Blocked(2, 16000, 16 * GI)
+
+
+@pytest.mark.parametrize(
+    ("term", "nodes"),
+    [
+        ({"namespaces": ["team-b"]}, 1),
+        ({"namespaces": ["later"]}, 0),
+        ({"namespaces": ["kube-system"]}, 0),  # daemons run beside everybody
+        ({"namespaces": ["kube-system", "team-b"]}, 1),
+        ({"namespaceSelector": {"matchLabels": {"tenant": "b"}}}, 1),
+        ({"namespaceSelector": {"matchLabels": {"tenant": "c"}}}, 0),
+        ({"namespaceSelector": expression("tenant", "NotIn", "b")}, 1),  # also whoever comes next
+    ],
+)
+def test_rules_against_nobody_cost_nothing_once_placed(term: Json, nodes: int) -> None:
+    """Before, namespaces may still come; afterwards what counts is whom a rule keeps out."""
+    neighbours = Neighbours({"kube-system"})
+    neighbours.keep({"own": {}, "team-b": {"tenant": "b"}, "kube-system": {}})
+    required = [{"topologyKey": HOST, "labelSelector": {}, **term}]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    raw: Json = {"metadata": {"name": "p", "namespace": "own"}, "spec": {"affinity": affinity}}
+    waiting = exclusion_of(convert(raw, Pod))
+    raw["spec"]["nodeName"] = "a"
+    placed = exclusion_of(convert(raw, Pod))
+    assert waiting is not None
+    assert placed is not None
+    assert cost([waiting], THREE, neighbours=neighbours).nodes == 1
+    assert cost([placed], THREE, neighbours=neighbours).nodes == nodes
+    neighbours.keep({"own": {}, "later": {"tenant": "c"}, "team-b": {"tenant": "b"}})
+    assert cost([placed], THREE, neighbours=neighbours).nodes == (term.get("namespaces") != ["kube-system"])
 
 
 def test_the_average_is_a_setting() -> None:
@@ -189,5 +245,5 @@ def test_no_more_is_charged_than_is_blocked(
         exact = {"cpu": blocked.cpu / 1000, "memory": blocked.memory, "nodes": len(closed)}
         assert amount.amount <= exact[name.rpartition(".")[2]]
     for each in pods:  # and no pod is charged for more than before it had a node
-        waiting = Exclusion(each.keys)
+        waiting = Exclusion(each.rules)
         assert all(a <= b for a, b in zip(cost([each], nodes), cost([waiting], nodes), strict=True))

@@ -232,14 +232,27 @@ def test_an_invalid_annotation_that_stays_does_not_keep_the_spec_from_changing()
 
 
 def test_other_requests_are_let_through() -> None:
-    """Deletion, subresources; and kinds that we know nothing of, with a warning."""
+    """Deletion, subresources that write no annotations; and kinds that we know nothing of, with a warning."""
     assert verdict_on(review(None, pod(BAD), operation="DELETE")) == AdmissionVerdict()
     assert verdict_on(review(None, operation="CONNECT")) == AdmissionVerdict()
-    assert verdict_on(review(pod(BAD), pod(), subResource="status")) == AdmissionVerdict()
+    assert verdict_on(review(pod(BAD), pod(), subResource="resize")) == AdmissionVerdict()
     unknown = verdict_on(review(pod(BAD), kind="Rollout", group="argoproj.io"))
     assert unknown.errors == []
     assert unknown.warnings == ["berth knows no pods in a Rollout: nothing was checked"]
     assert verdict_on(review(pod(BAD), kind="Pod", group="metrics.k8s.io")).warnings
+
+
+def test_subresources_are_no_way_round() -> None:
+    """The annotation is checked as well if it is written with the status of a pod, or with its Binding."""
+    beyond = apart(term(namespaceSelector={}), rule=EXECUTION)
+    where = [f"{ANNOTATION}.podAntiAffinity.{EXECUTION}[0]"]
+    assert refused(review(pod(beyond), pod(), subResource="status")) == where
+    assert refused(review(pod(beyond), pod(beyond), subResource="status")) == []
+    binding = {"metadata": pod(beyond)["metadata"], "target": {"kind": "Node", "name": "n"}}
+    assert refused(review(binding, kind="Binding", subResource="binding")) == where
+    assert refused(review(binding, kind="Binding")) == where
+    plain = {**binding, "metadata": {"name": "web"}}
+    assert refused(review(plain, kind="Binding", subResource="binding")) == []
 
 
 # --- warnings -------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import pytest
 
 from berth.kube.affinity.anti_affinity import AdmissionPolicy, AntiAffinityLimit
 from berth.kube.quota.exclusive import AVERAGE
-from tests.support.api.client import Client, Json
+from tests.support.api.client import Answer, Client, Json
+from tests.support.api.objects import exclusive_pod as exclusive
 from tests.support.api.objects import pod
 from tests.support.api.servers import running_server
 
@@ -37,12 +38,6 @@ def server(tmp_path: Path) -> Iterator[Client]:
     with running_server(tmp_path, policy=policy) as client:
         prepared(client)
         yield client
-
-
-def exclusive(name: str, key: str = HOST, **spec: object) -> Json:
-    term = {"topologyKey": key, "labelSelector": {}, "namespaceSelector": {}}
-    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    return pod(name, affinity=rules, **spec)
 
 
 def quota(**hard: str) -> Json:
@@ -108,6 +103,42 @@ def test_an_annotation_added_later_is_charged(server: Client) -> None:
     answer = server.patch(f"{SPACE}/pods/p", patch)
     assert answer.status == 403
     assert "requested: berth.dev/exclusive.nodes=1" in answer.message
+
+
+@pytest.mark.parametrize("way", ["status", "binding"])
+def test_a_subresource_is_no_way_round(tmp_path: Path, way: str) -> None:
+    """Neither the limit nor the quota is passed by an annotation in the status or in the Binding."""
+
+    def write(client: Client, rules: Json) -> Answer:
+        metadata = {"name": "p", "annotations": {"berth.dev/affinity": json.dumps(rules)}}
+        if way == "status":
+            return client.patch(f"{SPACE}/pods/p/status", {"metadata": metadata})
+        return client.post(f"{SPACE}/pods/p/binding", {"metadata": metadata, "target": {"name": "a"}})
+
+    with running_server(tmp_path) as client:
+        prepared(client)
+        client.made(f"{SPACE}/resourcequotas", quota(nodes="0"))
+        client.made(f"{SPACE}/pods", pod("p"))
+        answer = write(client, exclusive("x", ZONE)["spec"]["affinity"])
+        assert answer.status == 403
+        assert "required anti-affinity against pods of all namespaces" in answer.message
+        answer = write(client, exclusive("x")["spec"]["affinity"])
+        assert answer.status == 403
+        assert "requested: berth.dev/exclusive.nodes=1" in answer.message
+        assert write(client, {"nodeAffinity": {}}).status == (200 if way == "status" else 201)
+
+
+def test_a_namespace_that_comes_is_blocked_and_charged(server: Client) -> None:
+    """A rule against a namespace that is not there costs a placed pod nothing, until it is there."""
+    server.made(f"{SPACE}/resourcequotas", quota(nodes="1"))
+    term = {"topologyKey": HOST, "labelSelector": {}, "namespaces": ["later"]}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    server.made(f"{SPACE}/pods", pod("p", affinity=rules))
+    assert used(server) == {"nodes": "1"}
+    bind(server, "p", "a")
+    assert used(server) == {"nodes": "0"}
+    server.made("/api/v1/namespaces", {"metadata": {"name": "later"}})
+    assert server.post(f"{SPACE}/pods", exclusive("q")).status == 403
 
 
 def test_an_annotation_is_counted_however_it_is_spelt(server: Client) -> None:

@@ -16,6 +16,13 @@ def pod(name: str = "web", **spec: Any) -> Json:
     }
 
 
+def exclusive_pod(name: str = "web", key: str = "kubernetes.io/hostname", **spec: Any) -> Json:
+    """A pod that keeps a domain for itself."""
+    term = {"topologyKey": key, "labelSelector": {}, "namespaceSelector": {}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod(name, affinity=rules, **spec)
+
+
 def config_map(name: str, **data: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 

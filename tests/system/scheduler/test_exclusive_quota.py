@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ import pytest
 import yaml
 
 from tests.support.api.client import Client, Json
+from tests.support.api.objects import exclusive_pod as exclusive
+from tests.support.api.objects import pod
 from tests.support.api.servers import assets_folder, find_binary, running_backend
 from tests.support.paths import ROOT
 from tests.support.processes.process import stop_process
@@ -28,15 +31,6 @@ pytestmark = pytest.mark.skipif(
 SPACE = "/api/v1/namespaces/default"
 HOST = "kubernetes.io/hostname"
 CPU, NODES = "berth.dev/exclusive.cpu", "berth.dev/exclusive.nodes"
-
-
-def exclusive(name: str) -> Json:
-    term = {"topologyKey": HOST, "labelSelector": {}, "namespaceSelector": {}}
-    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"affinity": rules, "containers": [{"name": "c", "image": "i"}]},
-    }
 
 
 @contextmanager
@@ -93,7 +87,7 @@ def until(condition: Callable[[], bool], seconds: float = 90) -> None:
 
 
 def test_exclusive_domains_are_charged(client: Client) -> None:
-    """Concurrent creates stay within the quota, a binding lowers the charge, and a deletion gives it back."""
+    """Concurrent creates stay within the quota, and nothing leads past it; a binding lowers the charge."""
     hard = {CPU: "30", NODES: "0", "pods": "20"}
     client.made(f"{SPACE}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
     until(lambda: NODES in (quota(client).get("status", {}).get("used") or {}))
@@ -116,6 +110,13 @@ def test_exclusive_domains_are_charged(client: Client) -> None:
     assert sorted(codes) == [201] * 3 + [403] * 9
     until(lambda: quota(client)["status"]["used"] == {CPU: "24", NODES: "3", "pods": "3"})
     names = [item["metadata"]["name"] for item in client.get(f"{SPACE}/pods").json["items"]]
+    client.made(f"{SPACE}/pods", pod("plain"))
+    rules = json.dumps(exclusive()["spec"]["affinity"])
+    added = {"metadata": {"annotations": {"berth.dev/affinity": rules}}}
+    for path in (f"{SPACE}/pods/plain", f"{SPACE}/pods/plain/status"):
+        answer = client.patch(path, added)
+        assert (answer.status, "exceeded quota: q" in answer.message) == (403, True)
+    client.delete(f"{SPACE}/pods/plain", gracePeriodSeconds=0)
     target = {"apiVersion": "v1", "kind": "Node", "name": "a"}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": names[0]}, "target": target}
     assert client.post(f"{SPACE}/pods/{names[0]}/binding", body).status == 201

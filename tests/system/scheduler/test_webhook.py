@@ -204,6 +204,53 @@ def test_only_what_has_rules_is_sent(world: ClusterWorld, asked: WebhookProcess)
     assert try_pod(world, affinity=apart(HOSTNAME)).status == 500
 
 
+def bypassed(world: ClusterWorld, rules: Json) -> list[int]:
+    """What is answered to whoever writes rules by the status of a pod, by its binding, and by a Binding."""
+    metadata = {"name": "p", "annotations": {"berth.dev/affinity": json.dumps(rules)}}
+    binding = {"metadata": metadata, "target": {"kind": "Node", "name": "n"}}
+    status = world.client.patch(world.path("pods", "p") + "/status", {"metadata": metadata}, dryRun="All")
+    path = world.path("pods", "p") + "/binding"
+    answers = [world.client.post(where, binding, dryRun="All") for where in (path, world.path("bindings"))]
+    return [answer.status for answer in (status, *answers)]
+
+
+def check_bypasses(world: ClusterWorld) -> None:
+    body = pod_template(affinity=apart(HOSTNAME))
+    body["metadata"]["name"] = "p"
+    world.make(world.path("pods"), body)
+    assert bypassed(world, apart(ZONE, **EVERYWHERE)) == [422, 422, 422]
+    assert bypassed(world, {"nodeAffinity": {}}) == [200, 201, 201]
+
+
+def test_subresources_are_no_way_round(world: ClusterWorld, asked: WebhookProcess) -> None:
+    """Rules in the annotation are checked however they are written; without them nobody is held up."""
+    check_bypasses(world)
+    asked.stop()
+    condition = {"conditions": [{"type": "example.com/seen", "status": "True"}]}
+    assert world.client.patch(world.path("pods", "p") + "/status", {"status": condition}).status == 200
+    target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    assert world.client.post(world.path("pods", "p") + "/binding", target).status == 201
+
+
+@pytest.mark.parametrize(
+    ("flag", "statuses"),
+    [("--exempt-user=ann", [201, 422]), ("--exempt-group=system:masters", [201, 201])],
+)
+def test_some_are_trusted_without_the_limit(
+    world: ClusterWorld, tmp_path: Path, flag: str, statuses: list[int]
+) -> None:
+    """A user, or the members of a group; everybody else is told."""
+    beyond = pod_template(affinity=apart(ZONE, **EVERYWHERE))
+    beyond["metadata"]["name"] = "web"
+
+    def write(user: str) -> int:
+        headers = {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
+        return world.client.send("POST", world.path("pods"), beyond, headers=headers, dryRun="All").status
+
+    with webhook(tmp_path, flag) as running, asking(world, running):
+        assert [write("ann"), write("bob")] == statuses
+
+
 def test_an_update_that_changes_no_rule_passes(world: ClusterWorld, tmp_path: Path) -> None:
     """An old pod with a bad annotation can still be labelled; worse it cannot become."""
     body = pod_template(BAD)
@@ -265,6 +312,12 @@ def test_the_policy_refuses_an_annotation_it_cannot_judge(world: ClusterWorld) -
     for text in (GOOD, BAD, "["):
         answer = try_pod(world, text)
         assert answer.status == 201, answer.body
+
+
+@pytest.mark.usefixtures("policy")
+def test_subresources_are_no_way_round_the_policy(world: ClusterWorld) -> None:
+    """As with the webhook."""
+    check_bypasses(world)
 
 
 def test_the_policy_can_limit_every_rule(world: ClusterWorld) -> None:

@@ -123,7 +123,8 @@ def command(
         machine.follow(keeping.rebalancer)
         machines: list[Machine] = [machine, keeping]
         if flags["exclusive_quota"] and not current.dry_run:
-            machines.append(ExclusiveCharges(cache, flags["exclusive_charge"]))
+            daemons = flags["daemon_namespaces"]
+            machines.append(ExclusiveCharges(cache, flags["exclusive_charge"], daemons))
         runner = Runner(client, machines, VIEWS, first=(cache,))
         return Work(follow=runner.follow, act=runner.act, unsynced=runner.unsynced, abandon=runner.abandon)
 

@@ -195,6 +195,7 @@ def command(  # noqa: PLR0913 - one parameter an option
                 version=version,
                 policy=policy_of(flags),
                 exclusive_charge=flags["exclusive_charge"],
+                daemon_namespaces=flags["daemon_namespaces"],
             )
             asked = UpSettings(
                 settings=settings,

@@ -45,6 +45,7 @@ def encode_settings(settings: ServerSettings, form: logs.Form = "text", verbosit
         "version": settings.version.name,
         "eventLimit": settings.event_limit,
         "exclusiveCharge": settings.exclusive_charge,
+        "daemonNamespaces": sorted(settings.daemon_namespaces),
         "policy": msgspec.to_builtins(settings.policy),
     }
     return msgspec.json.encode(told) + b"\n"
@@ -60,6 +61,7 @@ def _decode_settings(given: dict[str, Any]) -> ServerSettings:
         version=VERSIONS[given["version"]],
         event_limit=given["eventLimit"],
         exclusive_charge=given["exclusiveCharge"],
+        daemon_namespaces=frozenset(given["daemonNamespaces"]),
         policy=msgspec.convert(given["policy"], AdmissionPolicy),
     )
 

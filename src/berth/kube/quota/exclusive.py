@@ -4,13 +4,14 @@ A pod whose required anti-affinity closes a domain to others blocks all nodes of
 requests itself. A rule closes its domain if it selects pods of other namespaces by nothing that these could
 choose: any pod, any pod but some, or whatever has a label of some name. A rule against pods of its own
 namespace, or against pods with a label of some value, leaves the domain to everybody else: it costs nothing.
+A pod that has a node is charged only for rules against namespaces that are there, and not only for daemons.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from berth.kube.selectors import (
     EVERYTHING,
     EXISTS,
     IN,
+    NOT_IN,
     NodeTerms,
     Selector,
     parse_label_selector,
@@ -143,20 +145,43 @@ class NodeSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosingRule:
+    """A rule that closes its domain to pods of other namespaces.
+
+    Attributes:
+        names: The namespaces that it names.
+        chosen: The namespaces that it chooses by label.
+        everywhere: Whether those are whatever namespace somebody makes next.
+    """
+
+    key: str
+    names: frozenset[str]
+    chosen: Selector
+    everywhere: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Exclusion:
     """What a pod closes to others, and where it can be.
 
     Attributes:
-        keys: The topology keys of the rules that close a domain.
+        rules: Those that close a domain.
+        own: The namespace of the pod.
         node: Where the pod is; empty while it has none.
         wanted: The labels and the terms that a node has to match.
     """
 
-    keys: tuple[str, ...]
+    rules: tuple[ClosingRule, ...]
+    own: str = ""
     node: str = ""
     labels: Selector = EVERYTHING
     wanted: tuple[NodeTerms, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The topology keys of the domains that it closes."""
+        return frozenset(rule.key for rule in self.rules)
 
     def could_use(self, node: NodeSize) -> bool:
         return (
@@ -176,11 +201,12 @@ def exclusion_of(pod: Pod) -> Exclusion | None:
     with contextlib.suppress(AnnotationError):  # nobody follows one that cannot be read
         affinity = effective_affinity(pod)
     own = pod.metadata.namespace or ""
-    keys = {term.topology_key or "" for term in _required(affinity) if closes(term, own)}
-    if not keys:
+    rules = [_closing_rule(term) for term in _required(affinity) if closes(term, own)]
+    if not rules:
         return None
     return Exclusion(
-        tuple(sorted(keys)),
+        tuple(rules),
+        own,
         pod.spec.node_name or "",
         selector_from_labels(pod.spec.node_selector),
         tuple(_node_terms(affinity)),
@@ -226,45 +252,117 @@ def _reaches_abroad(term: PodAffinityTerm, own: str) -> bool:
     if any(name != own for name in term.namespaces or ()) or matches_any_namespace(term.namespace_selector):
         return True
     chosen = parse_label_selector(term.namespace_selector)
-    named = [r.values for r in chosen.requirements if r.key == NAMESPACE_NAME_LABEL and r.operator == IN]
-    return not chosen.nothing and not any(values <= {own} for values in named)
+    by_name = [each for each in chosen.requirements if each.key == NAMESPACE_NAME_LABEL]
+    if chosen.nothing or any(each.operator == DOES_NOT_EXIST for each in by_name):
+        return False
+    named = [each.values for each in by_name if each.operator == IN]
+    left_out = {own}.union(*(each.values for each in by_name if each.operator == NOT_IN))
+    return not named or not frozenset.intersection(*named) <= left_out
+
+
+def _closing_rule(term: PodAffinityTerm) -> ClosingRule:
+    return ClosingRule(
+        term.topology_key or "",
+        frozenset(term.namespaces or ()),
+        parse_label_selector(term.namespace_selector),
+        matches_any_namespace(term.namespace_selector),
+    )
+
+
+class Neighbours:
+    """The namespaces of a cluster: whom a rule keeps out.
+
+    Args:
+        daemons: Namespaces whose pods run beside everybody: schedulers do not count them.
+    """
+
+    def __init__(self, daemons: Collection[str] = ()) -> None:
+        self._daemons = frozenset(daemons)
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._known: dict[tuple[str, ClosingRule], bool] = {}
+
+    def keep(self, labels: Mapping[str, Mapping[str, str]]) -> None:
+        """Make these namespaces, with their labels, all there are."""
+        if labels != self._labels:
+            self._labels = dict(labels)
+            self._known.clear()
+
+    def are_kept_out(self, rule: ClosingRule, own: str) -> bool:
+        """Whether there is another namespace that a rule of a pod in the namespace `own` is about."""
+        if rule.everywhere:
+            return True
+        if (own, rule) not in self._known:
+            self._known[own, rule] = any(
+                name in rule.names or rule.chosen.matches(labels)
+                for name, labels in self._labels.items()
+                if name != own and name not in self._daemons
+            )
+        return self._known[own, rule]
 
 
 # --- the charge -----------------------------------------------------------------------------------
 
 
-def cost(exclusions: Iterable[Exclusion], nodes: NodeSizes, estimate: str = LARGEST) -> Blocked:
-    """What pods of one namespace block: the nodes closed by those that have one, each once, and for every
-    pod without a node what it could close at most, or on average.
+def cost(
+    exclusions: Iterable[Exclusion],
+    nodes: NodeSizes,
+    estimate: str = LARGEST,
+    neighbours: Neighbours | None = None,
+) -> Blocked:
+    """What pods of one namespace block: the nodes closed by those that have one, or can have only one, each
+    once, and for every other pod what it could close at most, or on average.
+
+    Without `neighbours` any namespace that a rule is about may be there.
     """
     closed: set[str] = set()
-    waiting: dict[Exclusion, Blocked] = {}
+    waiting: dict[Exclusion, list[frozenset[str]]] = {}
     total = Blocked()
     for pod in exclusions:
         if pod.node:
             node = nodes.find(pod.node)
             if node is not None:
-                closed |= nodes.together(pod.keys, node)
+                rules = [r for r in pod.rules if neighbours is None or neighbours.are_kept_out(r, pod.own)]
+                closed |= nodes.together({rule.key for rule in rules}, node)
             continue
         if pod not in waiting:
-            waiting[pod] = _estimated(pod, nodes, estimate)
-        total = total.plus(waiting[pod])
+            waiting[pod] = _domains(pod, nodes)
+        domains = waiting[pod]
+        if len(set(domains)) == 1:
+            closed |= domains[0]
+        else:
+            total = total.plus(_estimated(domains, nodes, estimate))
     return total.plus(nodes.total(closed))
 
 
-def _estimated(pod: Exclusion, nodes: NodeSizes, estimate: str) -> Blocked:
-    """For each resource by itself, so that the charge can only go down where the largest counts.
+@dataclass(frozen=True, slots=True)
+class ExclusiveDomains:
+    """All that decides what pods block.
+
+    Attributes:
+        estimate: For which of the nodes it could get a pod is charged that has none.
+    """
+
+    estimate: str = LARGEST
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    nodes: NodeSizes = field(default_factory=NodeSizes)
+
+    def cost(self, exclusions: Iterable[Exclusion]) -> Blocked:
+        return cost(exclusions, self.nodes, self.estimate, self.neighbours)
+
+
+def _domains(pod: Exclusion, nodes: NodeSizes) -> list[frozenset[str]]:
+    """For each node that a pod could use, the nodes that it would close there.
 
     If there is no node that it could use it waits for one that is not there yet, which may be any.
     """
     candidates = [node for node in nodes if pod.could_use(node)] or list(nodes)
-    totals: dict[frozenset[str], Blocked] = {}
-    found = []
-    for node in candidates:
-        closed = nodes.together(pod.keys, node)
-        if closed not in totals:
-            totals[closed] = nodes.total(closed)
-        found.append(totals[closed])
+    return [nodes.together(pod.keys, node) for node in candidates]
+
+
+def _estimated(domains: Sequence[frozenset[str]], nodes: NodeSizes, estimate: str) -> Blocked:
+    """For each resource by itself, so that the charge can only go down where the largest counts."""
+    totals = {closed: nodes.total(closed) for closed in set(domains)}
+    found = [totals[closed] for closed in domains]
     if not found:
         return Blocked()
     columns = zip(*found, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from berth.kube.affinity.annotations import AnnotationError, effective_affinity
 from berth.kube.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec, RawObject
 from berth.kube.quota.amounts import positive
 from berth.kube.selectors import EXISTS, Requirement
@@ -53,8 +54,18 @@ def pod_in_scope(pod: Pod, wanted: ScopeRequirement) -> bool:
     if wanted.scope == PRIORITY_CLASS:
         name = pod.spec.priority_class_name
         return wanted.matches((name,) if name else ())
+    if wanted.scope == CROSS_NAMESPACE:
+        return _looks_abroad(_affinity(pod))
     judge = _JUDGES.get(wanted.scope)
     return judge is not None and judge(pod.spec)
+
+
+def _affinity(pod: Pod) -> Affinity | None:
+    """With the rules of the annotation; nobody follows one that cannot be read."""
+    try:
+        return effective_affinity(pod)
+    except AnnotationError:
+        return pod.spec.affinity
 
 
 def claim_in_scope(claim: RawObject, wanted: ScopeRequirement) -> bool:
@@ -110,5 +121,4 @@ _JUDGES: dict[str, Callable[[PodSpec], bool]] = {
     NOT_TERMINATING: lambda spec: not has_deadline(spec),
     BEST_EFFORT: _is_best_effort,
     NOT_BEST_EFFORT: lambda spec: not _is_best_effort(spec),
-    CROSS_NAMESPACE: lambda spec: _looks_abroad(spec.affinity),
 }

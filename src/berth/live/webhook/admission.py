@@ -32,9 +32,10 @@ from berth.kube.well_known import (
 from berth.live.webhook.admission_review import AdmissionRequest, MalformedReviewError
 
 _TEMPLATE: Path = ("spec", "template")
-# Where the pod is, in the kinds that have one.
+# Where the pod is, in the kinds that have one; a Binding has annotations that its pod gets.
 PODS: Mapping[tuple[str, str], Path] = {
     ("", "Pod"): (),
+    ("", "Binding"): (),
     ("", "ReplicationController"): _TEMPLATE,
     ("apps", "DaemonSet"): _TEMPLATE,
     ("apps", "Deployment"): _TEMPLATE,
@@ -43,6 +44,8 @@ PODS: Mapping[tuple[str, str], Path] = {
     ("batch", "Job"): _TEMPLATE,
     ("batch", "CronJob"): ("spec", "jobTemplate", *_TEMPLATE),
 }
+# The subresources by which the annotations of a pod can be written; its affinity can be by none.
+_WRITE_ANNOTATIONS = ("", "status", "binding")
 _ANNOTATION: Path = ("metadata", "annotations", key(AFFINITY_ANNOTATION))
 _NO_PODS = "without a labelSelector it matches no pod"
 _NO_NODES = "an empty term matches no node"
@@ -63,7 +66,7 @@ def admit(request: AdmissionRequest, policy: AdmissionPolicy) -> AdmissionVerdic
         MalformedReviewError: there is no object, or it is not of its kind.
     """
     verdict = AdmissionVerdict()
-    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource not in _WRITE_ANNOTATIONS:
         return verdict
     path = PODS.get((request.kind.group, request.kind.kind))
     if path is None:

@@ -8,6 +8,7 @@ nobody has written to it since. What is let in here and refused by somebody else
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import msgspec
 
@@ -56,12 +57,19 @@ class QuotaCharger:
         Raises:
             ApiError: the quotas cannot be read or written.
         """
-        if (request.kind.group, request.kind.kind) != ("", "Pod") or request.sub_resource:
+        if (request.kind.group, request.kind.kind) != ("", "Pod") or request.sub_resource not in (
+            "",
+            "status",
+        ):
             return ""
         pod, old = _pod(request, request.new), _pod(request, request.old)
         exclusion = exclusion_of(pod) if pod is not None else None
         before = exclusion_of(old) if old is not None else None
-        if pod is None or exclusion is None or (before is not None and before.keys == exclusion.keys):
+        if (
+            pod is None
+            or exclusion is None
+            or (before is not None and set(before.rules) >= set(exclusion.rules))
+        ):
             return ""
         quotas = [quota for quota in await self._quotas(request.namespace) if is_about(quota, PODS, pod)]
         if not quotas:
@@ -92,8 +100,13 @@ class QuotaCharger:
             self._listed = now
 
     def _more(self, exclusion: Exclusion, before: Exclusion | None) -> Blocked:
+        """What a pod is charged for its new rules, beside what it is charged for those that it had."""
         after = cost([exclusion], self._nodes, self._estimate)
-        known = cost([before], self._nodes, self._estimate) if before is not None else Blocked()
+        # One against namespaces that are not there yet may be charged with nothing.
+        kept = [r for r in before.rules if r.everywhere or r in exclusion.rules] if before is not None else []
+        known = Blocked()
+        if before is not None and kept:
+            known = cost([replace(before, rules=tuple(kept))], self._nodes, self._estimate)
         return Blocked(*(max(new - old, 0) for new, old in zip(after, known, strict=True)))
 
     async def _write(self, quota: RawObject, uid: str, more: Blocked) -> None:

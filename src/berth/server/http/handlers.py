@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.well_known import APPLY_PATCH
@@ -273,7 +274,7 @@ def _part(state: ServerState, request: ApiRequest, obj: RawObject) -> RawObject:
 
 
 async def _bind(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:
-    return await _act(bind, state, request, endpoint)
+    return await _act(partial(bind, user=request.user), state, request, endpoint)
 
 
 async def _evict(state: ServerState, request: ApiRequest, endpoint: Endpoint) -> Reply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from berth.kube.quota.exclusive import ExclusiveDomains, Neighbours
 from berth.server.http.metrics import ServerMetrics
 from berth.server.http.workers import Workers
 from berth.server.registry.kinds import strategies_of, strategy_of_custom
@@ -45,6 +46,6 @@ def make_state(settings: ServerSettings, store: Store, credentials: Credentials)
         gates=settings.gates,
         credentials=credentials,
         policy=settings.policy,
-        exclusive_charge=settings.exclusive_charge,
+        exclusive=ExclusiveDomains(settings.exclusive_charge, Neighbours(settings.daemon_namespaces)),
     )
     return ServerState(settings, registry, ServerMetrics(store), Workers())

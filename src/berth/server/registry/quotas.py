@@ -28,7 +28,7 @@ from berth.kube.quota.charging import (
     limits_of,
     used_of,
 )
-from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, NodeSizes, cost, exclusion_of
+from berth.kube.quota.exclusive import EXCLUSIVE_NAMES, exclusion_of
 from berth.kube.quota.usage import PODS, QuotaEvaluator, evaluator_of, held_until, is_over
 from berth.server import errors
 from berth.server.registry.fields import decode_as
@@ -87,7 +87,8 @@ def charge(registry: Registry, asked: Asked) -> Callable[[], None] | None:
         try:
             if admits:
                 check_stated(quota, evaluator, after)
-            check_room(quota, {**(wanted if admits else {}), **(exclusive if asked.is_admitted else {})})
+            may_refuse = asked.is_admitted or _closes_more(before, after)
+            check_room(quota, {**(wanted if admits else {}), **(exclusive if may_refuse else {})})
         except QuotaError as error:
             name = (asked.new or {})["metadata"].get("name") or ""
             raise errors.forbidden(resource.plural, resource.group, name, str(error)) from None
@@ -202,6 +203,14 @@ def _exclusive_change(
     return masked(difference(after, used_of(quota)), _exclusive_names(quota))
 
 
+def _closes_more(before: object, after: object) -> bool:
+    """Whether a pod that is there has new rules that close a domain, in whatever way it was written to."""
+    if not isinstance(before, Pod) or not isinstance(after, Pod):
+        return False
+    known, new = exclusion_of(before), exclusion_of(after)
+    return new is not None and not set(new.rules) <= set(known.rules if known is not None else ())
+
+
 def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, object] | None = None) -> Amounts:
     """What the pods of a quota's namespace keep for themselves.
 
@@ -217,13 +226,16 @@ def exclusive_use(registry: Registry, quota: RawObject, besides: tuple[Key, obje
     exclusions = (
         exclusion_of(pod) for pod in found if not is_over(pod, now) and is_about(quota, evaluator, pod)
     )
-    nodes = _nodes(registry)
-    blocked = cost((each for each in exclusions if each is not None), nodes, registry.exclusive_charge)
-    return blocked.amounts()
+    _look_around(registry)
+    return registry.exclusive.cost(each for each in exclusions if each is not None).amounts()
 
 
-def _nodes(registry: Registry) -> NodeSizes:
-    records = {record.key[1]: record for record in registry.builtin("", "nodes").bucket.newest_in("")}
-    versions = {name: str(record.rv) for name, record in records.items()}
-    registry.node_sizes.keep(versions, lambda name: decode_as(decode(records[name].data), Node))
-    return registry.node_sizes
+def _look_around(registry: Registry) -> None:
+    """Know the nodes and namespaces that there are."""
+    nodes, spaces = (
+        {record.key[1]: record for record in registry.builtin("", plural).bucket.newest_in("")}
+        for plural in ("nodes", "namespaces")
+    )
+    versions = {name: str(record.rv) for name, record in nodes.items()}
+    registry.exclusive.nodes.keep(versions, lambda name: decode_as(decode(nodes[name].data), Node))
+    registry.exclusive.neighbours.keep({name: record.labels for name, record in spaces.items()})

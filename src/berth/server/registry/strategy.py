@@ -21,7 +21,7 @@ from berth.kube.affinity.anti_affinity import DEFAULT_POLICY, AdmissionPolicy
 from berth.kube.gates import FeatureGates
 from berth.kube.manifests import kinds
 from berth.kube.objects import ObjectMeta, RawObject
-from berth.kube.quota.exclusive import LARGEST, NodeSizes
+from berth.kube.quota.exclusive import ExclusiveDomains
 from berth.kube.schema import Schema, SchemaRegistry
 from berth.kube.times import stamp
 from berth.kube.validation import FieldError, validate
@@ -250,7 +250,7 @@ class Registry:
         gates: FeatureGates,
         credentials: Credentials,
         policy: AdmissionPolicy = DEFAULT_POLICY,
-        exclusive_charge: str = LARGEST,
+        exclusive: ExclusiveDomains | None = None,
     ) -> None:
         self.store = store
         self.schemas = SchemaRegistry()
@@ -260,8 +260,7 @@ class Registry:
         self.ca = credentials.ca  # who vouches for the server, as PEM
         self.version = 0  # grows whenever what is served changes
         self.policy = policy  # who may have which required anti-affinity
-        self.node_sizes = NodeSizes()  # as of the last time that somebody looked
-        self.exclusive_charge = exclusive_charge  # of pods that keep a domain for themselves and have no node
+        self.exclusive = exclusive or ExclusiveDomains()  # as of the last time that somebody looked
         self._strategy_of_custom = custom
         self._builtin: dict[GroupVersionResource, Endpoint] = {}
         self._custom: dict[GroupVersionResource, Endpoint] = {}

@@ -156,8 +156,7 @@ def update(registry: Registry, endpoint: Endpoint, record: Record, obj: RawObjec
     if found:
         resource = endpoint.resource
         raise errors.invalid(resource.kind, resource.group, record.key[1], found)
-    if not intent.subresource:
-        strategy.permit(registry, obj, old, intent.user)
+    strategy.permit(registry, obj, old, intent.user)
     if strategy.generation and intent.subresource != "status" and _spec_changed(obj, old):
         meta["generation"] = (old["metadata"].get("generation") or 0) + 1
     if managed is None and "managedFields" in old["metadata"]:

@@ -24,14 +24,16 @@ class BindingStrategy(Strategy):
     def answer(
         self, registry: Registry, obj: RawObject, namespace: str, *, user: User, dry_run: bool
     ) -> Answer:
-        write = bind(registry, namespace, "", obj, dry_run=dry_run)
+        write = bind(registry, namespace, "", obj, user=user, dry_run=dry_run)
         return errors.success(), write.done
 
 
 STRATEGIES = (BindingStrategy(served("v1", "bindings", "Binding", verbs=CREATE_ONLY)),)
 
 
-def bind(registry: Registry, namespace: str, name: str, binding: RawObject, *, dry_run: bool) -> Write:
+def bind(
+    registry: Registry, namespace: str, name: str, binding: RawObject, *, user: User, dry_run: bool
+) -> Write:
     """Assign a pod to the node a Binding names; the pod's name may be left to the Binding."""
     metadata = binding.get("metadata") or {}
     name = name or metadata.get("name") or ""
@@ -56,8 +58,6 @@ def bind(registry: Registry, namespace: str, name: str, binding: RawObject, *, d
         raise _refused(name, f'pod {name} is already assigned to node "{assigned}"')
     if pod["spec"].get("schedulingGates"):
         raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-    if dry_run:
-        return Write(record, status=201)
     pod["spec"]["nodeName"] = node
     pod.setdefault("status", {}).pop("nominatedNodeName", None)
     topology = topology_labels(registry, node) if target.get("kind") == "Node" else {}
@@ -65,6 +65,10 @@ def bind(registry: Registry, namespace: str, name: str, binding: RawObject, *, d
     for field, given in (("labels", labels), ("annotations", metadata.get("annotations"))):
         if given:
             pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **given}
+    if metadata.get("annotations"):
+        pods.strategy.permit(registry, pod, decode(record.data), user)
+    if dry_run:
+        return Write(record, status=201)
     upsert_condition(pod, {"type": "PodScheduled", "status": "True"}, registry.timestamp())
     stored = writes.put_as_is(registry, pods, record.key, pod)
     return Write(stored.record, stored.done, 201)
