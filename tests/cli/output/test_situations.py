@@ -60,19 +60,13 @@ def test_pods_without_a_revision_are_no_old_ones(tmp_path: Path) -> None:
         ({"rollingUpdate": {"maxUnavailable": "50%"}}, False),
         ({}, False),
         ({"type": "Recreate"}, False),
-        (None, False),
     ],
 )
-def test_a_rollout_that_waits_for_its_old_pods(
-    tmp_path: Path, strategy: Json | None, *, blocked: bool
-) -> None:
-    """Told only if the Deployment is known and keeps its old pods until a new one runs."""
+def test_a_rollout_that_waits_for_its_old_pods(tmp_path: Path, strategy: Json, *, blocked: bool) -> None:
+    """Told only if the Deployment keeps its old pods until a new one runs."""
     things = rollout(6)
     deployment = next(thing for thing in things if thing["kind"] == "Deployment")
-    if strategy is None:
-        things.remove(deployment)
-    else:
-        deployment["spec"]["strategy"] = strategy
+    deployment["spec"]["strategy"] = strategy
     found = explained(tmp_path, things).clues
     assert any("an old pod of Deployment/web" in clue for clue in found) == blocked
     assert any("rollingUpdate.maxUnavailable 1 (now 0)" in clue for clue in found) == blocked

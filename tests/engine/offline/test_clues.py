@@ -4,10 +4,18 @@ import pytest
 from msgspec.structs import replace
 
 from berth.engine.rules.near_misses import nearest
-from berth.kube.objects import KubeObject, PersistentVolume
+from berth.kube.objects import (
+    Affinity,
+    KubeObject,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PersistentVolume,
+)
 from tests.support.builders import (
     HOSTNAME,
     ZONE,
+    PodBuilder,
     make_namespace,
     make_node,
     make_pod,
@@ -107,6 +115,52 @@ def test_the_taint_of_a_node_that_the_pod_is_not_for() -> None:
     ]
     pod = new("p").tolerates("gpu", "true").node_selector({HOSTNAME: "n2"}).requests(cpu="2").build()
     assert clues(*nodes, pod=pod) == []
+
+
+def test_a_toleration_where_node_affinity_leaves_no_node() -> None:
+    """Two faults are told at once: nobody knows which nodes were meant."""
+    nodes = [make_node("n1").labels(disk="ssd").taint("gpu", "present").build()]
+    pod = new("p").tolerates("gpu", "true").node_selector(disk="ssds").build()
+    assert sorted(clues(*nodes, pod=pod)) == [
+        "no node has the label disk=ssds; disk=ssd is on n1",
+        "the toleration gpu=true is not for the taint gpu=present:NoSchedule: the value is present",
+    ]
+
+
+def test_a_resource_that_nodes_nearly_have() -> None:
+    """The resource that is there is named; one that is nothing like others is only missing."""
+    node = make_node("n1").capacity({"example.com/gpu": 2}, cpu="4", pods=9).build()
+    misspelt, missing = ({f"example.com/{name}": 1} for name in ("gpus", "disk"))
+    assert clues(node, pod=new("p").requests(misspelt).limits(misspelt).build()) == [
+        "no node has the resource example.com/gpus; example.com/gpu is there"
+    ]
+    assert clues(node, pod=new("p").requests(missing).limits(missing).build()) == []
+
+
+def test_an_empty_node_selector_term() -> None:
+    """It matches no node, which the words of the requirement cannot say."""
+    required = NodeSelector(node_selector_terms=[NodeSelectorTerm()])
+    affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=required)
+    pod = new("p").build()
+    pod = replace(pod, spec=replace(pod.spec, affinity=Affinity(node_affinity=affinity)))
+    assert clues(*SHOP, pod=pod) == [
+        "the required node affinity has no term with a requirement, and an empty one matches no node"
+    ]
+
+
+def test_a_rollout_whose_deployment_is_not_there() -> None:
+    """The old pod that is in the way is named, and what has to be known of the Deployment."""
+
+    def replica(name: str, revision: str) -> PodBuilder:
+        pod = make_pod(name).labels({"app": "web", "pod-template-hash": revision})
+        owned = pod.owned_by("ReplicaSet", f"web-{revision}")
+        return owned.anti_affinity_to({"app": "web"}, topology=HOSTNAME)
+
+    old = [replica(f"old-{i}", "a").on(f"n{i}").build() for i in range(3)]
+    assert clues(*SHOP, *old, pod=replica("p", "b").build())[0] == (
+        "default/old-0 on n0, an old pod of Deployment/web, is in the way; Deployment/web is not here to say "
+        "whether it goes first (spec.strategy.rollingUpdate.maxUnavailable)"
+    )
 
 
 def test_a_topology_key_that_no_node_has() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.placement.plan import plan_for
 from berth.kube.amounts.shares import resolved
@@ -12,6 +10,7 @@ from berth.kube.well_known import TEMPLATE_HASH
 
 _MOST_TRIED = 50
 ROLLOUT_DEFAULT = "25%"  # of maxUnavailable and maxSurge
+_FIELD = "spec.strategy.rollingUpdate.maxUnavailable"
 
 
 def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
@@ -19,15 +18,8 @@ def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
     kind, _, name = (entry.owner or "").partition("/")
     if kind != "Deployment":
         return None
-    found = _strategy(snapshot, entry.namespace, name)
-    if found is None:
-        return None  # nobody knows whether old pods may go first
-    strategy, replicas = found
-    stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
-    if (
-        strategy.get("type") == "Recreate"
-        or resolved(stated, replicas, default=ROLLOUT_DEFAULT, up=False) > 0
-    ):
+    stated = _kept_available(snapshot, entry.namespace, name)
+    if stated == "":
         return None  # old pods go anyhow
     cluster = snapshot.cluster
     pod_class = cluster.class_of(entry.pod)
@@ -35,10 +27,11 @@ def rollout_clue(snapshot: Snapshot, entry: Entry) -> str | None:
         with cluster.without(old.key):
             fits = not plan_for(cluster, pod_class).blocked().all()
         if fits:
+            in_the_way = f"{old.key} on {old.pod.spec.node_name}, an old pod of {entry.owner}, is in the way"
+            if stated is None:
+                return f"{in_the_way}; {entry.owner} is not here to say whether it goes first ({_FIELD})"
             return (
-                f"{old.key} on {old.pod.spec.node_name}, an old pod of {entry.owner}, is in the way and goes "
-                f"only after a new one runs: spec.strategy.rollingUpdate.maxUnavailable 1 "
-                f"(now {stated}) lets it go first"
+                f"{in_the_way} and goes only after a new one runs: {_FIELD} 1 (now {stated}) lets it go first"
             )
     return None
 
@@ -60,11 +53,18 @@ def _revision(entry: Entry) -> str | None:
     return (entry.pod.metadata.labels or {}).get(TEMPLATE_HASH)
 
 
-def _strategy(snapshot: Snapshot, namespace: str, name: str) -> tuple[dict[str, Any], int] | None:
-    """The strategy of a Deployment and its replicas."""
+def _kept_available(snapshot: Snapshot, namespace: str, name: str) -> str | None:
+    """The maxUnavailable by which a Deployment keeps its old pods.
+
+    Returns:
+        Empty if it lets them go, None if the Deployment is not among what is known.
+    """
     for manifest in snapshot.manifests:
         if (manifest.kind, manifest.namespace, manifest.name) == ("Deployment", namespace, name):
             spec = manifest.to_dict().get("spec") or {}
-            replicas = spec.get("replicas")
-            return spec.get("strategy") or {}, 1 if replicas is None else replicas
+            strategy, replicas = spec.get("strategy") or {}, spec.get("replicas")
+            stated = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", ROLLOUT_DEFAULT)
+            number = 1 if replicas is None else replicas
+            goes = resolved(stated, number, default=ROLLOUT_DEFAULT, up=False) > 0
+            return "" if strategy.get("type") == "Recreate" or goes else str(stated)
     return None

@@ -113,8 +113,7 @@ def words_of(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
     alike = [cause for cause in causes if cause.form == form]
     if not form:
         return _listed(list(dict.fromkeys(cause.sentence for cause in causes)), "and")
-    # One pod may be in the way on several nodes, those of its zone.
-    if form == alike[0].reason.form and len({peer for cause in alike for peer in cause.peers}) != 1:
+    if form == alike[0].reason.form and not _one_pod(alike, workload_of):
         form = alike[0].reason.plural or form
     values = {name: merged(cause.values[name] for cause in alike) for name in alike[0].values}
     if len({cause.topology for cause in alike}) > _VALUES_SHOWN:
@@ -164,6 +163,12 @@ def _named(peers: Sequence[str], workload_of: WorkloadOf | None) -> str:
     owners = {workload_of(peer) for peer in peers} if workload_of else {None}
     owner = owners.pop() if len(owners) == 1 else None
     return f"pod {shown}{more}{f' of {owner}' if owner else ''}"
+
+
+def _one_pod(causes: Sequence[Cause], workload_of: WorkloadOf) -> bool:
+    """Whether a single pod of no workload is in the way on all these nodes, as one may be in a zone."""
+    peers = {peer for cause in causes for peer in cause.peers}
+    return len(peers) == 1 and not workload_of(next(iter(peers)))
 
 
 def _grouped(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:

@@ -11,6 +11,8 @@ from berth.kube.selectors import IN, Requirement
 
 
 def clues(question: Question) -> Iterator[str]:
+    if any(not required.selector.terms for required in question.pod_class.required_nodes):
+        yield "the required node affinity has no term with a requirement, and an empty one matches no node"
     for requirement in _requirements(question.pod_class):
         if requirement.operator != IN:
             continue

@@ -1,4 +1,4 @@
-"""Smaller requests, resource by resource, and room for one more pod."""
+"""Smaller requests, resource by resource, room for one more pod, and resources whose names are misspelt."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from berth.engine.rules.near_misses import nearest
 from berth.engine.rules.node_resources_fit.reasons import TOO_MANY_PODS, insufficient, rounded_down, spelled
 from berth.engine.rules.relaxing import (
     Change,
@@ -29,6 +30,19 @@ from berth.kube.objects import (
 )
 
 _TOTAL = "berth.dev/total"  # no name a container of a valid pod can have
+
+
+def clues(question: Question) -> Iterator[str]:
+    """Resources that no node has, by names that are nearly those of others."""
+    known = {
+        name
+        for node in question.nodes.values()
+        if node.status is not None
+        for name in {**(node.status.capacity or {}), **(node.status.allocatable or {})}
+    }
+    for name in sorted(question.pod_class.requests.plain):
+        if meant := nearest(name, known):
+            yield f"no node has the resource {name}; {meant} is there"
 
 
 def relaxations(question: Question, rule: str) -> Iterator[Change]:

@@ -68,6 +68,9 @@ class NodeResourcesFit(NodeRule):
         # The default has a way of its own below, which is several times faster.
         self._score = None if options.scores_fit_by_default else FitScore(self.nodes, pod_class)
 
+    def clues(self, question: Question) -> Iterable[str]:
+        return relax.clues(question)
+
     @classmethod
     def relaxations(cls, question: Question) -> Iterable[Change]:
         return relax.relaxations(question, cls.name)

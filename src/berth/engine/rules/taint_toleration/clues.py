@@ -15,13 +15,16 @@ from berth.kube.taints import untolerated
 
 
 def clues(question: Question) -> Iterator[str]:
-    """Of the nodes that the pod's node affinity leaves it: the taints of others are not in its way."""
+    """Of the nodes that the pod's node affinity leaves it: the taints of others are not in its way.
+
+    If it leaves none, that is a fault of its own, and nobody knows which nodes were meant.
+    """
     tolerations = question.pod.spec.tolerations or []
     table = question.cluster.nodes
     wanted = np.flatnonzero(match_required(table, question.pod_class, table.every_slot)).tolist()
     taints = dict.fromkeys(
         taint
-        for slot in wanted
+        for slot in wanted or range(table.count)
         if (node := question.nodes.get(table.names[slot] or "")) is not None
         for taint in untolerated(tolerations, (node.spec.taints if node.spec else None) or ())
     )

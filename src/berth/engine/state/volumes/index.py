@@ -72,8 +72,7 @@ class VolumeIndex:
         self.places_version = -1
         self.csi = CsiIndex(nodes)
         self._capacities = StorageCapacities(nodes)
-        self._nodes = nodes
-        self._plans = plans
+        self._nodes, self._plans = nodes, plans
         self.claims: dict[ClaimKey, ClaimRecord] = {}
         self.volumes: dict[str, VolumeRecord] = {}
         self.classes: dict[str, StorageClassRecord] = {}
