@@ -12,10 +12,12 @@ from functools import lru_cache
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 _NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _LABEL_VALUE = f"({_NAME_PART})?"
 
 _dns_label = re.compile(_DNS_LABEL).fullmatch
 _dns_subdomain = re.compile(_DNS_SUBDOMAIN).fullmatch
+_config_key = re.compile(_CONFIG_KEY).fullmatch
 _name_part = re.compile(_NAME_PART).fullmatch
 _label_value = re.compile(_LABEL_VALUE).fullmatch
 
@@ -30,6 +32,8 @@ _DNS_SUBDOMAIN_RULE = (
 _LABEL_VALUE_RULE = (
     f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
 )
+
+_CONFIG_KEY_RULE = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 
 EMPTY = "must be non-empty"
 
@@ -95,6 +99,18 @@ def _label_key_errors(value: str) -> tuple[str, ...]:
 
 def label_key_errors(value: str) -> list[str]:
     return list(_label_key_errors(value))
+
+
+def config_key_errors(value: str) -> list[str]:
+    """Why this cannot be a key of a ConfigMap or Secret: keys become the names of files."""
+    errors = [too_long(253, "characters")] if len(value) > 253 else []
+    if not _config_key(value):
+        errors.append(regex_message(_CONFIG_KEY_RULE, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+    elif value in (".", ".."):
+        errors.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        errors.append("must not start with '..'")
+    return errors
 
 
 def label_value_errors(value: str) -> list[str]:

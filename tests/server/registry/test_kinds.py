@@ -15,6 +15,7 @@ KINDS = {resource.kind for resource in BUILTIN} | {crd["spec"]["names"]["kind"] 
 # Where a word that is also a kind's name means something else or only names a kind, without a choice.
 EXCEPTIONS = {
     "http/discovery.py": {"Cluster"},  # the scope of a resource
+    "registry/service_rules.py": {"Cluster"},  # where traffic may go
     "registry/resources.py": {"Binding"},  # what the binding subresource takes
 }
 

@@ -11,7 +11,7 @@ from berth.kube.validation.resources import check_container_resources
 
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
-_PORT_RANGE = "must be between 1 and 65535, inclusive"
+PORT_RANGE = "must be between 1 and 65535, inclusive"
 _HOST_PORT = "must match `containerPort` when `hostNetwork` is true"
 
 _port_letters = re.compile(r"[-a-z0-9]+").fullmatch
@@ -82,9 +82,9 @@ def _check_ports(ports: list[ContainerPort], errors: Errors, path: Path) -> None
         if not port.container_port:
             errors.required((*path, i, "containerPort"))
         elif not 1 <= port.container_port <= 65535:
-            errors.invalid((*path, i, "containerPort"), port.container_port, _PORT_RANGE)
+            errors.invalid((*path, i, "containerPort"), port.container_port, PORT_RANGE)
         if port.host_port and not 1 <= port.host_port <= 65535:
-            errors.invalid((*path, i, "hostPort"), port.host_port, _PORT_RANGE)
+            errors.invalid((*path, i, "hostPort"), port.host_port, PORT_RANGE)
         if not port.protocol:
             errors.required((*path, i, "protocol"))
         else:

@@ -52,7 +52,8 @@ def validate(view: KubeObject, gates: FeatureGates = DEFAULT_GATES) -> list[Fiel
         return validate_namespace(view)
     errors = Errors()
     namespaced = not isinstance(view, PriorityClass | PersistentVolume | StorageClass | CSIDriver | CSINode)
-    check_metadata(view.metadata, errors, namespaced=namespaced, name_check=names.dns_subdomain_errors)
+    name_check = names.dns_label_errors if isinstance(view, Service) else names.dns_subdomain_errors
+    check_metadata(view.metadata, errors, namespaced=namespaced, name_check=name_check)
     _check_kind(view, errors)
     return errors
 
@@ -163,7 +164,14 @@ def _check_service(service: Service, errors: Errors) -> None:
 def _check_budget(budget: PodDisruptionBudget, errors: Errors) -> None:
     check_label_selector(budget.spec.selector, errors, ("spec", "selector"))
     if budget.spec.min_available is not None and budget.spec.max_unavailable is not None:
-        errors.invalid(("spec",), budget.spec, "minAvailable and maxUnavailable cannot be both set")
+        spec = budget.spec
+        shown = {  # as upstream shows it: by the names of its Go fields
+            "MinAvailable": spec.min_available,
+            "Selector": spec.selector,
+            "MaxUnavailable": spec.max_unavailable,
+            "UnhealthyPodEvictionPolicy": spec.unhealthy_pod_eviction_policy,
+        }
+        errors.invalid(("spec",), shown, "minAvailable and maxUnavailable cannot be both set")
 
 
 def _check_claim(claim: PersistentVolumeClaim, errors: Errors) -> None:

@@ -53,6 +53,7 @@ async def handle(state: ServerState, request: ApiRequest, endpoint: Endpoint, se
         if handler is None:
             raise errors.method_not_allowed()
         return await _answered(handler, state, request, endpoint)
+    request.notice = endpoint.strategy.deprecated
     if verb == "create" and not resource.stored:
         return await _answer(state, request, endpoint)
     if verb not in resource.verbs:

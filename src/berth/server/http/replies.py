@@ -114,7 +114,7 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
         await send({"type": "http.response.start", "status": 304, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return
-    headers.extend(_warning(text) for text in request.warnings)
+    headers.extend(_warning(text) for text in (request.notice, *request.warnings) if text)
     content_type, size = reply.content_type, _size(body)
     is_json = content_type is _JSON
     if is_json and request.query.get("pretty") in ("1", "true") and size <= _PRETTY_UP_TO:
@@ -149,6 +149,7 @@ def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
         and reply.status != 304
         and not reply.headers
         and not request.warnings
+        and not request.notice
         and "pretty" not in request.query
         and b"yaml" not in request.headers.get(b"accept", b"")
     )

@@ -47,6 +47,7 @@ class ApiRequest:
     Attributes:
         verb: As metrics and authorization name it.
         resource: The plural of what is addressed, once that is known to exist.
+        notice: A warning about the resource itself, whatever is asked of it.
         repeated: What strict validation says of fields that the body has twice.
         streaming: Whether the answer is under way already.
     """
@@ -61,6 +62,7 @@ class ApiRequest:
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
+    notice: str = ""
     resource: str = ""
     streaming: bool = False
     verb: str = field(init=False)

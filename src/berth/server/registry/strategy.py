@@ -72,6 +72,7 @@ class Strategy:
     orphans_dependents: bool = False  # unless the client says otherwise
     orphans_warning: str = ""  # to who does not
     weight: int = 1  # how many times as long as of others it takes to judge an object
+    deprecated: str = ""  # what clients are told of the kind with every answer
     stored_as: GroupVersionResource | None = None  # another resource keeps the objects, see `to_stored`
     converts: bool = False  # objects may have been stored by a server of another version, see `converted`
 

@@ -147,5 +147,6 @@ STRATEGIES = (
         ),
         columns=tables.HORIZONTAL_POD_AUTOSCALER,
         first_status={"desiredReplicas": 0, "currentMetrics": None},
+        generation=False,
     ),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-import re
+import json
 
+from berth.kube import names
 from berth.kube.objects import RawObject
+from berth.kube.schema.scalars import json_type
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID, REQUIRED, TOO_LONG
 from berth.server.registry import writes
@@ -19,13 +21,6 @@ from berth.server.tables import cluster as tables
 _FOR_ACCOUNT = "kubernetes.io/service-account-token"
 _ACCOUNT_NAME, _ACCOUNT_UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
 
-
-_KEY = re.compile(r"[-._a-zA-Z0-9]+").fullmatch
-_LONGEST_KEY = 253
-_NO_KEY = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 _MOST_BYTES = 1024 * 1024
 _TOO_LARGE = f"may not be more than {_MOST_BYTES} bytes"
 # What a Secret of some types has to have.
@@ -34,6 +29,16 @@ _PARTS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
+
+
+_DOCKER = "kubernetes.io/docker"
+_GO_WORDS = (
+    ("Expecting value", "looking for beginning of value"),
+    ("Expecting property name", "looking for beginning of object key string"),
+    ("Expecting ':'", "after object key"),
+    ("Expecting ','", "after object key:value pair"),
+    ("Extra data", "after top-level value"),
+)
 
 
 class ConfigMapStrategy(Strategy):
@@ -67,6 +72,8 @@ class SecretStrategy(ConfigMapStrategy):
 
     def default(self, obj: RawObject) -> None:
         obj.setdefault("type", "Opaque")
+        if not obj.get("data"):
+            obj.pop("data", None)
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if not isinstance(obj.get("stringData"), dict):
@@ -105,14 +112,7 @@ class SecretStrategy(ConfigMapStrategy):
 
 def _key_errors(field: str, name: str) -> list[FieldError]:
     """Why a key cannot be the name of a file."""
-    said = [f"must be no more than {_LONGEST_KEY} characters"] if len(name) > _LONGEST_KEY else []
-    if not _KEY(name):
-        said.append(_NO_KEY)
-    elif name in (".", ".."):
-        said.append(f"must not be '{name}'")
-    elif name.startswith(".."):
-        said.append("must not start with '..'")
-    return [FieldError(f"{field}[{name}]", INVALID, detail, name) for detail in said]
+    return [FieldError(f"{field}[{name}]", INVALID, detail, name) for detail in names.config_key_errors(name)]
 
 
 def _decoded_size(data: RawObject) -> int:
@@ -129,7 +129,32 @@ def _missing_parts(secret: RawObject, data: RawObject) -> list[FieldError]:
         missing = ["username", "password"]
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         missing = ["ssh-privatekey"]
-    return [FieldError(f"data[{name}]", REQUIRED) for name in missing]
+    found = [FieldError(f"data[{name}]", REQUIRED) for name in missing]
+    checked = _PARTS.get(str(kind), ()) if str(kind).startswith(_DOCKER) else ()
+    found += [
+        FieldError(f"data[{name}]", INVALID, why, "<secret contents redacted>")
+        for name in checked
+        if name in data and (why := _unreadable(str(data[name])))
+    ]
+    return found
+
+
+def _unreadable(encoded: str) -> str:
+    """Why Go would not read what is encoded as a JSON object; empty if it would."""
+    text = base64.b64decode(encoded).decode(errors="replace")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return "exceeded max depth"
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].lstrip()
+        if not rest:
+            return "unexpected end of JSON input"
+        context = next((said for word, said in _GO_WORDS if error.msg.startswith(word)), _GO_WORDS[0][1])
+        return f"invalid character {rest[0]!r} {context}"
+    if value is None or isinstance(value, dict):
+        return ""
+    return f"json: cannot unmarshal {json_type(value)} into Go value of type map[string]interface {{}}"
 
 
 def _account_of(secret: RawObject) -> str:

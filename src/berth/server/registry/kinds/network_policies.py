@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED
+from berth.server.registry import checks
 from berth.server.registry.fields import mapping, mappings, spec_of
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Strategy
@@ -15,7 +15,6 @@ from berth.server.tables import cluster as tables
 
 _DIRECTIONS = {"Ingress": ("ingress", "from"), "Egress": ("egress", "to")}
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
-_NO_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
 class NetworkPolicyStrategy(Strategy):
@@ -62,16 +61,8 @@ def _peer_errors(path: str, peer: RawObject) -> Iterator[FieldError]:
         cidr = str(mapping(block).get("cidr") or "")
         if not cidr:
             yield FieldError(f"{path}.ipBlock.cidr", REQUIRED)
-        elif not _is_network(cidr):
-            yield FieldError(f"{path}.ipBlock.cidr", INVALID, _NO_CIDR, cidr)
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return "/" in text
+        else:
+            yield from checks.network(f"{path}.ipBlock.cidr", cidr)
 
 
 def _unsupported(path: str, value: object, known: tuple[str, ...]) -> FieldError:

@@ -7,16 +7,7 @@ from berth.server.registry.strategy import Strategy
 from berth.server.tables import cluster as tables
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
-_NETWORKING = "networking.k8s.io/v1"
 
-_CORE = (
-    Strategy(
-        served("v1", "endpoints", "Endpoints", short="ep"),
-        columns=tables.ENDPOINTS,
-        generation=False,
-        create_on_update=True,
-    ),
-)
 _CLUSTER = (
     Strategy(
         served("coordination.k8s.io/v1", "leases", "Lease"),
@@ -24,19 +15,6 @@ _CLUSTER = (
         generation=False,
         needs_version=True,
         create_on_update=True,
-    ),
-    Strategy(
-        served("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"),
-        columns=tables.ENDPOINT_SLICE,
-        needs_version=True,
-    ),
-    Strategy(
-        served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
-        columns=tables.INGRESS_CLASS,
-    ),
-    Strategy(
-        served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
-        columns=tables.INGRESS,
     ),
 )
 # Configurations of webhooks are stored but nobody is called.
@@ -48,4 +26,4 @@ _WEBHOOKS = tuple(
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
 
-STRATEGIES = (*_CORE, *_CLUSTER, *_WEBHOOKS)
+STRATEGIES = (*_CLUSTER, *_WEBHOOKS)

@@ -12,10 +12,21 @@ import msgspec
 from berth.kube.gates import FeatureGates, drop_disabled_fields
 from berth.kube.objects import ObjectMeta, Pod, RawObject
 from berth.kube.ownership import controller_of
-from berth.server.registry.fields import decode_as, spell_amounts
+from berth.kube.validation import FieldError
+from berth.server.registry.fields import decode_as, mapping, mappings, spec_of, spell_amounts
+from berth.server.registry.pod_rules import in_order, pod_spec_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.tables import workloads as tables
+
+_TOKEN_SECONDS = 3600
+_VOLUMES: dict[str, RawObject] = {
+    "hostPath": {"type": ""},
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
 
 
 def default_pod_spec(spec: RawObject, *, pod: bool = False) -> None:
@@ -50,8 +61,16 @@ def _container(container: RawObject, *, host_network: bool, pod: bool) -> None:
     if pod and resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if container.get(name):
+        if container.get(name) is not None:
             _probe(container[name])
+    lifecycle = mapping(container.get("lifecycle"))
+    if lifecycle.pop("stopSignal", None) and not lifecycle:  # its gate is off by default
+        del container["lifecycle"]
+    for hook in lifecycle.values():
+        _http_get(mapping(hook))
+    for variable in container.get("env") or ():
+        if variable.get("valueFrom"):
+            _reference(variable["valueFrom"])
 
 
 def _pull_policy(image: str) -> str:
@@ -63,16 +82,52 @@ def _pull_policy(image: str) -> str:
 def _probe(probe: RawObject) -> None:
     defaults = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
     for name, value in defaults.items():
-        probe.setdefault(name, value)
-    if probe.get("httpGet"):
-        probe["httpGet"].setdefault("path", "/")
-        probe["httpGet"].setdefault("scheme", "HTTP")
+        if not probe.get(name):
+            probe[name] = value
+    _http_get(probe)
+    if probe.get("grpc") is not None:
+        probe["grpc"].setdefault("service", "")
+
+
+def _http_get(handler: RawObject) -> None:
+    if handler.get("httpGet") is not None:
+        for name, value in (("path", "/"), ("scheme", "HTTP")):
+            if not handler["httpGet"].get(name):
+                handler["httpGet"][name] = value
+
+
+def _reference(holder: RawObject) -> None:
+    """To a field of the pod, or to an amount of one of its containers."""
+    if holder.get("fieldRef") is not None and not holder["fieldRef"].get("apiVersion"):
+        holder["fieldRef"]["apiVersion"] = "v1"
+    if holder.get("resourceFieldRef") is not None:
+        holder["resourceFieldRef"].setdefault("divisor", "0")
 
 
 def _volume(volume: RawObject) -> None:
     for name in ("configMap", "secret", "projected", "downwardAPI"):
         if volume.get(name) is not None:
             volume[name].setdefault("defaultMode", 420)
+    if volume.get("projected") is not None:
+        volume["projected"].setdefault("sources", None)
+    claim = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
+    if claim:
+        claim.setdefault("metadata", {})
+        spec_of(claim).setdefault("volumeMode", "Filesystem")
+    projected = mappings(mapping(volume.get("projected")).get("sources"))
+    for source in projected:
+        if source.get("serviceAccountToken") is not None:
+            source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_SECONDS)
+    downward = (mapping(volume.get("downwardAPI")), *(mapping(one.get("downwardAPI")) for one in projected))
+    for item in (item for held in downward for item in mappings(held.get("items"))):
+        _reference(item)
+    for name, defaults in _VOLUMES.items():
+        if volume.get(name) is not None:
+            volume[name].update(
+                {field: value for field, value in defaults.items() if field not in volume[name]}
+            )
+    if volume.get("image") is not None and not volume["image"].get("pullPolicy"):
+        volume["image"]["pullPolicy"] = _pull_policy(volume["image"].get("reference") or "")
     if set(volume) == {"name"}:
         volume["emptyDir"] = {}
 
@@ -137,6 +192,14 @@ class TemplatedStrategy(Strategy):
         if template is not None and controller_of(decode_as(obj["metadata"], ObjectMeta)) is None:
             drop_disabled(template, self._template(old), registry.gates)
         super().settle(registry, obj, old)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        found = super().judge(registry, obj, old)
+        template = self._template(obj)
+        if template is None or (old is not None and template == self._template(old)):
+            return found
+        path = ".".join((*self.template, "spec"))
+        return in_order(found, pod_spec_errors(template["spec"], path), path)
 
     def _template(self, obj: RawObject | None) -> RawObject | None:
         """The template, if it has a spec."""

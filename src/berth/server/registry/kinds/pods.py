@@ -31,6 +31,7 @@ from berth.server.registry.kinds import limit_ranges, runtime_classes, service_a
 from berth.server.registry.kinds.nodes import topology_labels
 from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, write_back
 from berth.server.registry.kinds.priority_classes import resolve_priority
+from berth.server.registry.pod_rules import in_order, pod_spec_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.registry.users import User
@@ -61,6 +62,9 @@ class PodStrategy(Strategy):
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         if old is not None:
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
+        if obj["spec"]["terminationGracePeriodSeconds"] < 0:
+            obj["spec"]["terminationGracePeriodSeconds"] = 1
+        wrong = pod_spec_errors(obj["spec"], "spec")  # admission adds nothing that is
         limit_ranges.default_pod(registry, obj)
         service_accounts.admit(registry, obj)
         resolve_priority(registry, obj)
@@ -69,7 +73,7 @@ class PodStrategy(Strategy):
         _copy_topology(registry, obj)
         pod = _with_label_keys(obj)
         _begin_status(obj)
-        return validate_pod(pod, registry.gates)
+        return in_order(validate_pod(pod, registry.gates), wrong, "spec")
 
     def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
         limit = registry.policy.limit_for(obj["metadata"]["namespace"], user.name, user.groups)

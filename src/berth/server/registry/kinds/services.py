@@ -10,9 +10,17 @@ from collections.abc import Iterator
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import DUPLICATE, INVALID, NOT_SUPPORTED, REQUIRED
+from berth.kube.validation.errors import INVALID
 from berth.server.registry.fields import mapping, mappings, spec_of
 from berth.server.registry.resources import served
+from berth.server.registry.service_rules import (
+    BALANCED,
+    CLUSTER,
+    EXTERNAL,
+    HEADLESS,
+    WITH_NODE_PORTS,
+    service_errors,
+)
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.selectors import paths
 from berth.server.storage.store import decode
@@ -20,8 +28,6 @@ from berth.server.tables import cluster as tables
 
 _SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
 FIRST_ADDRESS = str(_SERVICE_NETWORK[1])
-_EXTERNAL, _BALANCED = "ExternalName", "LoadBalancer"
-_WITH_NODE_PORTS = ("NodePort", _BALANCED)
 _NODE_PORTS = range(30_000, 32_768)
 _OUT_OF_RANGE = "provided port is not in the valid range. The range of valid ports is 30000-32767"
 _STICKY = 10_800  # seconds
@@ -34,31 +40,33 @@ class ServiceStrategy(Strategy):
         spec = spec_of(obj)
         kind = spec.setdefault("type", "ClusterIP")
         if spec.setdefault("sessionAffinity", "None") == "ClientIP":
-            spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault(
-                "timeoutSeconds", _STICKY
-            )
-        if kind != _EXTERNAL:
+            config = spec.setdefault("sessionAffinityConfig", {})
+            config.setdefault("clientIP", {}).setdefault("timeoutSeconds", _STICKY)
+        if kind != EXTERNAL:
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            spec.setdefault("ipFamilies", ["IPv4"])
-            spec.setdefault("ipFamilyPolicy", "SingleStack")
-        if kind in _WITH_NODE_PORTS:
+            # Who finds the addresses of a Service without a selector may find any.
+            both = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
+            spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+            spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
+        if kind in WITH_NODE_PORTS or (kind == CLUSTER and spec.get("externalIPs")):
             spec.setdefault("externalTrafficPolicy", "Cluster")
-        if kind == _BALANCED:
+        if kind == BALANCED:
             spec.setdefault("allocateLoadBalancerNodePorts", True)
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
         for port in mappings(spec.get("ports")):
             port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port"))
+            if port.get("targetPort") in (None, 0, ""):
+                port["targetPort"] = port.get("port")
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         spec, before = obj["spec"], mapping((old or {}).get("spec"))
         _drop_of_type(spec, before)
-        if not spec.get("clusterIP") and spec["type"] != _EXTERNAL:
+        if not spec.get("clusterIP") and spec["type"] != EXTERNAL:
             for name in ("clusterIP", "clusterIPs"):
                 if name in before:
                     spec[name] = before[name]
-        if not spec.get("clusterIP") and spec["type"] != _EXTERNAL:
+        if not spec.get("clusterIP") and spec["type"] != EXTERNAL:
             address = self._free_address(registry)
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
 
@@ -71,31 +79,11 @@ class ServiceStrategy(Strategy):
         return address
 
     def check(self, obj: RawObject) -> Iterator[FieldError]:
-        spec = obj["spec"]
-        ports = mappings(spec.get("ports"))
-        if spec["type"] == _EXTERNAL:
-            if not spec.get("externalName"):
-                yield FieldError("spec.externalName", REQUIRED)
-        elif not ports and spec.get("clusterIP") != "None":
-            yield FieldError("spec.ports", REQUIRED)
-        if spec["type"] not in (_EXTERNAL, "ClusterIP", *_WITH_NODE_PORTS):
-            detail = 'supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"'
-            yield FieldError("spec.type", NOT_SUPPORTED, detail, spec["type"])
-        seen: set[object] = set()
-        for index, port in enumerate(ports):
-            path, name = f"spec.ports[{index}]", port.get("name")
-            if len(ports) > 1 and not name:
-                yield FieldError(f"{path}.name", REQUIRED)
-            if name and name in seen:
-                yield FieldError(f"{path}.name", DUPLICATE, value=name)
-            seen.add(name)
-            if not 0 < (port.get("port") or 0) < 65536:
-                detail = "must be between 1 and 65535, inclusive"
-                yield FieldError(f"{path}.port", INVALID, detail, port.get("port") or 0)
+        return service_errors(obj["spec"])
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         new, before = obj["spec"].get("clusterIPs"), old["spec"].get("clusterIPs")
-        if _EXTERNAL in (obj["spec"]["type"], old["spec"].get("type")) or not before or new == before:
+        if EXTERNAL in (obj["spec"]["type"], old["spec"].get("type")) or not before or new == before:
             return []
         return [FieldError("spec.clusterIPs[0]", INVALID, "may not change once set", new)]
 
@@ -106,14 +94,14 @@ class ServiceStrategy(Strategy):
     def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Iterator[FieldError]:
         """Reserve the node ports that are asked for, and find some for the others, in place."""
         spec = obj["spec"]
-        if spec["type"] not in _WITH_NODE_PORTS or spec.get("allocateLoadBalancerNodePorts") is False:
+        if spec["type"] not in WITH_NODE_PORTS or spec.get("allocateLoadBalancerNodePorts") is False:
             return
         own = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in _ports(before)}
         bucket, key = registry.builtin("", self.resource.plural).bucket, _key(obj)
         taken = {
             (port.get("nodePort"), port.get("protocol"))
             for record in bucket.newest_in("")
-            if record.key != key and record.fields.get("spec.type") in _WITH_NODE_PORTS
+            if record.key != key and record.fields.get("spec.type") in WITH_NODE_PORTS
             for port in _ports(mapping(decode(record.data).get("spec")))
         }
         for index, port in enumerate(_ports(spec)):
@@ -133,16 +121,16 @@ class ServiceStrategy(Strategy):
 def _drop_of_type(spec: RawObject, before: RawObject) -> None:
     """A Service of another type than before does not keep what only the old type has."""
     kind, was = spec["type"], before.get("type")
-    if was in _WITH_NODE_PORTS and kind not in _WITH_NODE_PORTS:
+    if was in WITH_NODE_PORTS and kind not in WITH_NODE_PORTS:
         known = {port.get("nodePort") for port in _ports(before)}
         for port in _ports(spec):
             if port.get("nodePort") in known:
                 port.pop("nodePort", None)
         if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
             spec.pop("externalTrafficPolicy", None)
-    if was == _BALANCED and kind != _BALANCED:
+    if was == BALANCED and kind != BALANCED:
         spec.pop("allocateLoadBalancerNodePorts", None)
-    if was not in (None, _EXTERNAL) and kind == _EXTERNAL:
+    if was not in (None, EXTERNAL) and kind == EXTERNAL:
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
             if spec.get(name) == before.get(name):
                 spec.pop(name, None)

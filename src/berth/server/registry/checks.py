@@ -1,0 +1,151 @@
+"""What the rules of several kinds ask of values: each yields what is wrong with one, in upstream's words.
+
+Upstream: apimachinery/pkg/util/validation and pkg/apis/core/validation.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from berth.kube import names
+from berth.kube.validation import FieldError
+from berth.kube.validation.containers import PORT_RANGE, port_name_errors
+from berth.kube.validation.errors import FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED
+
+Found = Iterator[FieldError]
+_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+NO_NETWORK = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_BACKSTEPS = "must not contain '..'"
+
+
+def invalid(path: str, value: object, detail: str) -> FieldError:
+    return FieldError(path, INVALID, detail, value)
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    return FieldError(path, REQUIRED, detail)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    return FieldError(path, FORBIDDEN, detail)
+
+
+def each(path: str, value: object, details: Iterable[str]) -> Found:
+    return (invalid(path, value, detail) for detail in details)
+
+
+def one_of(path: str, value: object, supported: Sequence[str], *, needed: bool = True) -> Found:
+    """A value is one of those supported; an empty one is missing if it is `needed`."""
+    if needed and not value:
+        yield required(path)
+    elif value not in supported:
+        listed = ", ".join(f'"{name}"' for name in supported)
+        yield FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
+
+
+def name(path: str, value: object, rule: Callable[[str], Iterable[str]]) -> Found:
+    """There is a name, and it has the form it has to have."""
+    if not value:
+        yield required(path)
+    else:
+        yield from each(path, value, rule(str(value)))
+
+
+def has(path: str, held: Mapping[str, object], *fields: str) -> Found:
+    """None of the fields is missing or empty."""
+    return (required(f"{path}.{field}") for field in fields if not held.get(field))
+
+
+def port(path: str, value: object) -> Found:
+    """A number of a port, or the name of one."""
+    if isinstance(value, str):
+        yield from each(path, value, port_name_errors(value))
+    elif not isinstance(value, int) or not 1 <= value <= 65535:
+        yield invalid(path, value or 0, PORT_RANGE)
+
+
+def address(path: str, value: object, *also: str) -> Found:
+    """An IP address, or one of some other words."""
+    if value not in also and parsed(value) is None:
+        yield invalid(path, value, _ADDRESS)
+
+
+def parsed(value: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a text stands for; leading zeros are read as upstream reads them."""
+    text = str(value)
+    if "." in text and ":" not in text:
+        text = ".".join(part.lstrip("0") or "0" if part.isdigit() else part for part in text.split("."))
+    try:
+        return ipaddress.ip_address(text) if "%" not in text else None
+    except ValueError:
+        return None
+
+
+def network(path: str, value: str) -> Found:
+    """Addresses written as one and how many bits of it count."""
+    first, slash, bits = value.partition("/")
+    found = parsed(first)
+    if not slash or found is None or not bits.isdecimal() or int(bits[:4]) > found.max_prefixlen:
+        yield invalid(path, value, NO_NETWORK)
+
+
+_RANGES = (
+    ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+    ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+)
+
+
+def outside(path: str, value: object) -> Found:
+    """An address that is not that of the machine itself, of nobody or of several."""
+    found = parsed(value)
+    if found is None:
+        return
+    if found.is_unspecified:
+        yield invalid(path, value, f"may not be unspecified ({value})")
+    for kind, detail in _RANGES:
+        if getattr(found, kind):
+            yield invalid(path, value, detail)
+    if found.is_multicast and found in _LOCAL_MULTICAST[found.version]:
+        yield invalid(path, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+_LOCAL_MULTICAST = {
+    4: ipaddress.ip_network("224.0.0.0/24"),
+    6: ipaddress.ip_network("ff02::/16"),
+}
+
+
+def without_backsteps(path: str, value: str) -> Found:
+    if ".." in value.split("/"):
+        yield invalid(path, value, _BACKSTEPS)
+
+
+def descending(path: str, value: str) -> Found:
+    """A relative path that does not lead out of where it starts."""
+    if value.startswith("/"):
+        yield invalid(path, value, "must be a relative path")
+    yield from without_backsteps(path, value)
+
+
+def unreserved(path: str, value: str) -> Found:
+    """The same for a file in a volume, where names that start with two dots are taken."""
+    yield from descending(path, value)
+    if value.startswith("..") and not value.startswith("../"):
+        yield invalid(path, value, "must not start with '..'")
+
+
+def go_value(held: Mapping[str, object], **fields: object) -> dict[str, object]:
+    """An object as upstream's messages show one: by the names of its Go fields, those that are not set, too.
+
+    `fields`: What is shown of each field that is not set, in order; in JSON it begins with a small letter.
+    """
+    return {field: held.get(field[0].lower() + field[1:], empty) for field, empty in fields.items()}
+
+
+def subdomain(path: str, value: object) -> Found:
+    return name(path, value, names.dns_subdomain_errors)
+
+
+def label(path: str, value: object) -> Found:
+    return name(path, value, names.dns_label_errors)

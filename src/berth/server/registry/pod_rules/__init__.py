@@ -1,0 +1,8 @@
+"""What upstream asks of a pod's spec, or that of a template, beyond what decides where the pod goes.
+
+The rest is :mod:`berth.kube.validation`'s.  Upstream: ValidatePodSpec in pkg/apis/core/validation.
+"""
+
+from berth.server.registry.pod_rules.specs import in_order, pod_spec_errors
+
+__all__ = ["in_order", "pod_spec_errors"]

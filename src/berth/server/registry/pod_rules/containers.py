@@ -1,0 +1,305 @@
+"""The parts of a container: variables, mounts, devices, probes, hooks, and what it may do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import DUPLICATE, NOT_FOUND
+from berth.kube.validation.resources import NEGATIVE
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, each, forbidden, invalid, one_of, required, subdomain
+from berth.server.registry.fields import mapping, mappings
+from berth.server.registry.pod_rules import references
+from berth.server.registry.pod_rules.contexts import container_context
+
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
+_RESIZED, _RESIZE = ("cpu", "memory"), ("NotRequired", "RestartContainer")
+_SIDECAR = "may not be set for init containers without restartPolicy=Always"
+_HEADER = re.compile("[-A-Za-z0-9]+").fullmatch
+_NO_HEADER = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', "
+    "regex used for validation is '[-A-Za-z0-9]+')"
+)
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_NOT_NEGATIVE = (
+    "initialDelaySeconds",
+    "timeoutSeconds",
+    "periodSeconds",
+    "successThreshold",
+    "failureThreshold",
+)
+_SEVERAL = "may not have more than one field specified at a time"
+_SOURCES = {
+    "fieldRef": lambda path, ref: references.field(path, ref, references.IN_VARIABLES),
+    "resourceFieldRef": references.amount,
+    "configMapKeyRef": references.key,
+    "secretKeyRef": references.key,
+    "fileKeyRef": references.file_key,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PodContext:
+    """What a container is judged by beside itself.
+
+    Attributes:
+        volumes: The valid ones by name.
+        grace: Seconds that the pod has to end.
+        own_users: Whether its users are not the node's.
+    """
+
+    volumes: Mapping[str, RawObject]
+    grace: int | None
+    restart_policy: str
+    own_users: bool
+
+
+def container_errors(path: str, container: RawObject, pod: PodContext, *, init: bool = False) -> Found:
+    """What is wrong with a container's parts; its name, image, ports and amounts are others' business."""
+    for name, value in container.items():
+        check = _PARTS.get(name)
+        if check is not None:
+            yield from check(f"{path}.{name}", value, container, pod)
+    if init and container.get("restartPolicy") != "Always":
+        for name in ("lifecycle", *_PROBES):
+            if container.get(name) is not None:
+                yield forbidden(f"{path}.{name}", _SIDECAR)
+    else:
+        yield from _hooks_and_probes(path, container, pod)
+
+
+# --- variables ------------------------------------------------------------------------------------
+
+
+def _env(path: str, variables: object, _: RawObject, pod: PodContext) -> Found:
+    for i, variable in enumerate(mappings(variables)):
+        yield from checks.name(f"{path}[{i}].name", variable.get("name"), references.env_name_errors)
+        source = variable.get("valueFrom")
+        if isinstance(source, dict):
+            yield from _value_from(f"{path}[{i}].valueFrom", source, variable.get("value"), pod)
+
+
+def _value_from(path: str, source: RawObject, value: object, pod: PodContext) -> Found:
+    given = [name for name in _SOURCES if source.get(name) is not None]
+    for name in given:
+        yield from _SOURCES[name](f"{path}.{name}", mapping(source[name]))
+    if not given:
+        *most, last = _SOURCES
+        listed = ", ".join(f"`{name}`" for name in most)
+        yield invalid(path, "", f"must specify one of: {listed} or `{last}`")
+    elif value:
+        yield invalid(path, "", "may not be specified when `value` is not empty")
+    elif len(given) > 1:
+        yield invalid(path, "", _SEVERAL)
+    if "fileKeyRef" in given:
+        at, volume = f"{path}.fileKeyRef.volumeName", mapping(source["fileKeyRef"]).get("volumeName") or ""
+        if volume not in pod.volumes:
+            yield FieldError(at, NOT_FOUND, "", volume)
+        elif pod.volumes[volume].get("emptyDir") is None:
+            yield invalid(at, volume, "referenced volume must be of type emptyDir")
+
+
+def _env_from(path: str, sources: object, *_: object) -> Found:
+    for i, source in enumerate(mappings(sources)):
+        prefix = source.get("prefix")
+        if prefix:
+            yield from each(f"{path}[{i}].prefix", prefix, references.env_name_errors(prefix))
+        given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
+        for name in given:
+            yield from subdomain(f"{path}[{i}].{name}.name", mapping(source[name]).get("name"))
+        if not given:
+            yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(given) > 1:
+            yield invalid(path, "", _SEVERAL)
+
+
+# --- mounts and devices ---------------------------------------------------------------------------
+
+
+def _mounts(path: str, mounts: object, container: RawObject, pod: PodContext) -> Found:
+    devices = mappings(container.get("volumeDevices"))
+    names, where = _values(devices, "name"), _values(devices, "devicePath")
+    seen: set[str] = set()
+    for i, mount in enumerate(mappings(mounts)):
+        at, name, mounted = f"{path}[{i}]", mount.get("name") or "", mount.get("mountPath") or ""
+        if not name:
+            yield required(f"{at}.name")
+        if name not in pod.volumes:
+            yield FieldError(f"{at}.name", NOT_FOUND, "", name)
+        if not mounted:
+            yield required(f"{at}.mountPath")
+        if mounted in seen:
+            yield invalid(f"{at}.mountPath", mounted, "must be unique")
+        seen.add(mounted)
+        if name in names:
+            yield invalid(f"{at}.name", name, "must not already exist in volumeDevices")
+        if mounted in where:
+            yield invalid(f"{at}.mountPath", mounted, "must not already exist as a path in volumeDevices")
+        yield from _inside(path, at, mount)
+        yield from _sharing(path, mount, container)
+
+
+def _inside(path: str, at: str, mount: RawObject) -> Found:
+    """Which part of a volume is mounted; upstream does not say of which mount it speaks."""
+    part, computed = mount.get("subPath"), mount.get("subPathExpr")
+    if part:
+        yield from checks.descending(f"{path}.subPath", part)
+    if computed:
+        if part:
+            yield invalid(f"{at}.subPathExpr", computed, "subPathExpr and subPath are mutually exclusive")
+        yield from checks.descending(f"{path}.subPathExpr", computed)
+
+
+def _sharing(path: str, mount: RawObject, container: RawObject) -> Found:
+    propagation, read_only = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
+    if propagation is not None:
+        at = f"{path}.mountPropagation"
+        yield from one_of(at, propagation, _PROPAGATIONS, needed=False)
+        if propagation == "Bidirectional" and not mapping(container.get("securityContext")).get("privileged"):
+            yield forbidden(at, "Bidirectional mount propagation is available only to privileged containers")
+    if read_only is not None:
+        at = f"{path}.recursiveReadOnly"
+        yield from one_of(at, read_only, _READ_ONLY, needed=False)
+        if read_only in _READ_ONLY[1:]:
+            if not mount.get("readOnly"):
+                yield forbidden(at, "may only be specified when readOnly is true")
+            if propagation not in (None, "None"):
+                yield forbidden(at, "may only be specified when mountPropagation is None or not specified")
+
+
+def _devices(path: str, devices: object, container: RawObject, pod: PodContext) -> Found:
+    mounts = mappings(container.get("volumeMounts"))
+    names, where = _values(mounts, "name"), _values(mounts, "mountPath")
+    seen_names: set[str] = set()
+    seen_paths: set[str] = set()
+    for i, device in enumerate(mappings(devices)):
+        at, name, held = f"{path}[{i}]", device.get("name") or "", device.get("devicePath") or ""
+        volume = pod.volumes.get(name)
+        if not name:
+            yield required(f"{at}.name")
+        if name in seen_names:
+            yield invalid(f"{at}.name", name, "must be unique")
+        if volume is None:
+            yield FieldError(f"{at}.name", NOT_FOUND, "", name)
+        elif not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
+            detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            yield invalid(f"{at}.name", name, detail)
+        if not held:
+            yield required(f"{at}.devicePath")
+        if held in seen_paths:
+            yield invalid(f"{at}.devicePath", held, "must be unique")
+        if ".." in held.split("/"):
+            yield invalid(f"{at}.devicePath", held, "can not contain backsteps ('..')")
+        else:
+            seen_paths.add(held)
+        if name in names:
+            yield invalid(f"{at}.name", name, "must not already exist in volumeMounts")
+        if held in where:
+            yield invalid(f"{at}.devicePath", held, "must not already exist as a path in volumeMounts")
+        seen_names.update({name} - {""})
+
+
+def _values(items: list[RawObject], field: str) -> Collection[str]:
+    return {item.get(field) or "" for item in items}
+
+
+# --- probes and hooks -----------------------------------------------------------------------------
+
+
+def _hooks_and_probes(path: str, container: RawObject, pod: PodContext) -> Found:
+    lifecycle = mapping(container.get("lifecycle"))
+    for name in ("postStart", "preStop"):
+        if lifecycle.get(name) is not None:
+            yield from _handler(f"{path}.lifecycle.{name}", mapping(lifecycle[name]), pod)
+    for name in _PROBES:
+        if container.get(name) is not None:
+            yield from _probe(f"{path}.{name}", name, mapping(container[name]), pod)
+
+
+def _probe(path: str, name: str, probe: RawObject, pod: PodContext) -> Found:
+    yield from _handler(path, probe, pod)
+    for field in _NOT_NEGATIVE:
+        if (probe.get(field) or 0) < 0:
+            yield invalid(f"{path}.{field}", probe[field], NEGATIVE)
+    grace, at = probe.get("terminationGracePeriodSeconds"), f"{path}.terminationGracePeriodSeconds"
+    if grace is not None and grace <= 0:
+        yield invalid(at, grace, "must be greater than 0")
+    if name == "readinessProbe":
+        if grace is not None:
+            yield invalid(at, grace, "must not be set for readinessProbes")
+    elif probe.get("successThreshold") != 1:
+        yield invalid(f"{path}.successThreshold", probe.get("successThreshold") or 0, "must be 1")
+
+
+def _handler(path: str, handler: RawObject, pod: PodContext) -> Found:
+    given = [name for name in _HANDLERS if handler.get(name) is not None]
+    if not given:
+        yield required(path, "must specify a handler type")
+        return
+    first, *others = given
+    yield from _HANDLERS[first](f"{path}.{first}", mapping(handler[first]), pod)
+    for name in others:
+        yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+
+
+def _http(path: str, get: RawObject, _: PodContext) -> Found:
+    yield from checks.has(path, get, "path")
+    yield from checks.port(f"{path}.port", get.get("port"))
+    yield from one_of(f"{path}.scheme", get.get("scheme") or "", ("HTTP", "HTTPS"), needed=False)
+    for header in mappings(get.get("httpHeaders")):
+        if not _HEADER(str(header.get("name") or "")):
+            yield invalid(f"{path}.httpHeaders", header.get("name") or "", _NO_HEADER)
+
+
+def _sleep(path: str, sleep: RawObject, pod: PodContext) -> Found:
+    seconds = sleep.get("seconds") or 0
+    if pod.grace is not None and not 0 <= seconds <= pod.grace:
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({pod.grace})"
+        yield invalid(path, seconds, detail)
+
+
+# In upstream's order: of several, the first counts.
+_HANDLERS: dict[str, Callable[[str, RawObject, PodContext], Found]] = {
+    "exec": lambda path, action, _: checks.has(path, action, "command"),
+    "httpGet": _http,
+    "tcpSocket": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),
+    "grpc": lambda path, action, _: checks.port(f"{path}.port", action.get("port")),
+    "sleep": _sleep,
+}
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def _resizing(path: str, policies: object, _: RawObject, pod: PodContext) -> Found:
+    seen: set[object] = set()
+    for i, policy in enumerate(mappings(policies)):
+        name, restart = policy.get("resourceName"), policy.get("restartPolicy")
+        if name in seen:
+            yield FieldError(f"{path}[{i}]", DUPLICATE, "", name)
+        seen.add(name)
+        yield from one_of(path, name, _RESIZED)
+        yield from one_of(path, restart, _RESIZE)
+        if pod.restart_policy == "Never" and restart != _RESIZE[0]:
+            yield invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+
+
+Part = Callable[[str, Any, RawObject, PodContext], Found]
+_PARTS: dict[str, Part] = {
+    "terminationMessagePolicy": lambda path, value, *_: one_of(path, value, _MESSAGE_POLICIES),
+    "env": _env,
+    "envFrom": _env_from,
+    "volumeMounts": _mounts,
+    "volumeDevices": _devices,
+    "imagePullPolicy": lambda path, value, *_: one_of(path, value, PULL_POLICIES),
+    "resizePolicy": _resizing,
+    "securityContext": lambda path, value, _, pod: container_context(path, value, own_users=pod.own_users),
+}

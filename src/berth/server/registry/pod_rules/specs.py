@@ -1,0 +1,247 @@
+"""The whole of a pod's spec: names, DNS, aliases, and the parts in upstream's order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from berth.kube import names
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, each, forbidden, invalid, label, one_of, required
+from berth.server.registry.fields import mapping, mappings
+from berth.server.registry.pod_rules.containers import PodContext, container_errors
+from berth.server.registry.pod_rules.contexts import pod_context
+from berth.server.registry.pod_rules.volumes import volume_errors
+
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_NAMESERVERS, _SEARCHES, _SEARCH_TEXT = 3, 32, 2048
+_SEARCH_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH = rf"{_SEARCH_LABEL}(\.{_SEARCH_LABEL})*"
+_search = re.compile(_SEARCH).fullmatch
+_NO_SEARCH = names.regex_message(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SEARCH,
+    "example.com",
+)
+_OWN_USERS = "when `hostUsers` is false"
+_LONGEST_DEADLINE = 2**31 - 1
+_LONGEST_HOSTNAME = 64
+
+# The order in which upstream looks at things; what is not named comes last.
+_SPEC_ORDER = (
+    "volumes",
+    "resourceClaims",
+    "containers",
+    "initContainers",
+    "ephemeralContainers",
+    "resources",
+    "hostNetwork",
+    "restartPolicy",
+    "dnsPolicy",
+    "nodeSelector",
+    "securityContext",
+    "imagePullSecrets",
+    "affinity",
+    "dnsConfig",
+    "readinessGates",
+    "schedulingGates",
+    "topologySpreadConstraints",
+    "HostPID",
+    "HostIPC",
+    "hostnameOverride",
+    "serviceAccountName",
+    "nodeName",
+    "activeDeadlineSeconds",
+    "hostname",
+    "subdomain",
+    "tolerations",
+    "hostAliases",
+    "priorityClassName",
+    "runtimeClassName",
+    "preemptionPolicy",
+    "overhead",
+    "os",
+    "schedulingGroup",
+)
+_CONTAINER_ORDER = (
+    "name",
+    "image",
+    "terminationMessagePolicy",
+    "ports",
+    "env",
+    "envFrom",
+    "volumeMounts",
+    "volumeDevices",
+    "imagePullPolicy",
+    "resources",
+    "resizePolicy",
+    "securityContext",
+    "lifecycle",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "restartPolicy",
+)
+_SPEC_RANK = {name: rank for rank, name in enumerate(_SPEC_ORDER)}
+_CONTAINER_RANK = {name: rank for rank, name in enumerate(_CONTAINER_ORDER)}
+_place = re.compile(r"([^.\[]+)(?:\[(\d+)\])?(?:\.([^.\[]+))?").match
+
+
+def pod_spec_errors(spec: RawObject, path: str) -> list[FieldError]:
+    """What is wrong with a spec, beside what :mod:`berth.kube.validation` finds."""
+    return list(_errors(spec, path))
+
+
+def in_order(found: list[FieldError], more: list[FieldError], path: str) -> list[FieldError]:
+    """What others found of the spec at a path, and what was found here, in upstream's order."""
+    if not more:
+        return found
+    start = f"{path}."
+
+    def rank(error: FieldError) -> tuple[int, int, int]:
+        place = _place(error.field, len(start)) if error.field.startswith(start) else None
+        if place is None:
+            return -1, -1, -1
+        name, index, part = place.groups()
+        inner = -1 if name == "volumes" and part != "name" else _CONTAINER_RANK.get(part or "", -1)
+        return _SPEC_RANK.get(name, len(_SPEC_RANK)), int(index or -1), inner
+
+    return sorted([*found, *more], key=rank)
+
+
+def _errors(spec: RawObject, path: str) -> Found:
+    volumes: dict[str, RawObject] = {}
+    for i, volume in enumerate(mappings(spec.get("volumes"))):
+        wrong = list(volume_errors(f"{path}.volumes[{i}]", volume))
+        yield from wrong
+        name = str(volume.get("name") or "")
+        if not wrong and name not in volumes and not names.dns_label_errors(name):
+            volumes[name] = volume
+    pod = PodContext(
+        volumes,
+        spec.get("terminationGracePeriodSeconds"),
+        str(spec.get("restartPolicy") or ""),
+        spec.get("hostUsers") is False,
+    )
+    for group in ("containers", "initContainers"):
+        for i, container in enumerate(mappings(spec.get(group))):
+            yield from container_errors(
+                f"{path}.{group}[{i}]", container, pod, init=group == "initContainers"
+            )
+    for name, value in spec.items():
+        check = _FIELDS.get(name)
+        if check is not None:
+            yield from check(f"{path}.{name}", value, spec)
+    if pod.own_users:
+        for name in ("hostPID", "hostIPC"):
+            if spec.get(name):
+                yield forbidden(f"{path}.H{name[1:]}", _OWN_USERS)
+
+
+# --- single fields --------------------------------------------------------------------------------
+
+
+def _dns_policy(path: str, policy: object, spec: RawObject) -> Found:
+    yield from one_of(path, policy, _DNS_POLICIES)
+    config = spec.get("dnsConfig")
+    at = f"{path.removesuffix('dnsPolicy')}dnsConfig"
+    if policy == "None" and config is None:
+        yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+    elif policy == "None" and not mapping(config).get("nameservers"):
+        detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        yield required(f"{at}.nameservers", detail)
+
+
+def _dns_config(path: str, config: RawObject, spec: RawObject) -> Found:
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if spec.get("dnsPolicy") == "None" and not servers:
+        return
+    if len(servers) > _NAMESERVERS:
+        detail = f"must not have more than {_NAMESERVERS} nameservers"
+        yield invalid(f"{path}.nameservers", servers, detail)
+    for i, server in enumerate(servers):
+        yield from checks.address(f"{path}.nameservers[{i}]", server)
+    if len(searches) > _SEARCHES:
+        detail = f"must not have more than {_SEARCHES} search paths"
+        yield invalid(f"{path}.searches", searches, detail)
+    if len(" ".join(searches)) > _SEARCH_TEXT:
+        detail = f"must not have more than {_SEARCH_TEXT} characters (including spaces) in the search list"
+        yield invalid(f"{path}.searches", searches, detail)
+    for i, search in enumerate(searches):
+        if search != ".":
+            text = search.removesuffix(".")
+            yield from each(f"{path}.searches[{i}]", text, _search_errors(text))
+    for i, option in enumerate(mappings(config.get("options"))):
+        if not option.get("name"):
+            yield required(f"{path}.options[{i}]", "must not be empty")
+
+
+def _search_errors(text: str) -> list[str]:
+    found = [names.too_long(253, "characters")] if len(text) > 253 else []
+    return found if _search(text) else [*found, _NO_SEARCH]
+
+
+def _aliases(path: str, aliases: object, _: RawObject) -> Found:
+    for i, alias in enumerate(mappings(aliases)):
+        yield from checks.address(f"{path}[{i}].ip", alias.get("ip") or "")
+        for j, host in enumerate(alias.get("hostnames") or ()):
+            yield from each(f"{path}[{i}].hostnames[{j}]", host, names.dns_subdomain_errors(host))
+
+
+def _gates(path: str, gates: object, _: RawObject) -> Found:
+    for i, gate in enumerate(mappings(gates)):
+        condition = str(gate.get("conditionType") or "")
+        yield from each(f"{path}[{i}].conditionType", condition, names.label_key_errors(condition))
+
+
+def _override(path: str, name: str, spec: RawObject) -> Found:
+    for field, said in (("setHostnameAsFQDN", "setHostnameAsFQDN"), ("hostNetwork", "hostNetwork")):
+        if spec.get(field):
+            yield forbidden(path, f"may not be specified when {said} is true")
+    if len(name) > _LONGEST_HOSTNAME:
+        yield FieldError(path, "FieldValueTooLong", f"may not be more than {_LONGEST_HOSTNAME} bytes")
+    yield from each(path, name, names.dns_subdomain_errors(name))
+
+
+def _deadline(path: str, seconds: int, _: RawObject) -> Found:
+    if not 1 <= seconds <= _LONGEST_DEADLINE:
+        yield invalid(path, seconds, f"must be between 1 and {_LONGEST_DEADLINE}, inclusive")
+
+
+def _system(path: str, system: RawObject, _: RawObject) -> Found:
+    if not system.get("name"):
+        yield required(f"{path}.name")
+    else:
+        yield from one_of(path, system["name"], ("linux", "windows"))
+
+
+def _shares(spec: RawObject) -> bool:
+    return bool(spec.get("shareProcessNamespace"))
+
+
+def _subdomain(path: str, name: str, _: RawObject) -> Found:
+    return each(path, name, names.dns_subdomain_errors(name)) if name else iter(())
+
+
+def _label(path: str, name: str, _: RawObject) -> Found:
+    return label(path, name) if name else iter(())
+
+
+_FIELDS: dict[str, Callable[[str, Any, RawObject], Iterable[FieldError]]] = {
+    "dnsPolicy": _dns_policy,
+    "securityContext": lambda path, given, spec: pod_context(path, spec) if given or _shares(spec) else (),
+    "dnsConfig": _dns_config,
+    "readinessGates": _gates,
+    "hostnameOverride": _override,
+    "serviceAccountName": _subdomain,
+    "activeDeadlineSeconds": _deadline,
+    "hostname": _label,
+    "subdomain": _label,
+    "hostAliases": _aliases,
+    "runtimeClassName": _subdomain,
+    "os": _system,
+}

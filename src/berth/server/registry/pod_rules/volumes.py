@@ -1,0 +1,219 @@
+"""The sources of a pod's volumes, of which each volume has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from berth.kube import names
+from berth.kube.amounts.quantity import QuantityError, parse
+from berth.kube.objects import RawObject
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, forbidden, has, invalid, one_of, required, subdomain
+from berth.server.registry.fields import mapping, mappings
+from berth.server.registry.pod_rules import references
+from berth.server.registry.pod_rules.containers import PULL_POLICIES
+
+Check = Callable[[str, RawObject], Found]
+
+_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_TWICE = "conflicting duplicate paths"
+_SHORTEST, _LONGEST = 10 * 60, 2**32  # seconds that a token holds
+
+
+def _empty_dir(path: str, source: RawObject) -> Found:
+    try:
+        negative = parse(source.get("sizeLimit") or 0) < 0
+    except QuantityError:
+        return
+    if negative:
+        yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+
+
+def _host_path(path: str, source: RawObject) -> Found:
+    where = str(source.get("path") or "")
+    if not where:
+        yield required(f"{path}.path")
+        return
+    yield from checks.without_backsteps(f"{path}.path", where)
+    yield from one_of(f"{path}.type", source.get("type") or "", _TYPES, needed=False)
+
+
+def _keys(path: str, source: RawObject) -> Found:
+    """The keys of a ConfigMap or Secret that become files."""
+    for i, item in enumerate(mappings(source.get("items"))):
+        at = f"{path}.items[{i}]"
+        yield from has(at, item, "key", "path")
+        yield from checks.unreserved(f"{at}.path", str(item.get("path") or ""))
+        yield from references.mode(f"{at}.mode", item.get("mode"))
+
+
+def _keyed(name: str) -> Check:
+    def check(path: str, source: RawObject) -> Found:
+        yield from has(path, source, name)
+        yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
+        yield from _keys(path, source)
+
+    return check
+
+
+def _downward(path: str, source: RawObject) -> Found:
+    yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
+    for item in mappings(source.get("items")):
+        yield from references.file(path, item)
+
+
+def _nfs(path: str, source: RawObject) -> Found:
+    yield from has(path, source, "server", "path")
+    where = str(source.get("path") or "")
+    if not where.startswith("/"):
+        yield invalid(f"{path}.path", where, "must be an absolute path")
+
+
+def _csi(path: str, source: RawObject) -> Found:
+    yield from checks.name(
+        f"{path}.driver", source.get("driver"), lambda text: names.dns_subdomain_errors(text.lower())
+    )
+    secret = source.get("nodePublishSecretRef")
+    if secret is not None:
+        yield from subdomain(f"{path}.nodePublishSecretRef.name", mapping(secret).get("name"))
+
+
+def _ephemeral(path: str, source: RawObject) -> Found:
+    if source.get("volumeClaimTemplate") is None:
+        yield required(f"{path}.volumeClaimTemplate")
+
+
+def _image(path: str, source: RawObject) -> Found:
+    return one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES)
+
+
+# --- projected ------------------------------------------------------------------------------------
+
+
+def _projected(path: str, source: RawObject) -> Found:
+    yield from references.mode(f"{path}.defaultMode", source.get("defaultMode"))
+    seen: set[str] = set()
+    for i, one in enumerate(mappings(source.get("sources"))):
+        at = f"{path}.sources[{i}]"
+        given = [name for name in _PROJECTIONS if one.get(name) is not None]
+        for name in given:
+            held = mapping(one[name])
+            yield from _PROJECTIONS[name](f"{at}.{name}", held, path)
+            for where in _paths(name, held):
+                if where in seen:
+                    yield invalid(path, held.get("name") or where, _TWICE)
+                seen.add(where)
+        if len(given) > 1:
+            yield forbidden(at, "may not specify more than 1 volume type per source")
+
+
+def _paths(name: str, source: RawObject) -> Iterator[str]:
+    """The files that a source puts into a volume; those of a token may be others' as well."""
+    if name == "clusterTrustBundle":
+        yield str(source.get("path") or "")
+    elif name != "serviceAccountToken":
+        yield from (str(item["path"]) for item in mappings(source.get("items")) if item.get("path"))
+
+
+def _projected_keys(path: str, source: RawObject, _: str) -> Found:
+    yield from has(path, source, "name")
+    yield from _keys(path, source)
+
+
+def _projected_files(path: str, source: RawObject, _: str) -> Found:
+    for item in mappings(source.get("items")):
+        yield from references.file(path, item)
+
+
+def _token(path: str, source: RawObject, volume: str) -> Found:
+    seconds = source.get("expirationSeconds") or 0
+    at = f"{path}.expirationSeconds"
+    if seconds < _SHORTEST:
+        yield invalid(at, seconds, "may not specify a duration less than 10 minutes")
+    if seconds > _LONGEST:
+        yield invalid(at, seconds, "may not specify a duration larger than 2^32 seconds")
+    if not source.get("path"):
+        yield required(f"{volume}.path")
+    else:
+        yield from checks.unreserved(f"{volume}.path", str(source["path"]))
+
+
+def _bundle(path: str, source: RawObject, _: str) -> Found:
+    name, signer = source.get("name"), source.get("signerName")
+    if name is None and signer is None:
+        yield required(path, "either name or signerName must be specified")
+    yield from has(path, source, "path")
+    yield from checks.unreserved(f"{path}.path", str(source.get("path") or ""))
+
+
+_PROJECTIONS: dict[str, Callable[[str, RawObject, str], Found]] = {
+    "secret": _projected_keys,
+    "configMap": _projected_keys,
+    "downwardAPI": _projected_files,
+    "serviceAccountToken": _token,
+    "clusterTrustBundle": _bundle,
+    "podCertificate": lambda *_: iter(()),
+}
+
+
+# --- all ------------------------------------------------------------------------------------------
+
+
+def _needs(*fields: str) -> Check:
+    return lambda path, source: has(path, source, *fields)
+
+
+# In upstream's order: of several, the first counts.
+_SOURCES: dict[str, Check] = {
+    "emptyDir": _empty_dir,
+    "hostPath": _host_path,
+    "gitRepo": _needs("repository"),
+    "gcePersistentDisk": _needs("pdName"),
+    "awsElasticBlockStore": _needs("volumeID"),
+    "secret": _keyed("secretName"),
+    "nfs": _nfs,
+    "iscsi": _needs("targetPortal", "iqn"),
+    "glusterfs": _needs("endpoints", "path"),
+    "flocker": _needs(),
+    "persistentVolumeClaim": _needs(),  # its name is asked for wherever pods are read
+    "rbd": _needs("monitors", "image"),
+    "cinder": _needs("volumeID"),
+    "cephfs": _needs("monitors"),
+    "quobyte": _needs("registry", "volume"),
+    "downwardAPI": _downward,
+    "fc": _needs(),
+    "flexVolume": _needs("driver"),
+    "configMap": _keyed("name"),
+    "azureFile": _needs("secretName", "shareName"),
+    "vsphereVolume": _needs("volumePath"),
+    "photonPersistentDisk": _needs("pdID"),
+    "portworxVolume": _needs("volumeID"),
+    "azureDisk": _needs("diskName", "diskURI"),
+    "storageos": _needs("volumeName"),
+    "projected": _projected,
+    "scaleIO": _needs("gateway", "system", "volumeName"),
+    "csi": _csi,
+    "ephemeral": _ephemeral,
+    "image": _image,
+}
+
+
+def volume_errors(path: str, volume: RawObject) -> Found:
+    """What is wrong with where a volume comes from."""
+    given = [name for name in _SOURCES if volume.get(name) is not None]
+    if not given:
+        yield required(path, "must specify a volume type")
+        return
+    first, *others = given
+    yield from _SOURCES[first](f"{path}.{first}", mapping(volume[first]))
+    for name in others:
+        yield forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
