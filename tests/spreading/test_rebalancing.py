@@ -331,6 +331,31 @@ def test_a_flapping_node_is_not_trusted() -> None:
     assert len(world.evicted()) <= 8
 
 
+def test_a_zone_that_is_lost_again_counts_once() -> None:
+    """However many nodes of it had replacements: it is waited for a minute, which the workload is told."""
+    world = SpreadWorld(HARD)
+    world.node("c2", labels={ZONE: "c", HOSTNAME: "c2"})
+    world.deploy("web", 12, spread("web"), spread("web", HOSTNAME, "ScheduleAnyway"))
+    for seconds in (100, 50):
+        saved = [world.get(NODES, name) for name in ("c", "c2")]
+        for node in saved:
+            world.lost = node
+            world.lose(node["metadata"]["name"])
+        for world.lost in saved:
+            world.come_back()
+        world.run(seconds)
+    assert len(world.evicted()) == 4
+    told = [
+        action.body["message"]
+        for action in world.done
+        if isinstance(action, Create) and action.body.get("reason") == "RebalancingPaused"
+    ]
+    assert len(told) == 1
+    assert told[0].startswith("Its pods stay where they are for 60 s")
+    world.run(150)
+    assert len(world.evicted()) == 8
+
+
 def test_a_cordoned_node_is_no_place() -> None:
     """A zone whose only node is cordoned takes nobody, so nobody is sent away for it."""
     world = SpreadWorld(HARD)

@@ -35,15 +35,17 @@ class LandingMemory:
         self.touched = now
 
     def notice_lost(self, node: str | None, now: float) -> None:
-        """Whether a replacement went to the same node before, and did not stay there."""
-        lost = [
-            pod
+        """Back off if a replacement went to the same node before, and did not stay there.
+
+        Whatever else was lost was lost with it, such as a whole zone: that counts once.
+        """
+        there = {
+            pod: landing
             for pod, landing in self._landings.items()
-            if landing == node and ((bound := self._bound(pod)) is None or bound.spec.node_name != landing)
-        ]
-        for pod in lost:
-            del self._landings[pod]
-        if lost:
+            if (bound := self._bound(pod)) is not None and bound.spec.node_name == landing
+        }
+        if any(landing == node for pod, landing in self._landings.items() if pod not in there):
+            self._landings = there
             self.back_off(now)
 
     def back_off(self, now: float) -> None:

@@ -27,13 +27,14 @@ from berth.machines.recorder import EVENT, NORMAL, Recorder
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet
 from berth.spreading.metrics import SpreadingMetrics, SpreadingStateCollector
-from berth.spreading.rebalancing import BUDGET, Rebalancer, Standing
+from berth.spreading.rebalancing import BACKED_OFF, BUDGET, Rebalancer, Standing
 from berth.spreading.settings import SpreadingSettings
 
 COMPONENT = "keep-spread"
 _GROUPS_AT_ONCE = 50  # so that others come to their turn
 _PLANS_AT_ONCE = 5  # of those that are to be moved, which takes longer
 _FREED = 5.0  # after a pod went, groups without a better place are looked at again after so long
+_NOTHING = Standing()  # is thought of a group that nobody has looked at
 TellPlan = Callable[[Move], None]
 
 
@@ -226,8 +227,11 @@ class KeepSpread:
         if self._opted_out(group):
             self.rebalancer.forget(group.key)
             return
+        known = self.rebalancer.standings.get(group.key, _NOTHING).refusal
         again = self.rebalancer.look_at(group, now)
         if again is not None:
+            if self.rebalancer.standings.get(group.key, _NOTHING).refusal == BACKED_OFF != known:
+                self._tell_pause(group, again - now, now)
             self._due.setdefault(group.key, max(again, now + self._settings.settle))
 
     def _take_turns(self, now: float) -> None:
@@ -247,14 +251,25 @@ class KeepSpread:
 
     def _tell_move(self, group: SpreadReplicaSet, standing: Standing, now: float) -> None:
         """Say on the workload who moves now and why, and how many will."""
-        workload, move = self.rebalancer.workload(group), standing.move
-        if workload is None or move is None:
+        if (move := standing.move) is None:
             return
         more = standing.planned - 1
         then = f", and {more} more after it" if more else ""
         message = f"Pod {move.pod.partition('/')[2]} is to move from node {move.node}{then}: {move.reason}"
-        resource = REPLICA_SETS if workload.metadata.uid == group.uid else DEPLOYMENTS
-        self._recorder.record(now, resource, workload, NORMAL, "Rebalancing", message)
+        self._tell_workload(group, now, "Rebalancing", message)
+
+    def _tell_pause(self, group: SpreadReplicaSet, seconds: float, now: float) -> None:
+        message = (
+            f"Its pods stay where they are for {seconds:.0f} s: a replacement did not land where it would "
+            "have helped, or did not stay there"
+        )
+        self._tell_workload(group, now, "RebalancingPaused", message)
+
+    def _tell_workload(self, group: SpreadReplicaSet, now: float, reason: str, message: str) -> None:
+        workload = self.rebalancer.workload(group)
+        if workload is not None:
+            resource = REPLICA_SETS if workload.metadata.uid == group.uid else DEPLOYMENTS
+            self._recorder.record(now, resource, workload, NORMAL, reason, message)
 
     def _ranked(self, group: SpreadReplicaSet, now: float) -> Iterator[Action]:
         pods = {pod_name(pod): pod for key in group.pods if (pod := self._mirror.bound.get(key)) is not None}
@@ -291,8 +306,8 @@ class KeepSpread:
             return
         self._told.add(group.uid)
         message = (
-            f"{number} of its pods have a {POD_DELETION_COST} that somebody else wrote: it stays, "
-            "and scaling down may leave the rest less even"
+            f"{number} of its pods {'has' if number == 1 else 'have'} a {POD_DELETION_COST} "
+            "that somebody else wrote: it stays, and scaling down may leave the rest less even"
         )
         self._recorder.record(now, REPLICA_SETS, replica_set, NORMAL, "DeletionCostNotOurs", message)
 

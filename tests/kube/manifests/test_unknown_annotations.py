@@ -184,3 +184,17 @@ def test_known_ones_of_other_kinds(tmp_path: Path) -> None:
     assert not told(tmp_path, annotated("example.com/v1", "Thing", *OWN_ANNOTATIONS))
     for metadata in ({"name": "w", "annotations": None}, {"name": "w", "annotations": ["berth.dev/x"]}):
         assert not told(tmp_path, {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata})
+
+
+def test_moving_has_no_effect_on_others(tmp_path: Path) -> None:
+    """Whoever asks for pods of a StatefulSet or a Job to be moved is told that they are not."""
+    for version, kind in TEMPLATED:
+        body = {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": "w", "annotations": {REBALANCE: "hard"}},
+            "spec": {"template": {"metadata": {"labels": {"app": "w"}}, "spec": SPEC}},
+        }
+        found = told(tmp_path, body)
+        assert bool(found) is (kind not in ("Deployment", "ReplicaSet"))
+        assert all("only pods of Deployments and ReplicaSets are moved" in each for each in found)

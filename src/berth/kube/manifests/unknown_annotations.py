@@ -46,6 +46,10 @@ FLEET_ANNOTATIONS = (WORKLOAD_AFFINITY_ANNOTATION, LINT_IGNORE, "berth.dev/copie
 _FLEET_GROUPS = ("policy.karmada.io", "work.karmada.io")
 # Rules, which count only on a pod, so on a workload only in its template.
 _OF_TEMPLATES = (AFFINITY_ANNOTATION,)
+# What asks for pods to be moved, which is done for those of ReplicaSets alone.
+_OF_REPLICA_SETS = ("berth.dev/rebalance", "berth.dev/rebalance-waits-for-nodes")
+_OTHERS = ("StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController")
+NOT_MOVED = "only pods of Deployments and ReplicaSets are moved"
 _OWN: Path = ("metadata",)
 _FLEET_RULES = WORKLOAD_AFFINITY_ANNOTATION.removeprefix(_PREFIX)
 
@@ -60,6 +64,7 @@ class UnknownAnnotation:
         objects: How many have it.
         belongs: Where it would be read; empty if it would nowhere.
         known: Those that are read there.
+        no_effect: Why it is known there and does nothing; empty if it is not known.
     """
 
     manifest: Manifest
@@ -68,6 +73,7 @@ class UnknownAnnotation:
     objects: int = 1
     belongs: Path = ()
     known: tuple[str, ...] = POD_ANNOTATIONS
+    no_effect: str = ""
 
     @property
     def near(self) -> str | None:
@@ -81,6 +87,8 @@ class UnknownAnnotation:
         where = f"{self.manifest}{others}: {render(self.path)}[{self.name}]"
         if self.belongs:
             return f"{where}: nothing reads it there; write it in {render(self.belongs)}"
+        if self.no_effect:
+            return f"{where}: has no effect: {self.no_effect}"
         meant = f"; did you mean {self.near}?" if self.near else ""
         return f"{where}: unknown annotation{meant}"
 
@@ -100,6 +108,9 @@ def unknown_annotations(manifests: Iterable[Manifest]) -> list[UnknownAnnotation
         for name in _own_annotations(manifest):
             if name in _OF_TEMPLATES and path != _OWN:
                 _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, belongs=templates))
+            elif name in _OF_REPLICA_SETS and manifest.kind in _OTHERS:
+                place = (*_OWN, "annotations")
+                _add(found, UnknownAnnotation(manifest, place, name, no_effect=NOT_MOVED))
             elif _looks_ours(name) and name not in known:
                 _add(found, UnknownAnnotation(manifest, (*_OWN, "annotations"), name, known=known))
     return list(found.values())

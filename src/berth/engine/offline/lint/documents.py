@@ -77,8 +77,8 @@ def unknown_annotation(world: World) -> Iterator[Hit]:
             path = f"{render(found.path)}[{found.name}]"
             if found.belongs:
                 continue  # see BERTH008
-            why = "Berth has no such annotation, so its value is not read"
-            fix = f"did you mean {found.near}?" if found.near else "take it out"
+            why = found.no_effect or "Berth has no such annotation, so its value is not read"
+            fix = f"did you mean {found.near}?" if found.near and not found.no_effect else "take it out"
             yield _unknown(world, manifest, path, why, fix)
 
 
