@@ -217,6 +217,17 @@ def test_a_scenario_with_a_typo(cluster: Path, tmp_path: Path) -> None:
     assert "not valid YAML: line" in berth("what-if", "--scenario", tmp_path / "s.yaml", "-f", cluster).err
 
 
+@pytest.mark.parametrize("change", ["apply", "config", "add"])
+def test_a_file_that_a_scenario_names_and_that_is_not_there(
+    cluster: Path, tmp_path: Path, change: str
+) -> None:
+    """It is told where in the scenario it is named."""
+    (tmp_path / "s.yaml").write_text(f"steps:\n- name: first\n  {change}: nix.yaml\n")
+    refused = berth("what-if", "--scenario", tmp_path / "s.yaml", "-f", cluster)
+    assert refused.code == 2
+    assert f"s.yaml: line 3: {tmp_path}/nix.yaml: no such file" in refused.err
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -11,6 +11,7 @@ import click
 from berth.cli.input.manifests import configured_setup
 from berth.cli.input.validating import check_fields
 from berth.engine.offline.scheduling.setup import SchedulerSetup
+from berth.engine.offline.what_if.changes import WhatIfError
 from berth.engine.offline.what_if.parsing import FORMS, REPLACE_ALL
 from berth.engine.offline.what_if.questions.scenario import KIND as SCENARIO
 from berth.engine.offline.what_if.questions.scenario import (
@@ -112,12 +113,15 @@ class ChangeFiles:
         try:
             found = load([self._path(file)])
         except ManifestError as error:
-            raise click.ClickException(str(error)) from None
+            raise WhatIfError(str(error)) from None
         self.warnings += check_fields(found, self._validate)
         return found
 
     def setup(self, file: str) -> SchedulerSetup:
-        return configured_setup(self._path(file), self._options, self._names)
+        try:
+            return configured_setup(self._path(file), self._options, self._names)
+        except click.ClickException as error:
+            raise WhatIfError(error.message) from None
 
 
 def scenario_from(file: str, files: ChangeFiles) -> Scenario:

@@ -41,9 +41,15 @@ def every_report(found: EveryLoss, term: Terminal, *, wide: bool) -> Iterator[st
 
 
 def _row(row: DomainLoss, *, wide: bool) -> tuple[object, ...]:
-    names = [*row.unplaced, *row.lost]
-    who = first_of(names, len(names) if wide else _NAMES_LISTED)
-    why = f"{who}: {row.message or 'nobody makes them again'}" if names else "-"
+    reasons = (
+        (row.unplaced, row.message),
+        (row.lost, f"nobody makes {'it' if len(row.lost) == 1 else 'them'} again"),
+    )
+    why = "; ".join(
+        f"{first_of(names, len(names) if wide else _NAMES_LISTED)}: {reason}"
+        for names, reason in reasons
+        if names
+    )
     return (
         row.domain,
         row.nodes,
@@ -53,7 +59,7 @@ def _row(row: DomainLoss, *, wide: bool) -> tuple[object, ...]:
         len(row.unplaced),
         len(row.lost),
         row.ok,
-        why,
+        why or "-",
     )
 
 

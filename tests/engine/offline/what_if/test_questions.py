@@ -186,7 +186,7 @@ def test_two_ways_side_by_side(tmp_path: Path) -> None:
         ("lose a", sides[0], changes(tmp_path, "lose zone=a")),
         ("lose much", sides[1], changes(tmp_path, "cordon c2; lose zone=a; lose zone=b")),
     )
-    assert found.sentence == "A places 2 more pods than B."
+    assert found.sentence == "A leaves 2 fewer pods without a node than B."
     assert (found.a.measures.placed, found.b.measures.placed) == (6, 4)
     assert (found.a.measures.nodes_used, found.b.measures.nodes_used) == (4, 2)
     assert {each.b for each in found.differing} >= {None}

@@ -78,7 +78,8 @@ def _sentence(a: Side, b: Side, differing: int) -> str:
     if a.measures.unplaced != b.measures.unplaced:
         better, worse = sorted((a, b), key=lambda side: side.measures.unplaced)
         number = worse.measures.unplaced - better.measures.unplaced
-        return f"{better.name} places {number} more pod{'s' if number > 1 else ''} than {worse.name}."
+        pods = f"{number} fewer pod{'s' if number > 1 else ''}"
+        return f"{better.name} leaves {pods} without a node than {worse.name}."
     if not differing:
         return "both ways every pod has the same node."
     pods = f"{differing} pod{'s have' if differing > 1 else ' has'} another node"
