@@ -224,6 +224,12 @@ OF_NODES: dict[str, list[Case]] = {
             "spec.selector",
         ),
         Case(
+            [{**budget(maxUnavailable=1), "metadata": {"name": "keep", "namespace": "shop"}}, deployment()],
+            [budget(maxUnavailable=1), deployment()],
+            "info",
+            "spec.selector",
+        ),
+        Case(
             [*nodes(1), budget(app="db", maxUnavailable=1)],
             [*nodes(1), budget(app="db", maxUnavailable=1), pod(labels={"app": "db"}, nodeName="n0")],
             "warning",

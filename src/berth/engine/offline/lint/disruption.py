@@ -93,14 +93,25 @@ def budget_protects_nobody(world: World) -> Iterator[Hit]:
         selector, where = _selector(view), manifest.namespace or "default"
         others = world.once(_by_namespace).get(where, [])
         near = near_peer(world, selector, others)
-        if not (world.has_nodes or others or selector.nothing):
+        stray = None if near or selector.nothing or selector.everything else _elsewhere(world, selector)
+        if not (world.has_nodes or others or selector.nothing or stray):
             continue  # they are elsewhere
         place = "there" if world.has_nodes else "among these files"
         what = f"selects {selector}, which no pod of namespace {where} {place} has"
         why = f"it {'has no selector' if selector.nothing else what}, so it protects nobody"
         fix = f"select {near}" if near else "select the labels of the pods it is for"
+        if stray is not None:
+            fix = f"put it into namespace {stray}, where such pods are"
         severity = None if world.has_nodes or near or selector.nothing else Severity.INFO
         yield hit(manifest, "spec.selector", why, fix, severity)
+
+
+def _elsewhere(world: World, selector: Selector) -> str | None:
+    """A namespace whose pods a selector is written for."""
+    for namespace, label_sets in world.once(_by_namespace).items():
+        if any(selector.matches(each.labels) for each in label_sets):
+            return namespace
+    return None
 
 
 def _by_namespace(world: World) -> dict[str, list[LabelSet]]:
