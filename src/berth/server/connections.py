@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import re
 import time
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -78,7 +79,16 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._first + self._size > HEAD_LIMIT and _size_of(self.url, self.headers) > HEAD_LIMIT:
             self._too_large = True
             raise _TooLargeError
+        if not self.url.startswith(b"/"):
+            self._take_host_of_target()
         super().on_headers_complete()
+
+    def _take_host_of_target(self) -> None:
+        """Whom a target names that is a whole URL counts instead of the header (RFC 9112, 3.2.2)."""
+        _, scheme, rest = self.url.partition(b"://")
+        if scheme:
+            host = re.split(rb"[/?#]", rest, maxsplit=1)[0]
+            self.headers[:] = [(b"host", host), *(pair for pair in self.headers if pair[0] != b"host")]
 
     def send_400_response(self, msg: str) -> None:
         if not self._too_large:

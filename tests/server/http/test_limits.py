@@ -130,6 +130,8 @@ def _read_after(client: Client, request: bytes, seconds: float) -> int:
         "localhost#",
         "localhost,evil.com",
         "[127.0.0.1",
+        "[127.0.0.1]",
+        "[localhost]",
         "",
     ],
 )
@@ -144,6 +146,22 @@ def test_hosts_that_look_like_ours(client: Client, host: str) -> None:
 def test_our_hosts(client: Client, host: str) -> None:
     """The names that the server has are taken in any spelling."""
     assert answer(client, head(client, "", "", host=host)).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "code"),
+    [
+        ("https://localhost/healthz", "localhost", b"200"),
+        ("https://localhost/healthz", "evil.com", b"200"),
+        ("http://evil.com/healthz", "localhost", b"403"),
+        ("http://evil.com?x", "localhost", b"400"),
+        ("https://localhost@evil.com/healthz", "localhost", b"403"),
+        ("*", "localhost", b"404"),
+    ],
+)
+def test_targets_that_are_whole_urls(client: Client, target: str, host: str, code: bytes) -> None:
+    """The host that a target names counts instead of the header; a star is nowhere."""
+    assert answer(client, head(client, "", "", path=target, host=host)).split()[1] == code
 
 
 def test_two_hosts(client: Client) -> None:

@@ -7,7 +7,8 @@ A file holds one API group version. Each type maps its fields to an expression::
 ``[T]`` is a list, ``{T}`` a map of strings to T, another word a type of the same file, of another
 file (``core.v1.PodSpec``) or a scalar. ``!`` marks a required field. After it may follow
 ``set`` or ``map=<keys>`` (server-side apply's list types), ``atomic`` (a map owned as a whole),
-``patch`` or ``patch=<key>`` (strategic merge), ``retain``, ``replace`` and ``default=<JSON>``.
+``patch`` or ``patch=<key>`` (strategic merge), ``retain``, ``replace``, ``default=<JSON>``, and
+``inline`` (a struct that every object has, were it empty: no pointer in Go).
 The entry ``@`` of a type says that server-side apply owns it as a whole.
 """
 
@@ -192,6 +193,10 @@ def _replace(node: SchemaNode, _: str) -> None:
     node.replace = True
 
 
+def _inline(node: SchemaNode, _: str) -> None:
+    node.inline = True
+
+
 def _default(node: SchemaNode, argument: str) -> None:
     node.default = msgspec.json.decode(argument)
 
@@ -204,4 +209,5 @@ _ATTRIBUTES = {
     "retain": _retain,
     "replace": _replace,
     "default": _default,
+    "inline": _inline,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from berth.kube.schema import builtin
@@ -38,7 +39,7 @@ def _with_envelope(node: SchemaNode, name: str) -> SchemaNode:
         **node.fields,
         "apiVersion": SchemaNode(type="string"),
         "kind": SchemaNode(type="string"),
-        "metadata": builtin.object_node("meta.v1.ObjectMeta"),
+        "metadata": replace(builtin.object_node("meta.v1.ObjectMeta"), inline=True),
     }
     node.struct = SchemaStruct(name, lambda: fields)
     return node

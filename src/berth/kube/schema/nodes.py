@@ -75,6 +75,8 @@ class SchemaNode:
     list_keys: tuple[str, ...] = ()
     # Server-side apply: a map or struct that is owned as a whole.
     atomic: bool = False
+    # A struct that is there in every object, were it empty; so nobody comes to own it.
+    inline: bool = False
     # Strategic merge patch.
     merge: bool = False
     merge_key: str = ""
@@ -91,6 +93,12 @@ class SchemaNode:
     def is_atomic(self) -> bool:
         """Whether server-side apply owns this place as a whole, if it holds an object."""
         return self.atomic or (self.struct is not None and self.struct.atomic)
+
+    def is_there(self, value: object) -> bool:
+        """Whether there is something at this place in an object in which nothing was said yet."""
+        if self.struct is not None:
+            return self.inline
+        return self.required and isinstance(value, dict | list)
 
     def child(self, name: str) -> SchemaNode:
         """The node of a field or map entry; free form if nothing is known about it."""

@@ -124,7 +124,7 @@ class Documents:
         resources = self._state.registry.resources()
         if form:
             return discovery.aggregated(resources, core=path == "/api", version=form)
-        parts = path.split("/")[1:]
+        parts = path.split("/")[1:] or [""]
         found: object | None = None
         if path == "/api":
             found = discovery.api_versions()

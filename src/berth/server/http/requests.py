@@ -145,6 +145,8 @@ def parse_query(raw: bytes) -> dict[str, str]:
 def parse_path(raw: str) -> Address | None:
     """The resource a path addresses; None if it lies outside ``/api/v1`` and ``/apis/G/V``."""
     parts = raw.split("/")[1:]
+    if not parts:  # the target of OPTIONS to the whole server
+        return None
     if any(part in ("", ".", "..") for part in parts[:-1]):
         return None
     if parts[-1] == "":

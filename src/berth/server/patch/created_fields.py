@@ -31,7 +31,7 @@ def creator_entry(
             value = {k: v for k, v in value.items() if k not in UNOWNED_METADATA}  # noqa: PLW2901
             if not value:
                 continue
-        owned = _owned(value, schema.root.child(name))
+        owned = _owned(value, schema.root.child(name), fresh=False)
         if owned is not None:
             fields[f"f:{name}"] = owned
     if not fields:
@@ -46,29 +46,33 @@ def creator_entry(
     }
 
 
-def _owned(value: Any, node: SchemaNode) -> RawObject | None:  # noqa: ANN401 - any JSON value
-    """The ``fieldsV1`` of a value: empty for a leaf, None if nothing of it can be owned."""
+def _owned(value: Any, node: SchemaNode, *, fresh: bool = True) -> RawObject | None:  # noqa: ANN401 - any JSON value
+    """The ``fieldsV1`` of a value: empty for a leaf, None if nothing of it can be owned.
+
+    `fresh`: What holds the value is new as well; otherwise an empty one may be there in every object.
+    """
+    was_there = not fresh and node.is_there(value)
     if isinstance(value, dict):
         struct = node.struct
+        if not value:
+            return None if was_there else {}
         if node.atomic or (struct is not None and struct.atomic) or node.type not in ("object", "any"):
             return {}
-        return _owned_map(value, node)
+        return _owned_map(value, node, fresh=not was_there)
     if isinstance(value, list) and node.list_type != "atomic":
-        return _owned_list(value, node)
+        return _owned_list(value, node, fresh=not was_there)
     return {}
 
 
-def _owned_map(value: RawObject, node: SchemaNode) -> RawObject | None:
-    if not value:
-        return {}
+def _owned_map(value: RawObject, node: SchemaNode, *, fresh: bool) -> RawObject | None:
     struct, others = node.struct, node.values or FREE_FORM
     known = struct.fields if struct is not None else _NOTHING
-    out: RawObject = {MEMBER: {}} if struct is None and not node.required else {}
+    out: RawObject = {MEMBER: {}} if fresh else {}
     for name, item in value.items():
         if item is None:
             continue
         if isinstance(item, dict | list):
-            owned = _owned(item, known.get(name) or others)
+            owned = _owned(item, known.get(name) or others, fresh=fresh)
             if owned is None:
                 continue
             out[f"f:{name}"] = owned
@@ -79,13 +83,12 @@ def _owned_map(value: RawObject, node: SchemaNode) -> RawObject | None:
     return {} if len(out) == 1 and MEMBER in out else out
 
 
-def _owned_list(value: list[Any], node: SchemaNode) -> RawObject:
-    out: RawObject = {} if node.required else {MEMBER: {}}
+def _owned_list(value: list[Any], node: SchemaNode, *, fresh: bool) -> RawObject:
+    out: RawObject = {MEMBER: {}} if fresh else {}
     inner = node.element()
     for item in value:
         element = element_of(item, node)
         if element is None or element in out:
             return {}  # elements that cannot be told apart are owned as a whole
-        owned = _owned(item, inner)
-        out[element] = {MEMBER: {}, **owned} if owned else {}
+        out[element] = _owned(item, inner) or {}
     return {} if len(out) == 1 and MEMBER in out else out

@@ -125,7 +125,7 @@ def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) 
         return
     if old is MISSING or old is None:
         if new is not MISSING and new is not None:
-            _came(new, node, path, out.added)
+            _came(new, node, path, out.added, fresh=False)
     elif new is MISSING or new is None:
         _went(old, node, path, out.removed)
     elif len(path) > _MAX_DEPTH:
@@ -158,16 +158,20 @@ def _compare_lists(old: list[Any], new: list[Any], node: SchemaNode, path: Path,
             out.added.add(at)
 
 
-def _came(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401
-    """Everything inside a value that came, and the value itself where it may be empty."""
+def _came(value: Any, node: SchemaNode, path: Path, out: set[Path], *, fresh: bool) -> None:  # noqa: ANN401
+    """Everything inside a value that came, and the value itself unless an empty one was there before.
+
+    `fresh`: What holds the value came, too.
+    """
     parts = _parts(value, node, path)
-    if path and (parts is None or value == {} or (node.struct is None and not node.required)):
+    was_there = not fresh and (not path or node.is_there(value))
+    if not was_there or (parts is None and value != {}):
         out.add(path)
     for step, item, inner, apart in parts or ():
         if apart:
             out.add((*path, step))
         if item is not None:
-            _came(item, inner, (*path, step), out)
+            _came(item, inner, (*path, step), out, fresh=not was_there)
 
 
 def _went(value: Any, node: SchemaNode, path: Path, out: set[Path]) -> None:  # noqa: ANN401

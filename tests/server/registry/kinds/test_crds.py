@@ -170,3 +170,24 @@ def test_schemas_must_be_structural(client: Client) -> None:
 
     assert "openAPIV3Schema.properties[free].type: Required value" in message
     assert "must be a valid regular expression, but isn't: error parsing regexp: missing closing )" in message
+
+
+@pytest.mark.parametrize(
+    ("approval", "status", "reason", "message"),
+    [
+        ("https://example.com/1", "True", "ApprovedAnnotation", "approved in https://example.com/1"),
+        ("unapproved, at all", "False", "UnapprovedAnnotation", 'not approved: "unapproved, at all"'),
+    ],
+)
+def test_approval_is_a_condition(
+    client: Client, approval: str, status: str, reason: str, message: str
+) -> None:
+    """The status says who approved of a definition in *.k8s.io, before it says anything else."""
+    crd = _crd("approved")
+    crd["metadata"]["name"], crd["spec"]["group"] = "approved.things.k8s.io", "things.k8s.io"
+    crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
+    first = client.made(CRDS, crd)["status"]["conditions"][0]
+    del first["lastTransitionTime"]
+    wanted = {"type": "KubernetesAPIApprovalPolicyConformant", "status": status}
+    assert first == {**wanted, "reason": reason, "message": message}
+    client.delete(f"{CRDS}/approved.things.k8s.io")

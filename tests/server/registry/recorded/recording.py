@@ -24,7 +24,6 @@ _CHANGING = frozenset(
         "uid",
         "creationTimestamp",
         "resourceVersion",
-        "managedFields",
         "clusterIP",
         "clusterIPs",
         "nodePort",
@@ -40,7 +39,7 @@ def answers(client: Client) -> Iterator[tuple[str, Any]]:
     """What a server says to each request, by kind and name."""
     for request in REQUESTS:
         kind, name = request["kind"], request["metadata"]["name"]
-        answer = client.post(PATHS[kind][1], request)
+        answer = client.post(f"{PATHS[kind][1]}?fieldManager=recorder", request)
         body = _lasting(answer.json)
         if answer.status >= 400:
             body = {part: body.get(part) for part in ("reason", "message", "details")}
@@ -52,7 +51,8 @@ def answers(client: Client) -> Iterator[tuple[str, Any]]:
 
 def _lasting(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _lasting(item) for name, item in value.items() if name not in _CHANGING}
+        changing = _CHANGING if value.get("fieldsType") is None else {"time"}
+        return {name: _lasting(item) for name, item in value.items() if name not in changing}
     if isinstance(value, str):
         return _by_chance.sub("kube-api-access-*", value)
     return [_lasting(item) for item in value] if isinstance(value, list) else value

@@ -16,7 +16,9 @@ from berth.server.settings import SERVICE_NAMES, ServerSettings
 
 NOBODY = User(ANONYMOUS_USER, (UNAUTHENTICATED,))
 # A name or an address, and perhaps a port; nothing else is a host.
-_host = re.compile(r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f:.]+)\])(?::[0-9]{1,5})?").fullmatch
+_host = re.compile(
+    r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f]*:[0-9a-f:.]*)\])(?::[0-9]{1,5})?"
+).fullmatch
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 
 

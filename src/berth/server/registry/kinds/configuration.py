@@ -72,16 +72,13 @@ class SecretStrategy(ConfigMapStrategy):
 
     def default(self, obj: RawObject) -> None:
         obj.setdefault("type", "Opaque")
+        if isinstance(obj.get("stringData"), dict):
+            data = dict(obj.get("data") or {})
+            for name, text in obj.pop("stringData").items():
+                data[name] = base64.b64encode(str(text).encode()).decode()
+            obj["data"] = data
         if not obj.get("data"):
             obj.pop("data", None)
-
-    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
-        if not isinstance(obj.get("stringData"), dict):
-            return
-        data = dict(obj.get("data") or {})
-        for name, text in obj.pop("stringData").items():
-            data[name] = base64.b64encode(str(text).encode()).decode()
-        obj["data"] = data
 
     def check(self, obj: RawObject) -> list[FieldError]:
         data = mapping(obj.get("data"))

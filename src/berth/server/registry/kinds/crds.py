@@ -6,6 +6,7 @@ are part of the write itself: a definition is served from the moment it is accep
 
 from __future__ import annotations
 
+import json
 from urllib.parse import urlsplit
 
 from berth.kube import names
@@ -29,7 +30,7 @@ _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 class DefinitionStrategy(Strategy):
     """What a definition asks for is served as soon as it is accepted, and until its last object has gone."""
 
-    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+    def default(self, obj: RawObject) -> None:
         spec = spec_of(obj)
         named = spec.setdefault("names", {})
         if named.get("kind"):
@@ -120,6 +121,7 @@ def _establish(registry: Registry, crd: RawObject, old: RawObject | None) -> Non
     status["storedVersions"] = versions if storage in versions else [*versions, storage]
     status["acceptedNames"] = spec["names"]
     status["conditions"] = [
+        *_conformance(crd, now),
         _condition("NamesAccepted", clash, now, ("NoConflicts", "no conflicts found"), "NameConflict"),
         _condition(
             "Established",
@@ -133,6 +135,32 @@ def _establish(registry: Registry, crd: RawObject, old: RawObject | None) -> Non
     metadata = crd["metadata"]
     if not metadata.get("deletionTimestamp") and CLEANUP not in (metadata.get("finalizers") or ()):
         metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
+
+
+def _conformance(crd: RawObject, now: str) -> list[RawObject]:
+    """What is said of the approval of a definition in a group of the community; nothing of others'."""
+    given = _approved(crd)
+    said = {
+        "approved": ("True", "ApprovedAnnotation", f"approved in {given}"),
+        "bypassed": ("False", "UnapprovedAnnotation", f"not approved: {json.dumps(given)}"),
+    }.get(_kind_of_approval(given))
+    if not _is_protected(crd) or said is None:
+        return []
+    status, reason, message = said
+    return [
+        {
+            "type": "KubernetesAPIApprovalPolicyConformant",
+            "status": status,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }
+    ]
+
+
+def _is_protected(crd: RawObject) -> bool:
+    group = str(crd["spec"].get("group") or "")
+    return f".{group}".endswith((".k8s.io", ".kubernetes.io"))
 
 
 def _condition(kind: str, clash: str, now: str, well: tuple[str, str], badly: str) -> RawObject:
@@ -212,8 +240,7 @@ def _approval(crd: RawObject, old: RawObject | None) -> list[FieldError]:
 
     Upstream: apiextensions-apiserver/pkg/apihelpers.
     """
-    group = str(crd["spec"].get("group") or "")
-    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+    if not _is_protected(crd):
         return []
     given = _approved(crd)
     if old is not None and _kind_of_approval(_approved(old)) == _kind_of_approval(given):

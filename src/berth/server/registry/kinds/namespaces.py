@@ -29,8 +29,11 @@ class NamespaceStrategy(Strategy):
                 **(metadata.get("labels") or {}),
                 "kubernetes.io/metadata.name": metadata["name"],
             }
-        spec_of(obj).setdefault("finalizers", ["kubernetes"])
+        spec_of(obj)
         obj.setdefault("status", {}).setdefault("phase", "Active")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        obj["spec"].setdefault("finalizers", ["kubernetes"])
 
     def check_delete(self, obj: RawObject) -> None:
         name = obj["metadata"]["name"]

@@ -63,10 +63,7 @@ def _container(container: RawObject, *, host_network: bool, pod: bool) -> None:
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             _probe(container[name])
-    lifecycle = mapping(container.get("lifecycle"))
-    if lifecycle.pop("stopSignal", None) and not lifecycle:  # its gate is off by default
-        del container["lifecycle"]
-    for hook in lifecycle.values():
+    for hook in mapping(container.get("lifecycle")).values():
         _http_get(mapping(hook))
     for variable in container.get("env") or ():
         if variable.get("valueFrom"):
@@ -156,6 +153,15 @@ def drop_disabled(pod: RawObject, old: RawObject | None, gates: FeatureGates) ->
         write_back(pod, view, kept)
 
 
+def drop_unserved(spec: RawObject) -> None:
+    """Drop, in place, what is behind a gate that is off by default: the signal that ends a container."""
+    for name in ("containers", "initContainers"):
+        for container in spec.get(name) or ():
+            lifecycle = container.get("lifecycle")
+            if lifecycle and lifecycle.pop("stopSignal", None) and not lifecycle:
+                del container["lifecycle"]
+
+
 def _pod(holder: RawObject) -> Pod:
     return decode_as({"metadata": {}, "spec": holder["spec"]}, Pod)
 
@@ -194,8 +200,10 @@ class TemplatedStrategy(Strategy):
         super().settle(registry, obj, old)
 
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
-        found = super().judge(registry, obj, old)
         template = self._template(obj)
+        if template is not None:
+            drop_unserved(template["spec"])
+        found = super().judge(registry, obj, old)
         if template is None or (old is not None and template == self._template(old)):
             return found
         path = ".".join((*self.template, "spec"))

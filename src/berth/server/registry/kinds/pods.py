@@ -29,7 +29,7 @@ from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of
 from berth.server.registry.kinds import limit_ranges, runtime_classes, service_accounts
 from berth.server.registry.kinds.nodes import topology_labels
-from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, write_back
+from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, drop_unserved, write_back
 from berth.server.registry.kinds.priority_classes import resolve_priority
 from berth.server.registry.pod_rules import in_order, pod_spec_errors
 from berth.server.registry.resources import served
@@ -64,6 +64,7 @@ class PodStrategy(Strategy):
             return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
         if obj["spec"]["terminationGracePeriodSeconds"] < 0:
             obj["spec"]["terminationGracePeriodSeconds"] = 1
+        drop_unserved(obj["spec"])
         wrong = pod_spec_errors(obj["spec"], "spec")  # admission adds nothing that is
         limit_ranges.default_pod(registry, obj)
         service_accounts.admit(registry, obj)

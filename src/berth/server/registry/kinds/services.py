@@ -44,16 +44,10 @@ class ServiceStrategy(Strategy):
             config.setdefault("clientIP", {}).setdefault("timeoutSeconds", _STICKY)
         if kind != EXTERNAL:
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            # Who finds the addresses of a Service without a selector may find any.
-            both = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
-            spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
-            spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
         if kind in WITH_NODE_PORTS or (kind == CLUSTER and spec.get("externalIPs")):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if kind == BALANCED:
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-        if spec.get("clusterIP"):
-            spec.setdefault("clusterIPs", [spec["clusterIP"]])
         for port in mappings(spec.get("ports")):
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in (None, 0, ""):
@@ -61,6 +55,8 @@ class ServiceStrategy(Strategy):
 
     def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         spec, before = obj["spec"], mapping((old or {}).get("spec"))
+        if spec.get("clusterIP"):
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
         _drop_of_type(spec, before)
         if not spec.get("clusterIP") and spec["type"] != EXTERNAL:
             for name in ("clusterIP", "clusterIPs"):
@@ -69,6 +65,11 @@ class ServiceStrategy(Strategy):
         if not spec.get("clusterIP") and spec["type"] != EXTERNAL:
             address = self._free_address(registry)
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
+        if spec["type"] != EXTERNAL:
+            # Who finds the addresses of a Service without a selector may find any.
+            both = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
+            spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+            spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
 
     def _free_address(self, registry: Registry) -> str:
         bucket = registry.builtin("", self.resource.plural).bucket
