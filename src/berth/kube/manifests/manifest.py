@@ -29,7 +29,7 @@ from berth.kube.text.near_names import possible
 from berth.kube.validation import FieldError, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from berth.kube.objects import KubeObject, RawObject
 
@@ -311,7 +311,7 @@ def _from_json(
     items = json_reader.items(head) if item_kind is not None else None
     if items is None or item_kind is None:
         if item_kind is not None and kinds.is_list(kind):
-            _refuse_items(json_reader.to_builtins(head.items) if head.items else None, source)
+            _refuse_items(json_reader.to_builtins(text), source)
             return
         raw = text if isinstance(text, msgspec.Raw) else msgspec.Raw(text)
         yield _from_json_object(kind, api_version, source, raw)
@@ -351,10 +351,14 @@ def _from_json_object(kind: str, api_version: str, source: Source, raw: msgspec.
     return manifest
 
 
-def _refuse_items(items: object, source: Source) -> None:
-    """A list may have no items; something else instead of a list is a mistake."""
+def _refuse_items(fields: Mapping[str, object], source: Source) -> None:
+    """A list may have no items; something else instead of them, or by another name, is a mistake."""
+    items = fields.get("items")
     if items is not None:
         raise ManifestError(f"{source}: items: expected a list, got {show(items)}")
+    for key in fields:
+        if isinstance(key, str) and possible(("items",), key) and key != "items":
+            raise ManifestError(f"{source}: {key}: unknown field; did you mean items?")
 
 
 def _from_value(
@@ -369,7 +373,7 @@ def _from_value(
     items, item_kind = value.get("items"), kinds.item_kind(kind)
     if not isinstance(items, list) or item_kind is None:
         if kinds.is_list(kind):
-            _refuse_items(items, source)
+            _refuse_items(value, source)
             return
         yield _manifest(kind, api_version, source, value, lambda view: convert(without_nulls(value), view))
         return
