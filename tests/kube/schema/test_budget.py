@@ -66,3 +66,10 @@ def test_unknown_fields_are_bounded() -> None:
     unknown = {f"u{i}": 1 for i in range(200)}
     found = schema({"type": "object", "properties": ITEMS}).unknown_fields(listing([unknown]))
     assert found == [f"spec.l[0].u{i}" for i in range(100)]
+
+
+def test_text_of_unknown_fields_is_bounded() -> None:
+    """A long key is not told again and again."""
+    node = {"type": "object", "additionalProperties": {"type": "object", "properties": {}}}
+    long = {"k" * 300_000: {f"u{i}": 1 for i in range(50)}}
+    assert len(schema(node).unknown_fields(listing([long]))) == 4

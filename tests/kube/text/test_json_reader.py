@@ -22,3 +22,9 @@ def test_long_keys_are_not_repeated() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 50_000_000
+
+
+def test_text_of_paths_is_bounded() -> None:
+    """Neither is it told for each of many keys below it that occur twice."""
+    inside = ",".join(f'"k{i}":0,"k{i}":1' for i in range(50))
+    assert len(repeated_keys(f'{{"{"x" * 300_000}":{{{inside}}}}}'.encode())) == 4

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from berth.kube.schema import patterns
-from berth.kube.schema.budget import step
+from berth.kube.schema.budget import step, told
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
@@ -23,7 +23,7 @@ from berth.kube.validation.errors import (
 )
 
 TYPE_INVALID = "FieldValueTypeInvalid"
-_MOST_ERRORS, _MOST_TEXT = 1000, 1024 * 1024  # that anybody is told of
+_MOST_ERRORS = 1000  # that anybody is told of
 
 
 class SchemaError(FieldError, frozen=True):
@@ -36,17 +36,9 @@ class SchemaError(FieldError, frozen=True):
 
 def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
     """What a schema objects to; not all of it if that is much."""
-    return list(_told(_value(value, node, "")))
-
-
-def _told(errors: Iterable[FieldError]) -> Iterator[FieldError]:
-    """As many as anybody is told of."""
-    text = 0
-    for count, error in enumerate(errors, 1):
-        yield error
-        text += len(error.field) + len(error.detail)
-        if count == _MOST_ERRORS or text > _MOST_TEXT:
-            return
+    return list(
+        told(_value(value, node, ""), _MOST_ERRORS, lambda error: len(error.field) + len(error.detail))
+    )
 
 
 def _value(value: Any, node: SchemaNode, path: str) -> Iterator[FieldError]:  # noqa: ANN401

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any
 
 from berth.kube.schema import builtin
+from berth.kube.schema.budget import told
 from berth.kube.schema.checks import conforms, problems, prune
 from berth.kube.schema.constraints import violations
 from berth.kube.schema.crd import apply_defaults, root_node
@@ -35,7 +35,7 @@ class Schema:
         if conforms(obj, self.root):
             return []
         found = (problem.path for problem in problems(obj, self.root) if not problem.message)
-        return list(islice(found, _MOST_UNKNOWN))
+        return list(told(found, _MOST_UNKNOWN, len))
 
     def type_error(self, obj: dict[str, Any]) -> tuple[str, str] | None:
         """Path and message of the first value that could not have been decoded (400 Bad Request).

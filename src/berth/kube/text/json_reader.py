@@ -145,13 +145,19 @@ def repeated_key(text: bytes | msgspec.Raw) -> str | None:
     return next(iter(repeated_keys(text)), None)
 
 
-def repeated_keys(text: bytes | msgspec.Raw, most: int = 100) -> list[str]:
-    """The paths of such keys, in the order of the text, up to a number."""
+def repeated_keys(text: bytes | msgspec.Raw, most: int = 100, most_text: int = 1024 * 1024) -> list[str]:
+    """The paths of such keys, in the order of the text, up to a number and about so many characters."""
     try:
         written = str(memoryview(text), "utf-8")
         _keys.decode(written)
     except _Repeated:
-        return list(islice(_paths_of_repeated(_pairs.decode(written)), most))
+        found: list[str] = []
+        for path in islice(_paths_of_repeated(_pairs.decode(written)), most):
+            found.append(path)
+            most_text -= len(path)
+            if most_text < 0:
+                break
+        return found
     except (RecursionError, UnicodeDecodeError) as error:
         raise _unusable(error) from None
     return []
