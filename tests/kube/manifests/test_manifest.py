@@ -148,14 +148,6 @@ def test_a_list_of_nothing_and_a_kind_with_items_of_its_own(tmp_path: Path, file
     assert titles(load([file])) == ["AllowList a"]
 
 
-@pytest.mark.parametrize("file", ["all.json", "all.yaml"])
-def test_a_list_whose_items_are_misspelt(tmp_path: Path, file: str) -> None:
-    """All that it holds would be lost in silence."""
-    (tmp_path / file).write_text('{"apiVersion": "v1", "kind": "List", "item": [{"kind": "Pod"}]}')
-    with pytest.raises(ManifestError, match="item: unknown field; did you mean items"):
-        load([file])
-
-
 def test_kinds_of_other_groups_are_not_mistaken_for_ours(tmp_path: Path) -> None:
     """Knative has a Service too; kustomizations need no name."""
     written(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from berth.cli.fleet.schemas import karmada_schemas
-from berth.kube.manifests.manifest import load
+from berth.kube.manifests.manifest import ManifestError, load
 from berth.kube.manifests.unknown_kinds import unknown_kinds, unserved_versions
 from berth.kube.schema import builtin
 
@@ -197,3 +197,11 @@ def test_versions_that_no_server_has(tmp_path: Path, api_version: str, kind: str
 def test_versions_that_some_server_has(tmp_path: Path, api_version: str, kind: str) -> None:
     """Nothing is said of what can be applied."""
     assert not old(tmp_path, {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}})
+
+
+@pytest.mark.parametrize("file", ["all.json", "all.yaml"])
+def test_a_list_whose_items_are_misspelt(tmp_path: Path, file: str) -> None:
+    """All that it holds would be lost in silence."""
+    (tmp_path / file).write_text('{"apiVersion": "v1", "kind": "List", "item": [{"kind": "Pod"}]}')
+    with pytest.raises(ManifestError, match="item: unknown field; did you mean items"):
+        load([str(tmp_path / file)])
