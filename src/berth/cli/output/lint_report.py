@@ -135,11 +135,12 @@ def _result(placed: Placed, number: int) -> Document:
     if placed.line:
         physical["region"] = {"startLine": placed.line}
     logical = {"fullyQualifiedName": f"{found.title}: {found.path}" if found.path else found.title}
+    end = "?" if found.fix.endswith("?") else "."
     return {
         "ruleId": finding.code,
         "ruleIndex": number,
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{found.title}: {found.why}. Fix: {found.fix}."},
+        "message": {"text": f"{found.title}: {found.why}. Fix: {found.fix.removesuffix('?')}{end}"},
         "locations": [{"physicalLocation": physical, "logicalLocations": [logical]}],
         # The same as long as the object and the field are, wherever they move in the file.
         "partialFingerprints": {"berth/v1": f"{finding.code}:{found.title}:{found.path}"},

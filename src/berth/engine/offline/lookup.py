@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -13,9 +14,15 @@ from berth.kube.manifests.manifest import Manifest
 from berth.kube.objects import Job, ReplicationController, Workload
 from berth.kube.workloads.expansion import expand
 
-_KINDS = {
-    alias: kind
-    for kind, aliases in {
+
+def by_alias(kinds: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Kinds by all that they are called: the kind in small letters, its plural, its short name."""
+    return {alias: kind for kind, aliases in kinds.items() for alias in (kind.lower(), *aliases)}
+
+
+# What has pods, by what it may be called.
+KINDS = by_alias(
+    {
         "Pod": ("po", "pods"),
         "Deployment": ("deploy", "deployments"),
         "ReplicaSet": ("rs", "replicasets"),
@@ -24,9 +31,8 @@ _KINDS = {
         "ReplicationController": ("rc", "replicationcontrollers"),
         "Job": ("jobs",),
         "CronJob": ("cj", "cronjobs"),
-    }.items()
-    for alias in (kind.lower(), *aliases)
-}
+    }
+)
 _NEAR_NAMES = 5
 
 
@@ -44,7 +50,7 @@ def find(simulation: Simulation, name: str, namespace: str | None) -> Entry:
         return _pod(simulation, name, namespace)
     kind = kind_of(name)
     if kind is None:
-        known = ", ".join(sorted({kind.lower() for kind in _KINDS.values()}))
+        known = ", ".join(sorted({kind.lower() for kind in KINDS.values()}))
         raise NotFoundError(f"{prefix} is not a kind of workload (known: {known})")
     return _pod(simulation, rest, namespace) if kind == "Pod" else _next_of(simulation, kind, rest, namespace)
 
@@ -52,7 +58,7 @@ def find(simulation: Simulation, name: str, namespace: str | None) -> Entry:
 def kind_of(name: str) -> str | None:
     """The kind that ``deploy/web`` is of; Pod if it says none, None if there is no such kind of workload."""
     prefix, slash, _ = name.partition("/")
-    return _KINDS.get(prefix.lower().partition(".")[0]) if slash else "Pod"
+    return KINDS.get(prefix.lower().partition(".")[0]) if slash else "Pod"
 
 
 def _pod(simulation: Simulation, name: str, namespace: str | None) -> Entry:

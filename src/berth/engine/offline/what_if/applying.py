@@ -9,24 +9,9 @@ from typing import Any
 from berth.engine.offline.scheduling.making_room import is_daemon
 from berth.engine.offline.scheduling.setup import SchedulerSetup
 from berth.engine.offline.snapshot import Progress, read
+from berth.engine.offline.what_if import changes as change_kinds
 from berth.engine.offline.what_if import nodes, objects, workloads
-from berth.engine.offline.what_if.changes import (
-    AddNodes,
-    ApplyObjects,
-    ClusterChange,
-    CordonNode,
-    DeleteObject,
-    DrainNodes,
-    EvictPod,
-    LabelNode,
-    LoseNodes,
-    ReplaceAll,
-    RolloutWorkload,
-    ScaleWorkload,
-    TaintNode,
-    UseConfiguration,
-    WhatIfError,
-)
+from berth.engine.offline.what_if.changes import ClusterChange, WhatIfError
 from berth.engine.offline.what_if.selecting import pod_of
 from berth.engine.offline.what_if.world import ChangingWorld, StayingPod, is_mirror
 from berth.kube.manifests.manifest import Manifest
@@ -52,11 +37,11 @@ def make(world: ChangingWorld, changes: Iterable[ClusterChange], progress: Progr
         world.schedule()
 
 
-def _delete(world: ChangingWorld, change: DeleteObject) -> None:
+def _delete(world: ChangingWorld, change: change_kinds.DeleteObject) -> None:
     objects.delete(world, change, world.namespace)
 
 
-def _evict(world: ChangingWorld, change: EvictPod) -> None:
+def _evict(world: ChangingWorld, change: change_kinds.EvictPod) -> None:
     entry = pod_of(world.on, world.snapshot, change.pod, world.namespace)
     if is_mirror(entry):
         why = "mirror pod: its kubelet runs it again at once"
@@ -65,7 +50,7 @@ def _evict(world: ChangingWorld, change: EvictPod) -> None:
     nodes.evict_in_rounds(world, [entry])
 
 
-def _replace_all(world: ChangingWorld, change: ReplaceAll) -> None:
+def _replace_all(world: ChangingWorld, change: change_kinds.ReplaceAll) -> None:
     """Everybody waits who is not tied to a node; who came first is served first."""
     del change
     for entry in list(world.on.values()):
@@ -76,7 +61,7 @@ def _replace_all(world: ChangingWorld, change: ReplaceAll) -> None:
         world.lift(entry)
 
 
-def _configure(world: ChangingWorld, change: UseConfiguration) -> None:
+def _configure(world: ChangingWorld, change: change_kinds.UseConfiguration) -> None:
     reconfigure(world, change.setup)
 
 
@@ -106,17 +91,17 @@ def reconfigure(world: ChangingWorld, setup: SchedulerSetup) -> None:
 
 
 _MAKERS: dict[type[Any], Callable[[ChangingWorld, Any], None]] = {
-    DrainNodes: nodes.drain,
-    LoseNodes: nodes.lose,
-    CordonNode: nodes.cordon,
-    LabelNode: nodes.label,
-    TaintNode: nodes.taint,
-    AddNodes: nodes.add,
-    ScaleWorkload: workloads.scale,
-    RolloutWorkload: workloads.rollout,
-    ApplyObjects: objects.apply,
-    DeleteObject: _delete,
-    EvictPod: _evict,
-    ReplaceAll: _replace_all,
-    UseConfiguration: _configure,
+    change_kinds.DrainNodes: nodes.drain,
+    change_kinds.LoseNodes: nodes.lose,
+    change_kinds.CordonNode: nodes.cordon,
+    change_kinds.LabelNode: nodes.label,
+    change_kinds.TaintNode: nodes.taint,
+    change_kinds.AddNodes: nodes.add,
+    change_kinds.ScaleWorkload: workloads.scale,
+    change_kinds.RolloutWorkload: workloads.rollout,
+    change_kinds.ApplyObjects: objects.apply,
+    change_kinds.DeleteObject: _delete,
+    change_kinds.EvictPod: _evict,
+    change_kinds.ReplaceAll: _replace_all,
+    change_kinds.UseConfiguration: _configure,
 }

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from msgspec import structs
 
+from berth.engine.offline.lookup import KINDS, by_alias
 from berth.engine.offline.scheduling.making_room import DAEMON_SET
 from berth.engine.offline.snapshot import Entry, SnapshotError, SnapshotReader, add_context, group_of_manifest
 from berth.engine.offline.what_if.changes import ApplyObjects, DeleteObject, WhatIfError
@@ -40,29 +41,19 @@ from berth.kube.objects import (
     Workload,
 )
 
-_KINDS = {
-    alias: kind
-    for kind, aliases in {
-        "Pod": ("po", "pods"),
+_KINDS = KINDS | by_alias(
+    {
         "Node": ("no", "nodes"),
         "Namespace": ("ns", "namespaces"),
         "Service": ("svc", "services"),
-        "Deployment": ("deploy", "deployments"),
-        "ReplicaSet": ("rs", "replicasets"),
-        "StatefulSet": ("sts", "statefulsets"),
-        "DaemonSet": ("ds", "daemonsets"),
-        "ReplicationController": ("rc", "replicationcontrollers"),
-        "Job": ("jobs",),
-        "CronJob": ("cj", "cronjobs"),
         "PodDisruptionBudget": ("pdb", "poddisruptionbudgets"),
         "PriorityClass": ("pc", "priorityclasses"),
         "PodGroup": ("podgroups",),
         "PersistentVolumeClaim": ("pvc", "persistentvolumeclaims"),
         "PersistentVolume": ("pv", "persistentvolumes"),
         "StorageClass": ("sc", "storageclasses"),
-    }.items()
-    for alias in (kind.lower(), *aliases)
-}
+    }
+)
 _OWNING = (*SCALABLE, DAEMON_SET, "Job", "CronJob")
 _Key = tuple[str, str, str | None, str]
 
