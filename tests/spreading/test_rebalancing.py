@@ -234,6 +234,20 @@ def test_one_that_is_held_up_is_not_waited_for_for_ever() -> None:
     assert max(world.counts("three").values()) == 3
 
 
+@pytest.mark.parametrize("annotation", [{"berth.dev/rebalance": "off"}, {"berth.dev/keep-spread": "false"}])
+def test_whoever_opts_out_when_it_is_his_turn_is_passed_over(annotation: dict[str, str]) -> None:
+    """At whatever moment the annotation comes, nobody of the workload goes any more, and the others do."""
+    for moment in range(28, 36):
+        world = shared()
+        world.run(moment)
+        before = [name for name in world.evicted() if name.startswith("one-")]
+        world.change(DEPLOYMENTS, "one", {"metadata": {"annotations": annotation}})
+        world.machine.reconcile(world.now)  # before it is looked at for that
+        world.run(200)
+        assert [name for name in world.evicted() if name.startswith("one-")][len(before) + 1 :] == []
+        assert world.counts("two") == {"a": 2, "b": 2, "c": 2}
+
+
 def test_it_is_off_unless_somebody_says_so() -> None:
     """Without a flag or an annotation pods stay where they are; the annotation alone is enough."""
     world = SpreadWorld()

@@ -17,6 +17,7 @@ from berth.engine.execution.rebalancing import (
     NO_BETTER_PLACE,
     NO_NODE,
     NOT_READY,
+    OPT_OUT,
     ROLLING_OUT,
     SCALING,
     MovableGroup,
@@ -242,12 +243,13 @@ class Rebalancer:
             ready_from = self._ready_from(key)
             if ready_from > now:
                 return ready_from
-            if key in self._under_way or self.standings[key].move is None:
+            standing = self.standings.get(key)
+            if key in self._under_way or standing is None or standing.move is None:
                 self.turns.asked.add(key)
                 continue
             self.turns.give(key, now)
             self.revision += 1
-            tell(self._groups.by_key[key], self.standings[key], now)
+            tell(self._groups.by_key[key], standing, now)
             return now + PATIENCE
         self.turns.rest()
         return None
@@ -320,6 +322,8 @@ class Rebalancer:
         """What the workload says, or else the settings."""
         workload = self.workload(group)
         annotations = (workload.metadata.annotations or {}) if workload is not None else {}
+        if annotations.get(OPT_OUT) == "false":
+            return Rebalance()
         return rebalance_of(annotations, self._settings.rebalance)
 
     def _movable(
