@@ -10,6 +10,7 @@ from berth.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
+    VolumeAttachment,
 )
 from tests.reference.verdicts import SKIP, SUCCESS, UNRESOLVABLE, UNSCHEDULABLE, Rejections, Status
 from tests.reference.world import World, name_of, namespace_of
@@ -69,6 +70,17 @@ def drivers_on(world: World, node: Node) -> dict[str, int | None]:
     return {}
 
 
+def attachments_to(world: World, node: Node) -> Iterator[Volume]:
+    for found in world.storage:
+        if isinstance(found, VolumeAttachment) and found.spec.node_name == name_of(node):
+            named = found.spec.source.persistent_volume_name if found.spec.source else None
+            for volume in world.storage:
+                if isinstance(volume, PersistentVolume) and volume.metadata.name == named:
+                    csi = volume.spec.csi
+                    if csi is not None:
+                        yield found.spec.attacher or "", csi.volume_handle or ""
+
+
 def wants_no_pods_where_missing(world: World, driver: str) -> bool:
     return world.args.version.missing_drivers_refuse and any(
         isinstance(found, CSIDriver)
@@ -94,9 +106,10 @@ def judge(world: World, pod: Pod, node: Node) -> Status | None:
         if wants_no_pods_where_missing(world, driver) and driver not in there:
             return Status(UNSCHEDULABLE, (f"{driver} CSI driver is not installed on the node",))
     attached = {volume for other in world.pods_on(node) for volume in volumes_of(world, other)}
+    held = set(attachments_to(world, node)) - attached
     for driver, most in there.items():
         added = [volume for volume in new if volume[0] == driver and volume not in attached]
-        known = [volume for volume in attached if volume[0] == driver]
+        known = [volume for volume in attached | held if volume[0] == driver]
         if most is not None and added and len(known) + len(added) > most:
             return Status(UNSCHEDULABLE, (REASON,))
     return None

@@ -20,11 +20,14 @@ from berth.kube.objects import (
     Service,
     StorageClass,
     TopologySpreadConstraint,
+    VolumeAttachment,
     Workload,
 )
 from berth.kube.versions import NEWEST, KubernetesVersion
 
-StorageObject = CSIDriver | CSINode | StorageClass | PersistentVolume | PersistentVolumeClaim
+StorageObject = (
+    CSIDriver | CSINode | StorageClass | PersistentVolume | PersistentVolumeClaim | VolumeAttachment
+)
 KubeObject = Node | Pod | Namespace | Service | Workload | ReplicationController
 
 

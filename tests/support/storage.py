@@ -1,6 +1,7 @@
 """Claims, volumes and storage classes for tests, each in one call."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -36,6 +37,9 @@ from berth.kube.objects import (
     StorageClass,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
@@ -144,6 +148,12 @@ def make_csi_node(name: str, **limits: int | None) -> CSINode:
     return CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=drivers))
 
 
+def make_attachment(node: str, volume: str, driver: str = "disk") -> VolumeAttachment:
+    source = VolumeAttachmentSource(persistent_volume_name=volume)
+    spec = VolumeAttachmentSpec(attacher=f"{driver}.csi", node_name=node, source=source)
+    return VolumeAttachment(metadata=ObjectMeta(name=f"{node}-{volume}"), spec=spec)
+
+
 def make_csi_driver(name: str, *, needed: bool = False, tells_capacity: bool = False) -> CSIDriver:
     spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=needed, storage_capacity=tells_capacity)
     return CSIDriver(metadata=ObjectMeta(name=f"{name}.csi"), spec=spec)
@@ -174,7 +184,15 @@ def make_csi_volume(name: str, driver: str = "disk", *, claim: str | None = None
     return replace(volume, spec=replace(volume.spec, csi=source))
 
 
-Stored = PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode | CSIDriver | CSIStorageCapacity
+Stored = (
+    PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
 
 
 def cluster_with(
@@ -191,17 +209,17 @@ def cluster_with(
 
 
 def store(cluster: Cluster, thing: Stored) -> bool:
-    if isinstance(thing, PersistentVolumeClaim):
-        return cluster.volumes.set_claim(thing)
-    if isinstance(thing, PersistentVolume):
-        return cluster.volumes.set_volume(thing)
-    if isinstance(thing, CSINode):
-        return cluster.volumes.csi.set_node(thing)
-    if isinstance(thing, CSIDriver):
-        return cluster.volumes.set_driver(thing)
-    if isinstance(thing, CSIStorageCapacity):
-        return bool(cluster.volumes.set_capacity(thing))
-    return cluster.volumes.set_class(thing)
+    volumes = cluster.volumes
+    takers: dict[type[Stored], Callable[[Any], object]] = {
+        PersistentVolumeClaim: volumes.set_claim,
+        PersistentVolume: volumes.set_volume,
+        StorageClass: volumes.set_class,
+        CSINode: volumes.csi.set_node,
+        CSIDriver: volumes.set_driver,
+        CSIStorageCapacity: volumes.set_capacity,
+        VolumeAttachment: volumes.attachments.set,
+    }
+    return bool(takers[type(thing)](thing))
 
 
 def class_of(cluster: Cluster, pod: PodBuilder) -> PodClass:

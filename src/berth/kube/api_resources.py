@@ -61,6 +61,9 @@ STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageCla
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
 CSI_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False
+)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 # The custom resource of the same purpose that came before, and is still in wide use.
@@ -88,7 +91,7 @@ CLUSTER_BINDINGS = Resource(
 
 OWNERS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)  # whose pods are spread by default
 STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
-DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES)
+DRIVERS = (CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES, VOLUME_ATTACHMENTS)
 BINDINGS = (RESOURCE_BINDINGS, CLUSTER_BINDINGS)
 
 # What the machines of a control plane decode each resource to: one class for all of them.
@@ -104,6 +107,7 @@ VIEWS: dict[Resource, type[Any]] = {
     CSI_DRIVERS: objects.CSIDriver,
     CSI_NODES: objects.CSINode,
     CSI_CAPACITIES: objects.CSIStorageCapacity,
+    VOLUME_ATTACHMENTS: objects.VolumeAttachment,
     RESOURCE_CLAIMS: objects.ResourceClaim,
     RESOURCE_QUOTAS: objects.ResourceQuota,
     DEPLOYMENTS: objects.LiveWorkload,

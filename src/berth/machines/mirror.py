@@ -15,6 +15,7 @@ from berth.engine.state.cluster_events import (
     PodDeleted,
     ResourceClaimChanged,
     StorageCapacityChanged,
+    VolumeDetached,
     VolumesChanged,
     node_change,
 )
@@ -34,6 +35,7 @@ from berth.kube.api_resources import (
     OWNERS,
     RESOURCE_CLAIMS,
     STORAGE,
+    VOLUME_ATTACHMENTS,
     VOLUMES,
     Resource,
 )
@@ -219,12 +221,25 @@ class Mirror:
             for storage_class in classes:
                 self._note(StorageCapacityChanged(storage_class))
             return
+        if event.resource == VOLUME_ATTACHMENTS:
+            self._attachment(event)
+            return
         if event.resource == CSI_NODES:
             changed = index.csi.remove_node(name) if gone else index.csi.set_node(event.object)
         else:
             changed = index.remove_driver(name) if gone else index.set_driver(event.object)
         if changed:
             self.volumes_changed()
+
+    def _attachment(self, event: Event) -> None:
+        attachments = self.cluster.volumes.attachments
+        if event.change != DELETED:
+            attachments.set(event.object)  # one more helps nobody, and none ever moves
+            return
+        node = attachments.remove(event.key[1])
+        slot = self.cluster.nodes.slot_of.get(node or "")
+        if slot is not None:
+            self._note(VolumeDetached(slot))
 
     def _resource_claim(self, event: Event) -> None:
         index, key = self.cluster.resource_claims, event.key

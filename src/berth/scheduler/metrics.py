@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from weakref import WeakSet
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -16,8 +17,6 @@ from berth.scheduler.queue import QueuedPod, SchedulingPhase
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 # One attempt in so many is timed rule by rule.
 SAMPLED = 64
-# What waits: a pod of its own, or a group.
-POD, POD_GROUP = "pod", "podgroup"
 _QUEUES = (
     SchedulingPhase.ACTIVE,
     SchedulingPhase.BACKOFF,
@@ -25,6 +24,13 @@ _QUEUES = (
     SchedulingPhase.GATED,
 )
 _MOST_ATTEMPTS = 15  # more are one value of the label
+
+
+class _Entity(StrEnum):
+    """What waits: a pod of its own, or a group."""
+
+    POD = "pod"
+    POD_GROUP = "podgroup"
 
 
 def _doubling(first: float, count: int, factor: float = 2.0) -> tuple[float, ...]:
@@ -118,7 +124,7 @@ class SchedulerMetrics:
         """A pod was put in line by an event; it `joins` if others of its group were there before."""
         self._child(self.incoming, ("active", event)).inc()
         if self.incoming_entities is not None and not joins:
-            entity = POD if record.group is None else POD_GROUP
+            entity = _Entity.POD if record.group is None else _Entity.POD_GROUP
             self._child(self.incoming_entities, ("active", event, entity)).inc()
 
     def _child(self, counter: Counter, labels: tuple[str, ...]) -> Counter:
@@ -239,6 +245,6 @@ class QueueCollector(Collector):
             labels=("queue", "type"),
         )
         for phase in _QUEUES:
-            queued.add_metric((phase.value, POD), alone[phase])
-            queued.add_metric((phase.value, POD_GROUP), groups[phase])
+            queued.add_metric((phase.value, _Entity.POD), alone[phase])
+            queued.add_metric((phase.value, _Entity.POD_GROUP), groups[phase])
         yield queued

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from berth.engine.placement.budgets import Budget
 from berth.engine.placement.preemption import (
     NEVER,
     TERMINATING,
-    Budget,
     Preemption,
     PreemptionMemory,
     preempt,

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from berth.engine.placement.preemption import Budget, Preemption, preempt
+from berth.engine.placement.budgets import Budget
+from berth.engine.placement.preemption import Preemption, preempt
 from berth.kube.defaults import created
 from berth.kube.selectors import EVERYTHING, selector_from_labels
 from berth.kube.well_known import HOSTNAME, ZONE

@@ -8,11 +8,12 @@ from itertools import count
 import numpy as np
 import pytest
 
+from berth.engine.execution.violations import placement_violations
 from berth.engine.placement.plan import plan_for
 from berth.engine.placement.queueing_hints import can_help
 from berth.engine.rules.node_volume_limits import NodeVolumeLimits
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import PodDeleted, VolumesChanged
+from berth.engine.state.cluster_events import PodDeleted, VolumeDetached, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods
 from berth.engine.state.options import Options
 from berth.kube.defaults import default_node
@@ -24,6 +25,7 @@ from berth.kube.objects import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
+    VolumeAttachment,
 )
 from berth.kube.versions import VERSIONS
 from tests.reference import Args, World
@@ -35,6 +37,7 @@ from tests.support.storage import (
     class_of,
     cluster_with,
     feasible,
+    make_attachment,
     make_claim,
     make_class,
     make_csi_driver,
@@ -81,6 +84,32 @@ def test_a_volume_counts_once() -> None:
     with_volume(cluster, "two", "a", claim="shared")
     assert message(cluster, POD) == f"1 {FULL}"
     assert feasible(cluster, make_pod("q").mounts("shared")) == ["a"]
+
+
+def test_a_volume_takes_its_place_until_it_is_detached() -> None:
+    """What is attached and mounted by nobody counts, the pod's own as well; what a pod mounts counts once."""
+    cluster = cluster_with(A, DISK, NEW, make_csi_node("a", disk=2))
+    with_volume(cluster, "one", "a")
+    store(cluster, make_attachment("a", "pv-one"))
+    assert feasible(cluster, POD) == ["a"]
+    store(cluster, make_csi_volume("left"))
+    store(cluster, make_attachment("a", "left"))
+    assert message(cluster, POD) == f"1 {FULL}"
+    assert causes(cluster, POD, "a") == {
+        "NodeVolumeLimits": ("2 volumes of disk.csi are attached, 1 more would exceed 2",)
+    }
+    cluster.remove_pod("default/one")
+    assert feasible(cluster, make_pod("again").mounts("one")) == []
+    assert cluster.volumes.attachments.remove("a-left") == "a"
+    assert feasible(cluster, make_pod("again").mounts("one")) == ["a"]
+
+
+def test_running_pods_are_not_in_their_own_way() -> None:
+    """Who audits a full node finds nothing wrong with the pods whose volumes are attached there."""
+    cluster = cluster_with(A, DISK, make_csi_node("a", disk=1))
+    with_volume(cluster, "one", "a")
+    store(cluster, make_attachment("a", "pv-one"))
+    assert placement_violations(cluster, ["default/one"]) == {"default/one": []}
 
 
 def test_the_limit_of_one_driver_is_not_that_of_another() -> None:
@@ -138,6 +167,15 @@ def test_what_helps_a_pod_that_waits_for_room() -> None:
         left.append(can_help(cluster, waiting, refused, PodDeleted(pod_class, 0)))
     assert left == [False, True]
     assert can_help(cluster, waiting, refused, VolumesChanged())
+    for name in ("x", "y"):
+        store(cluster, make_csi_volume(name))
+        store(cluster, make_attachment("a", name))
+    assert not feasible(cluster, POD)
+    helped = []
+    for name in ("x", "y"):
+        cluster.volumes.attachments.remove(f"a-{name}")
+        helped.append(can_help(cluster, waiting, refused, VolumeDetached(0)))
+    assert helped == [False, True]
 
 
 # --- compared with the reference ------------------------------------------------------------------
@@ -183,6 +221,8 @@ class Random:
             index.csi.remove_node(name)
         elif form is CSIDriver:
             index.csi.remove_driver(name)
+        elif form is VolumeAttachment:
+            index.attachments.remove(name)
         elif form is StorageClass:
             index.remove_class(name)
         else:
@@ -216,9 +256,13 @@ class Random:
         elif node in self.nodes and choice < 0.95:
             del self.nodes[node]
             self.cluster.remove_node(node)
-        else:
+        elif choice < 0.96:
             kinds = (PersistentVolumeClaim, PersistentVolume, CSINode, CSIDriver, StorageClass)
             self.drop(self.chance.choice(kinds))
+        elif choice < 0.99:
+            self.put(make_attachment(node, volume, driver))
+        else:
+            self.drop(VolumeAttachment)
 
     def world(self, without: str | None = None) -> World:
         return World(

@@ -27,6 +27,7 @@ from berth.kube.objects import (
     PersistentVolumeStatus,
     Pod,
     StorageClass,
+    VolumeAttachment,
     Workload,
 )
 from berth.kube.ownership import controller_of
@@ -76,6 +77,8 @@ class SnapshotVolumes:
                 self._index.set_driver(view)
             elif isinstance(view, CSINode):
                 self._index.csi.set_node(view)
+            elif isinstance(view, VolumeAttachment):
+                self._index.attachments.set(view)
             elif isinstance(view, CSIStorageCapacity):
                 self._index.set_capacity(view)
                 self._index.capacities_known = True

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from berth.engine.placement.budgets import Budget
 from berth.engine.placement.fit_error import sentence
 from berth.engine.placement.node_answers import NodeAnswers
 from berth.engine.placement.plan import Plan, plan_for
@@ -33,7 +34,6 @@ from berth.engine.state.arrays import BoolArray, IndexArray, Int64Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval, RemovablePods, nobody
 from berth.engine.state.pod_class import PodClass
-from berth.kube.selectors import Selector
 from berth.kube.well_known import UNSCHEDULABLE
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -54,27 +54,6 @@ _NO_CHANCE, _EMPTY, _HELPED = 0, 1, 2
 _UNRANKED, _LAST_RANK = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 # Added to every priority before summing, so that more victims never weigh less.
 _PRIORITY_OFFSET = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A PodDisruptionBudget as preemption sees it.
-
-    Attributes:
-        allowed: How many more of its pods may go (`status.disruptionsAllowed`).
-        disrupted: The names in `status.disruptedPods`: these count as gone already.
-    """
-
-    namespace: str
-    selector: Selector
-    allowed: int
-    disrupted: frozenset[str] = frozenset()
-
-    def protects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        # Unlike elsewhere, an empty selector selects nothing here, as upstream has it.
-        if namespace != self.namespace or not labels or self.selector.everything:
-            return False
-        return self.selector.matches(labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,13 @@ class VolumesChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeDetached:
+    """A volume is no longer attached to a node."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class StorageCapacityChanged:
     """How much is left for new volumes of a storage class."""
 
@@ -115,6 +122,7 @@ ClusterEvent = (
     | NamespaceUpdated
     | OwnersChanged
     | VolumesChanged
+    | VolumeDetached
     | StorageCapacityChanged
     | ResourceClaimChanged
 )

@@ -45,6 +45,7 @@ _VIEWS: dict[tuple[str, str], type[KubeObject]] = {
     ("storage.k8s.io", "CSIDriver"): objects.CSIDriver,
     ("storage.k8s.io", "CSINode"): objects.CSINode,
     ("storage.k8s.io", "CSIStorageCapacity"): objects.CSIStorageCapacity,
+    ("storage.k8s.io", "VolumeAttachment"): objects.VolumeAttachment,
     ("resource.k8s.io", "ResourceClaim"): objects.ResourceClaim,
     **{
         (group, kind): Workload

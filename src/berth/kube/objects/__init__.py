@@ -32,6 +32,7 @@ from berth.kube.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from berth.kube.objects.workloads import *
 from berth.kube.objects.workloads import CronJob, Job, ReplicationController, Workload
@@ -54,5 +55,6 @@ KubeObject = (
     | CSIDriver
     | CSINode
     | CSIStorageCapacity
+    | VolumeAttachment
     | ResourceClaim
 )

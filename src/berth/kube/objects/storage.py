@@ -107,6 +107,22 @@ class CSINode(TypedObject, frozen=True):
     spec: CSINodeSpec = CSINodeSpec()
 
 
+class VolumeAttachmentSource(Struct, frozen=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Struct, frozen=True):
+    attacher: str | None = None
+    node_name: str | None = None
+    source: VolumeAttachmentSource | None = None
+
+
+class VolumeAttachment(TypedObject, frozen=True):
+    """A volume that is, or is to be, attached to a node."""
+
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
 class CSIStorageCapacity(TypedObject, frozen=True):
     """How much storage of a class is left for the nodes of a topology."""
 

@@ -29,6 +29,7 @@ from berth.kube.objects import (
     Service,
     StorageClass,
     Taint,
+    VolumeAttachment,
     Workload,
 )
 from berth.kube.selectors import parse_label_selector, selector_from_labels
@@ -51,7 +52,9 @@ def validate(view: KubeObject, gates: FeatureGates = DEFAULT_GATES) -> list[Fiel
     if isinstance(view, Namespace):
         return validate_namespace(view)
     errors = Errors()
-    namespaced = not isinstance(view, PriorityClass | PersistentVolume | StorageClass | CSIDriver | CSINode)
+    namespaced = not isinstance(
+        view, PriorityClass | PersistentVolume | StorageClass | CSIDriver | CSINode | VolumeAttachment
+    )
     name_check = names.dns_label_errors if isinstance(view, Service) else names.dns_subdomain_errors
     check_metadata(view.metadata, errors, namespaced=namespaced, name_check=name_check)
     _check_kind(view, errors)

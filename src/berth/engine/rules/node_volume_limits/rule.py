@@ -8,15 +8,21 @@ import numpy as np
 
 from berth.engine.rules.base import TopologyRule
 from berth.engine.rules.reasons import Cause, Reason
-from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, SharedVerdict
+from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation, SharedVerdict
 from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
 from berth.engine.state.arrays import BLOCKED, BoolArray, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, PodAdded, PodDeleted, VolumesChanged
+from berth.engine.state.cluster_events import (
+    ClusterEvent,
+    PodAdded,
+    PodDeleted,
+    VolumeDetached,
+    VolumesChanged,
+)
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.engine.state.volumes.csi import CsiVolume
-from berth.engine.state.volumes.index import not_found
+from berth.engine.state.volumes.needs import not_found
 from berth.engine.state.volumes.objects import ClaimKey
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -26,7 +32,7 @@ TOO_MANY = Reason(
     "{attached} volumes of {driver} are attached, {new} more would exceed {limit}",
     varies=("attached", "new", "limit"),
     waits_for="a volume of {driver} to be detached from a node: pods to leave it",
-    events=(PodDeleted,),
+    events=(PodDeleted, VolumeDetached),
 )
 NO_DRIVER = Reason(
     "DriverNotInstalled",
@@ -43,7 +49,7 @@ class NodeVolumeLimits(TopologyRule):
     reasons = (TOO_MANY, NO_DRIVER, CLAIM_NOT_FOUND)
     recorded = False
     skips = True
-    helpers = (PodDeleted, PodAdded, VolumesChanged)
+    helpers = (PodDeleted, PodAdded, VolumesChanged, VolumeDetached)
     prefilter = PROCEED
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
@@ -84,7 +90,8 @@ class NodeVolumeLimits(TopologyRule):
             new = np.full(count, len(volumes), dtype=np.int64)
             for volume in volumes:
                 new[self._csi.places(volume)] -= 1
-            refused |= (new > 0) & (self._csi.attached(driver)[:count] + new > limit[:count])
+            there = self._csi.attached(driver)[:count] + self._csi.unmounted(driver)[:count]
+            refused |= (new > 0) & (there + new > limit[:count])
         return refused
 
     def weighted(self, blocked: Int32Array, weight: int) -> None:
@@ -106,7 +113,14 @@ class NodeVolumeLimits(TopologyRule):
     def verdict(self, slot: int) -> RuleVerdict | None:
         return self._judge(slot)
 
-    def _judge(self, slot: int, gone: Mapping[ClaimKey, int] | None = None) -> RuleVerdict | None:
+    def violations(self, slot: int) -> Iterable[RuleViolation]:
+        # What a running pod mounts is attached: it must not count against itself.
+        verdict = self._judge(slot, attachments=False)
+        return [RuleViolation(self.name, cause) for cause in verdict.because] if verdict else ()
+
+    def _judge(
+        self, slot: int, gone: Mapping[ClaimKey, int] | None = None, *, attachments: bool = True
+    ) -> RuleVerdict | None:
         if self._refusal is not None:
             cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)
             return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
@@ -116,10 +130,12 @@ class NodeVolumeLimits(TopologyRule):
                 reason = f"{driver} CSI driver is not installed on the node"
                 cause = Cause(NO_DRIVER, {"driver": driver}, self.path, said=reason)
                 return RuleVerdict.of(self.name, UNSCHEDULABLE, (cause,))
-        attached = self._csi.attached_at(slot, gone)
+        mounted = self._csi.attached_at(slot, gone)
+        # As upstream: what is attached and not mounted takes a place, even if it is the pod's own.
+        attached = mounted.union(self._csi.attachments_at(slot)) if attachments else mounted
         causes = []
         for driver, volumes in wanted.items():
-            new, limit = len(volumes - attached), int(self._csi.limits(driver)[1][slot])
+            new, limit = len(volumes - mounted), int(self._csi.limits(driver)[1][slot])
             there = sum(volume.driver == driver for volume in attached)
             if new and there + new > limit:
                 values = {"driver": driver, "attached": f"{there}", "new": f"{new}", "limit": f"{limit}"}
@@ -132,6 +148,8 @@ class NodeVolumeLimits(TopologyRule):
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted):
             return bool(change.pod_class.claims) and change.slot >= 0 and not self.bars(change.slot)
+        if isinstance(change, VolumeDetached):
+            return not self.bars(change.slot)
         if isinstance(change, PodAdded):
             # A volume that is attached already needs no room.
             added = change.pod_class

@@ -22,7 +22,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.index import not_found
+from berth.engine.state.volumes.needs import not_found
 from berth.kube.well_known import UNSCHEDULABLE
 
 IN_USE = Reason(

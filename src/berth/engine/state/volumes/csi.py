@@ -1,8 +1,8 @@
 """Which volumes are attached where, as CSI drivers count them, and how many a node can take of each driver.
 
-A volume counts once on a node, however many pods mount it there.  A claim without a volume counts as the one
-that its storage class would make.  What pods mount is followed change by change; a pod without claims costs
-nothing.
+A volume counts once on a node, however many pods mount it there, and for as long as it is attached.  A claim
+without a volume counts as the one that its storage class would make.  What pods mount is followed change by
+change; a pod without claims costs nothing.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ class CsiIndex:
         self._claims_on: dict[int, set[ClaimKey]] = {}
         self._places: dict[CsiVolume, dict[int, int]] = {}
         self._counts: dict[str, Int64Array] = {}
+        # Volumes that are attached, by node, whether pods mount them or not; and by driver those none mounts.
+        self._attachments: dict[str, dict[CsiVolume, int]] = {}
+        self._unmounted: dict[str, Int64Array] = {}
+        self._unmounted_version = -1
         self._columns: dict[str, tuple[BoolArray, Int64Array]] = {}
         self._columns_version = -1
 
@@ -100,6 +104,49 @@ class CsiIndex:
                     limit[slot] = drivers[driver]
             found = self._columns[driver] = (installed, limit)
         return found
+
+    # --- what is attached ------------------------------------------------------------------
+
+    def attach(self, node: str, volume: CsiVolume, sign: int) -> None:
+        """One attachment of a volume to a node more, or less."""
+        held = self._attachments.setdefault(node, {})
+        before = held.get(volume, 0)
+        held[volume] = before + sign
+        if not held[volume]:
+            del held[volume]
+            if not held:
+                del self._attachments[node]
+        slot = self._nodes.slot_of.get(node)
+        if bool(before) != bool(before + sign) and slot is not None:
+            self._count_unmounted(volume, slot, sign)
+
+    def unmounted(self, driver: str) -> Int64Array:
+        """By slot, how many volumes of a driver are attached that no pod there mounts."""
+        if self._unmounted_version != self._nodes.version:
+            self._unmounted.clear()
+            self._unmounted_version = self._nodes.version
+        counts = self._unmounted.get(driver)
+        if counts is None:
+            counts = self._unmounted[driver] = np.zeros(self._nodes.capacity, dtype=np.int64)
+            for node, held in self._attachments.items():
+                slot = self._nodes.slot_of.get(node)
+                if slot is not None:
+                    counts[slot] = sum(
+                        volume.driver == driver and slot not in self._places.get(volume, ())
+                        for volume in held
+                    )
+        return counts
+
+    def _count_unmounted(self, volume: CsiVolume, slot: int, sign: int) -> None:
+        counts = self._unmounted.get(volume.driver)
+        if counts is None or slot in self._places.get(volume, ()):
+            return  # nobody asked yet, or a pod mounts it
+        if slot < len(counts):
+            counts[slot] += sign
+
+    def attachments_at(self, slot: int) -> Iterable[CsiVolume]:
+        """The volumes that are attached to a node, whether pods mount them or not."""
+        return self._attachments.get(self._nodes.names[slot] or "", ())
 
     # --- what pods mount ------------------------------------------------------------------
 
@@ -168,16 +215,21 @@ class CsiIndex:
         """One claim more, or less, stands for the volume on a node."""
         if volume is None:
             return
+        is_attached = volume in self._attachments.get(self._nodes.names[slot] or "", ())
         slots = self._places.setdefault(volume, {})
         before = slots.get(slot, 0)
-        slots[slot] = before + sign
         if not before:
+            if is_attached:
+                self._count_unmounted(volume, slot, -1)
             self.attached(volume.driver)[slot] += 1
-        elif not slots[slot]:
+        slots[slot] = before + sign
+        if not slots[slot]:
             self.attached(volume.driver)[slot] -= 1
             del slots[slot]
             if not slots:
                 del self._places[volume]
+            if is_attached:
+                self._count_unmounted(volume, slot, 1)
 
 
 def _limit(driver: objects.CSINodeDriver) -> int:

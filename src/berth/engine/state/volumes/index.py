@@ -18,6 +18,7 @@ from berth.engine.state.arrays import IndexArray
 from berth.engine.state.plans import PlanCache
 from berth.engine.state.pod_class import ClaimUse, PodClass
 from berth.engine.state.tables import NodeTable
+from berth.engine.state.volumes.attachments import VolumeAttachments
 from berth.engine.state.volumes.capacity import StorageCapacities
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume
 from berth.engine.state.volumes.needs import (
@@ -28,6 +29,7 @@ from berth.engine.state.volumes.needs import (
     Terms,
     VolumeDecisions,
     VolumeShortage,
+    refusal_of,
 )
 from berth.engine.state.volumes.objects import (
     ONCE_PER_POD,
@@ -42,15 +44,10 @@ from berth.engine.state.volumes.objects import (
 )
 from berth.kube import objects
 from berth.kube.selectors import NodeTerms
-from berth.kube.workloads.pod_templates import assumed_owner
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 # Terms that may be remembered although no volume has them any more.
 _SPARE_TERMS = 1000
-
-
-def not_found(claim: str) -> str:
-    return f'persistentvolumeclaim "{claim}" not found'
 
 
 class VolumeIndex:
@@ -75,6 +72,7 @@ class VolumeIndex:
         self._nodes, self._plans = nodes, plans
         self.claims: dict[ClaimKey, ClaimRecord] = {}
         self.volumes: dict[str, VolumeRecord] = {}
+        self.attachments = VolumeAttachments(self.csi, self.volumes)
         self.classes: dict[str, StorageClassRecord] = {}
         # Volumes by the claim they are meant for; the others by storage class.
         self._meant: dict[ClaimKey, set[str]] = {}
@@ -259,6 +257,7 @@ class VolumeIndex:
         names = {volume.name for volume in volumes}
         classes = {volume.storage_class for volume in volumes}
         for volume_name in names:
+            self.attachments.volume_changed(volume_name)
             self._resolve(self._naming.get(volume_name, ()))
         self._drop_plans(self._planned(names, classes))
 
@@ -320,7 +319,7 @@ class VolumeIndex:
         claims = []
         for use in pod_class.claims:
             claim = self.claims.get((pod_class.namespace, use.name))
-            refusal = _refusal(pod_class, use, claim)
+            refusal = refusal_of(pod_class, use, claim)
             if refusal is not None or claim is None:
                 return Needs(refusal, use.name)
             claims.append(claim)
@@ -475,26 +474,3 @@ class VolumeIndex:
             return True
         claims = list(self._claims_of(pod_class))
         return len(claims) == len(pod_class.claims) and all(claim.bound for claim in claims)
-
-
-def _refusal(pod_class: PodClass, use: ClaimUse, claim: ClaimRecord | None) -> str | None:
-    """Why no node will do because of one claim, in kube-scheduler's words."""
-    if claim is None:
-        if use.ephemeral:
-            waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
-            return f'{waiting} "{use.name}"'
-        return not_found(use.name)
-    if claim.lost:
-        return (
-            f'persistentvolumeclaim "{claim.name}" bound to non-existent '
-            f'persistentvolume "{claim.volume_name}"'
-        )
-    if claim.deleting:
-        return f'persistentvolumeclaim "{claim.name}" is being deleted'
-    pod = pod_class.pod.metadata
-    if use.ephemeral and claim.owner != assumed_owner("v1", "Pod", pod).uid:
-        namespace = pod_class.namespace
-        return (
-            f"PVC {namespace}/{claim.name} was not created for pod {namespace}/{pod.name} (pod is not owner)"
-        )
-    return None

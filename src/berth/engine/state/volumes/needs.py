@@ -9,9 +9,11 @@ from enum import Enum
 import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray
+from berth.engine.state.pod_class import ClaimUse, PodClass
 from berth.engine.state.volumes.capacity import StorageRoom
 from berth.engine.state.volumes.objects import ClaimKey, ClaimRecord, VolumeRecord
 from berth.kube.selectors import NodeTerms
+from berth.kube.workloads.pod_templates import assumed_owner
 
 # Nodes of which something is asked; None stands for every node.
 Places = NodeTerms | StorageRoom | None
@@ -134,3 +136,30 @@ class Terms:
             found = self._row_of[id(terms)] = len(self.rows)
             self.rows.append(terms)
         return found
+
+
+def refusal_of(pod_class: PodClass, use: ClaimUse, claim: ClaimRecord | None) -> str | None:
+    """Why no node will do because of one claim, in kube-scheduler's words."""
+    if claim is None:
+        if use.ephemeral:
+            waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+            return f'{waiting} "{use.name}"'
+        return not_found(use.name)
+    if claim.lost:
+        return (
+            f'persistentvolumeclaim "{claim.name}" bound to non-existent '
+            f'persistentvolume "{claim.volume_name}"'
+        )
+    if claim.deleting:
+        return f'persistentvolumeclaim "{claim.name}" is being deleted'
+    pod = pod_class.pod.metadata
+    if use.ephemeral and claim.owner != assumed_owner("v1", "Pod", pod).uid:
+        namespace = pod_class.namespace
+        return (
+            f"PVC {namespace}/{claim.name} was not created for pod {namespace}/{pod.name} (pod is not owner)"
+        )
+    return None
+
+
+def not_found(claim: str) -> str:
+    return f'persistentvolumeclaim "{claim}" not found'
