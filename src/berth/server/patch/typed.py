@@ -120,7 +120,6 @@ def compare(old: Any, new: Any, node: SchemaNode) -> Difference:  # noqa: ANN401
 
 
 def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) -> None:  # noqa: ANN401
-    budget.step()
     if old is new:
         return
     if old is MISSING or old is None:
@@ -132,6 +131,7 @@ def _compare(old: Any, new: Any, node: SchemaNode, path: Path, out: Difference) 
         if old != new:
             out.modified.add(path)
     elif is_granular_map(old, node) and is_granular_map(new, node):
+        budget.step()
         known = node.fields
         for name in (*old, *(name for name in new if name not in old)):
             at = (*path, fieldset.field(name))
