@@ -57,7 +57,17 @@ def test_a_foreign_key_is_told(tmp_path: Path) -> None:
         prepared(tmp_path / "a")
 
 
-@pytest.mark.parametrize("content", ["", "\n", "short", "two words here", "ünïcödé-token"])
+@pytest.mark.parametrize("name", ["token", "pki/ca.key"])
+def test_what_is_no_file_is_told(tmp_path: Path, name: str) -> None:
+    """A link to a device without end is not read, nor a pipe waited for."""
+    prepared(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(DataDirError, match=r"is not a regular file: remove it"):
+        prepared(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "\n", "short", "two words here", "ünïcödé-token", "x" * 5000])
 def test_a_token_that_is_none(tmp_path: Path, content: str) -> None:
     """An empty or mangled token file is refused: it would let in whoever has nothing to show."""
     prepared(tmp_path)

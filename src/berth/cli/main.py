@@ -117,7 +117,8 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        with contextlib.suppress(OSError):
+            click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return error.exit_code
     except click.ClickException as error:
         return _refuse(error)
@@ -137,7 +138,8 @@ def _fail(cause: BaseException) -> int:
         where = f"{cause.filename}: " if cause.filename else f"cannot {stream}: "
         return _refuse(click.ClickException(f"{where}{cause.strerror}"))
     what = visible(f"{type(cause).__name__}: {cause}".rstrip(": "))
-    tell("error", f"unexpected {what}; please report it with the output of berth -v")
+    with contextlib.suppress(OSError):
+        tell("error", f"unexpected {what}; please report it with the output of berth -v")
     return UNEXPECTED
 
 
@@ -154,6 +156,6 @@ def _program() -> str:
 def _refuse(error: click.ClickException) -> int:
     with contextlib.suppress(OSError):  # standard error may be as full as everything else
         tell("error", visible(error.format_message()))
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(f"see '{error.ctx.command_path} --help'", err=True)
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"see '{error.ctx.command_path} --help'", err=True)
     return BAD_INPUT

@@ -12,7 +12,7 @@ from typing import Any
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 
-_MOST_CAUSES = 1000
+_MOST_CAUSES, _MOST_SAID = 1000, 1_000_000
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -98,21 +98,25 @@ def conflict(plural: str, group: str, name: str, why: str = MODIFIED) -> StatusE
 
 
 def invalid(kind: str, group: str, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """422 with one cause a field; nobody reads more than a thousand."""
-    errors = list(islice(errors, _MOST_CAUSES))
-    causes = [_cause(error) for error in errors]
-    listed = [str(error) for error in errors]
+    """422 with one cause a field; nobody reads more than a thousand, or a megabyte of them."""
+    causes, listed, size = [], [], 0
+    for error in islice(errors, _MOST_CAUSES):
+        listed.append(str(error))
+        causes.append(_cause(error, listed[-1]))
+        size += len(listed[-1])
+        if size > _MOST_SAID:
+            break
     text = listed[0] if len(listed) == 1 else f"[{', '.join(dict.fromkeys(listed))}]"
     message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
-    if not errors:
+    if not listed:
         message = f'{qualified(kind, group)} "{name}" is invalid'
     return StatusError(422, "Invalid", message, details=_details(name, group, kind, causes=causes))
 
 
-def _cause(error: FieldError) -> RawObject:
+def _cause(error: FieldError, said: str) -> RawObject:
     return {
         "reason": error.type,
-        "message": str(error).removeprefix(f"{error.field}: "),
+        "message": said.removeprefix(f"{error.field}: "),
         "field": error.field,
     }
 

@@ -24,7 +24,8 @@ from berth.server.errors import DataDirError
 from berth.server.settings import SERVICE_NAMES, Prepared, ServerSettings
 
 CLUSTER = "berth"
-_TOKEN = re.compile(r"[!-~]{8,}").fullmatch
+_TOKEN = re.compile(r"[!-~]{8,4096}").fullmatch  # what is longer is no header's
+_LARGEST = 64 * 1024  # bytes that a key, certificate or token may have
 _CA_DAYS, _SERVER_DAYS, _RENEW_DAYS = 3650, 730, 30
 
 
@@ -58,7 +59,7 @@ def _token(settings: ServerSettings) -> str:
         return settings.token
     path = settings.data_dir / "token"
     if path.exists():
-        found = path.read_text(encoding="latin-1").strip()
+        found = _content(path).decode("latin-1").strip()
         if not _TOKEN(found):
             what = "holds no token" if not found else "holds something else than a token"
             raise DataDirError(f"{path} {what}: remove it to have a new one made")
@@ -66,6 +67,14 @@ def _token(settings: ServerSettings) -> str:
     token = secrets.token_urlsafe(32)
     write_private(path, token.encode())
     return token
+
+
+def _content(path: Path) -> bytes:
+    """As much of a file as can be of use."""
+    if not path.is_file() and not path.is_dir():  # which opening it tells
+        raise DataDirError(f"{path} is not a regular file: remove it to have a new one made")
+    with path.open("rb") as file:
+        return file.read(_LARGEST)
 
 
 def _kubeconfig(url: str, ca: bytes, token: str) -> bytes:
@@ -101,7 +110,7 @@ def account_key(path: Path) -> ec.EllipticCurvePrivateKey:
     Raises:
         ValueError, TypeError: the file holds no such key.
     """
-    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    key = serialization.load_pem_private_key(_content(path), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise TypeError(f"{path}: not an elliptic curve key")
     return key
@@ -115,7 +124,7 @@ def _authority(pki: Path, now: dt.datetime) -> Authority:
     if key_file.exists() and cert_file.exists():
         try:
             key = account_key(key_file)
-            certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
+            certificate = x509.load_pem_x509_certificate(_content(cert_file))
         except (ValueError, TypeError):
             raise _broken(pki, "a key or certificate in it cannot be read") from None
         if key.public_key() != certificate.public_key():
@@ -148,7 +157,7 @@ def _server_certificate(pki: Path, settings: ServerSettings, now: dt.datetime, a
 def _own_certificate(cert_file: Path, key_file: Path) -> x509.Certificate | None:
     """The certificate, unless it or its key is no good: both are easily made anew."""
     try:
-        key, certificate = account_key(key_file), x509.load_pem_x509_certificate(cert_file.read_bytes())
+        key, certificate = account_key(key_file), x509.load_pem_x509_certificate(_content(cert_file))
     except (ValueError, TypeError):
         return None
     return certificate if key.public_key() == certificate.public_key() else None

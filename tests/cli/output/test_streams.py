@@ -61,6 +61,12 @@ def test_a_closed_stream_is_told_once(arguments: tuple[str, ...], redirected: st
     assert (done.returncode, done.stderr) == (2, f"error: {sentence}\n")
 
 
+@pytest.mark.parametrize("arguments", ["nosuch", "simulate", "simulate --nosuch", "simulate -f missing.yaml"])
+def test_mistakes_behind_a_full_standard_error(arguments: str) -> None:
+    """What cannot be said is still no answer: exit code 2."""
+    assert berth(arguments, redirected="2> /dev/full").returncode == 2
+
+
 def test_saving_to_what_is_no_file(tmp_path: Path) -> None:
     """A device or pipe is written to, a link stays a link, and a full device is told."""
     done = berth("simulate", "-f", EXAMPLE, "--save", "/dev/full", redirected="> /dev/null")

@@ -115,7 +115,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes | Non
         opened(tmp_path / "a")
 
 
-@pytest.mark.parametrize("change", ["data = CAST('{}' AS BLOB)", "name = 'other'", "rv = 999"])
+@pytest.mark.parametrize("change", ["data = CAST('{}' AS BLOB)", "data = '{}'", "name = 'other'", "rv = 999"])
 def test_damaged_rows_are_named(tmp_path: Path, change: str) -> None:
     """A row that is not what was written is told, with the object it was."""
     killed(tmp_path / "a", tmp_path / "b")

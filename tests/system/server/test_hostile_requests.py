@@ -132,6 +132,16 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "many containers": (posted(PODS, pod("m", containers=many(40_000, name="c{}", image="i"))), 413),
     "many bad containers": (posted(PODS, pod("b", containers=many(20_000, name="C_", image="i"))), 422),
     "many spread constraints": (posted(PODS, pod("s", topologySpreadConstraints=spread(20_000))), 413),
+    "a quota of many scopes": (
+        posted(
+            "/api/v1/namespaces/default/resourcequotas",
+            {
+                "metadata": {"name": "scopes"},
+                "spec": {"hard": {"services": "1"}, "scopes": [f"S{i}" for i in range(30_000)]},
+            },
+        ),
+        422,
+    ),
     "a strategic patch": (
         patched(f"{PODS}/web", STRATEGIC, {"spec": {"containers": many(40_000, name="c{}", image="i")}}),
         422,

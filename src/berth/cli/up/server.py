@@ -104,7 +104,9 @@ def _allow_many_connections() -> None:
 
 
 def _stop_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not through the stream: its lock, held by a thread, would make of every end of this process a crash.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -121,7 +121,7 @@ def _check_list(path: str, listed: RawObject) -> Iterator[FieldError]:
 def _check_scopes(spec: RawObject) -> Iterator[FieldError]:
     given = spec.get("scopes") or []
     hard = sorted(mapping(spec.get("hard")))
-    for scope in given:
+    for scope in dict.fromkeys(given):
         if scope not in SCOPES:
             yield FieldError("spec.scopes", INVALID, "unsupported scope", given)
         for _ in _strangers(scope, hard):
@@ -142,14 +142,14 @@ def _check_selector(spec: RawObject) -> Iterator[FieldError]:
     if not isinstance(selector, dict):
         return
     path, hard = "spec.scopeSelector.matchExpressions", sorted(mapping(spec.get("hard")))
-    scopes = set()
+    scopes: set[object] = set()
     for item in mappings(selector.get("matchExpressions")):
         scope, operator, values = item.get("scopeName"), item.get("operator"), item.get("values") or []
-        scopes.add(scope)
         if scope not in SCOPES:
             yield FieldError(f"{path}.scopeName", INVALID, "unsupported scope", scope)
-        for _ in _strangers(str(scope), hard):
+        elif scope not in scopes and _strangers(str(scope), hard):
             yield FieldError(path, INVALID, "unsupported scope applied to resource", _as_upstream(selector))
+        scopes.add(scope)
         if scope in _ONLY_EXISTS and operator != EXISTS:
             yield FieldError(f"{path}.operator", INVALID, _MUST_EXIST, operator)
         if operator in (IN, NOT_IN):
