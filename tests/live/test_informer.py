@@ -11,8 +11,8 @@ from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
 from berth.live.client import Client
 from berth.live.informer import Informer
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
+from berth.machines.rates import Backoff
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 

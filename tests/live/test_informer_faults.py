@@ -12,7 +12,7 @@ import pytest
 from berth.kube.api_resources import NODES
 from berth.kube.objects import PartialObjectMetadata
 from berth.live.informer import Informer
-from berth.machines.backoff import Backoff
+from berth.machines.rates import Backoff
 from tests.support.api.event_listener import Listener
 from tests.support.api.fake import serving
 from tests.support.api.faulty import Ending, FaultyApi

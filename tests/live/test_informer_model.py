@@ -15,7 +15,7 @@ from berth.kube.objects import ObjectMeta, PartialObjectMetadata
 from berth.live.errors import Expired, ServerError, TooManyRequests, Unreachable
 from berth.live.informer import Informer
 from berth.live.wire.answers import Frame, Page
-from berth.machines.backoff import Backoff
+from berth.machines.rates import Backoff
 from tests.support.api.event_listener import Listener
 
 NAMES = ("a", "b", "c", "d")

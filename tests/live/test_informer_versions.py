@@ -13,8 +13,8 @@ from berth.kube.objects import PodGroup
 from berth.live.client import Client
 from berth.live.informer import Informer
 from berth.live.listing import Lister
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
+from berth.machines.rates import Backoff
 from tests.support.api.fake import FakeApi, Fault, serving
 from tests.support.waiting import running, until
 

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.machines.backoff import Backoff
+from berth.machines.rates import Backoff
 
 BACKOFF = Backoff(first=1.0, longest=10.0)
 

@@ -37,17 +37,8 @@ def body(action: Action) -> dict[str, Any]:
 
 def test_an_event_is_what_kubectl_shows() -> None:
     """Who says it, about what, why, and when."""
-    recorder = Recorder("berth", "berth-host-1")
-    recorder.record(
-        NOW,
-        PODS,
-        a_pod(),
-        NORMAL,
-        "Preempted",
-        "Preempted by pod u2 on node n1",
-        related=(PODS, a_pod("rival", "u2")),
-        action="Preempting",
-    )
+    recorder = Recorder("berth")
+    recorder.record(NOW, PODS, a_pod(), NORMAL, "Preempted", "Preempted by pod u2 on node n1")
     assert recorder.waiting
     (action,) = recorder.take()
     assert (action.resource, action.purpose) == (EVENTS, EVENT)
@@ -62,15 +53,13 @@ def test_an_event_is_what_kubectl_shows() -> None:
         "kind": "Event",
         "metadata": {"namespace": "shop"},
         "involvedObject": {**reference, "name": "web-1", "uid": "u1"},
-        "related": {**reference, "name": "rival", "uid": "u2"},
         "reason": "Preempted",
         "message": "Preempted by pod u2 on node n1",
         "type": "Normal",
-        "action": "Preempting",
         "count": 1,
         "source": {"component": "berth"},
         "reportingComponent": "berth",
-        "reportingInstance": "berth-host-1",
+        "reportingInstance": "berth",
         "firstTimestamp": "2027-01-15T08:00:00Z",
         "lastTimestamp": "2027-01-15T08:00:00Z",
     }

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.machines.token_bucket import TokenBucket
+from berth.machines.rates import TokenBucket
 
 
 def test_a_burst_and_then_the_rate() -> None:

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from berth.kube.objects import Node, Pod, PodDisruptionBudget
@@ -30,7 +30,6 @@ class Preemptor:
     pod: Pod
     budgets: Sequence[PodDisruptionBudget]
     started: Callable[[str], float]
-    exclude: Collection[str] = ()
     nominated_node: str | None = None
 
     def outranks(self, other: Pod) -> bool:
@@ -80,7 +79,7 @@ def status_on(world: World, pod: Pod, node: Node) -> Status | None:
 
 def select_victims(world: World, preemptor: Preemptor, node: Node) -> tuple[list[Pod], int] | Status:
     """The pods that must go, most important first, and how many of them break a budget."""
-    lesser = [p for p in world.pods_on(node) if preemptor.outranks(p) and key_of(p) not in preemptor.exclude]
+    lesser = [p for p in world.pods_on(node) if preemptor.outranks(p)]
     if not lesser:
         return NO_VICTIMS
     lesser.sort(key=preemptor.importance)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from berth.kube.objects import MountingPod, Node, Pod
 from berth.kube.validation import validate_pod
-from berth.kube.validation.mounts import validate_mounts
+from berth.kube.validation.containers import validate_mounts
 from tests.reference import (
     balanced_allocation,
     image_locality,

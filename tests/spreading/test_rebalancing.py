@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from berth.cli.up.gates import ComponentGates
+from berth.cli.up.control_plane import ComponentGates
 from berth.engine.execution.rebalancing import Move, Rebalance, RebalancePolicy
 from berth.engine.offline.audit import audit
 from berth.engine.offline.snapshot import Snapshot, read

@@ -5,6 +5,7 @@
 - `planning`: who has to go, in which order.
 - `safety`: how fast, and when nobody at all; `pacing`: one of an owner at a time, and no circles.
 - `lifecycle`: the transitions from phase to phase; `evictor` takes each pod through them.
+- `eviction_requests`: evictions by way of the API of that name.
 - `reports`, `metrics`, `decisions`: what people, dashboards and logs are told.
 - `machine`: all of it together.
 """

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from berth.engine.execution.eviction_set import PodToEvict
 from berth.eviction.detection import ViolationDetector
+from berth.eviction.eviction_requests import EvictionRequests
 from berth.eviction.lifecycle import EvictionLifecycle, is_marked
 from berth.eviction.pacing import owner_id
 from berth.eviction.planning import EvictionPlan
@@ -30,7 +31,6 @@ from berth.eviction.records import (
     PodRecord,
 )
 from berth.eviction.reports import EvictionReports
-from berth.eviction.requests import EvictionRequests
 from berth.eviction.safety import RATE, EvictionGates
 from berth.eviction.settings import EvictionSettings
 from berth.eviction.state import EvictionState

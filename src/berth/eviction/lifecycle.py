@@ -26,6 +26,7 @@ holds its place in the rates and in the pace of its owner; who does not go gives
 
 from __future__ import annotations
 
+from berth.eviction.eviction_requests import request_of
 from berth.eviction.records import (
     ANSWERED,
     BEGUN,
@@ -40,7 +41,6 @@ from berth.eviction.records import (
     PodRecord,
 )
 from berth.eviction.reports import EvictionReports
-from berth.eviction.requests import request_of
 from berth.eviction.safety import CHANGED, REFUSED, EvictionGates
 from berth.eviction.state import EvictionState, key_of
 from berth.kube.api_resources import EVICTION_REQUESTS, NODES, PODS
@@ -48,8 +48,8 @@ from berth.kube.objects import LivePod
 from berth.kube.pods import pod_condition
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Create, Evict, Get, Outcome, Patch
+from berth.machines.rates import Backoff
 
 # The pod condition that says of a pod that it is about to go, and why.
 DISRUPTION_TARGET = "DisruptionTarget"

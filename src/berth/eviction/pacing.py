@@ -25,8 +25,8 @@ from berth.kube.api_resources import (
 from berth.kube.objects import LivePod, LiveWorkload, OwnerReference, ReplicationController
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready, is_terminating
-from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
+from berth.machines.rates import Backoff
 
 # --- the pods of an owner -------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from berth.kube.objects import LivePod, OwnerReference
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_finished, is_ready
 from berth.machines.cache import Cache
-from berth.machines.token_bucket import TokenBucket
+from berth.machines.rates import TokenBucket
 
 # --- one pod of a halted domain at a time ---------------------------------------------------------
 # Stricter than the pace of an owner: all owners of the domain wait for each other, and a replacement that

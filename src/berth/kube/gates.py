@@ -96,9 +96,9 @@ def enabled_affinity(affinity: Affinity | None, gates: FeatureGates = DEFAULT_GA
         return affinity
     node, pod, anti = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
     if not gates.node_affinity_eviction:
-        node = _without_lasting(node)
+        node = _without_execution(node)
     if not gates.pod_affinity_eviction:
-        pod, anti = _without_lasting(pod), _without_lasting(anti)
+        pod, anti = _without_execution(pod), _without_execution(anti)
     if (node, pod, anti) == (affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity):
         return affinity
     return Affinity(node_affinity=node, pod_affinity=pod, pod_anti_affinity=anti)
@@ -126,21 +126,23 @@ def drop_disabled_fields(new: Pod, old: Pod | None, gates: FeatureGates) -> Pod:
     return replace(new, spec=replace(new.spec, affinity=affinity, topology_spread_constraints=constraints))
 
 
-def _without_lasting(affinity: _A | None) -> _A | None:
-    if affinity is None or not _lasts(affinity):
+def _without_execution(affinity: _A | None) -> _A | None:
+    if affinity is None or not _has_execution_rules(affinity):
         return affinity
     return replace(affinity, required_during_scheduling_required_during_execution=None)
 
 
-def _lasts(affinity: NodeAffinity | PodAffinity | None) -> bool:
+def _has_execution_rules(affinity: NodeAffinity | PodAffinity | None) -> bool:
     return affinity is not None and affinity.required_during_scheduling_required_during_execution is not None
 
 
 def _uses_node_rules(pod: Pod | None) -> bool:
     affinity = pod.spec.affinity if pod else None
-    return affinity is not None and _lasts(affinity.node_affinity)
+    return affinity is not None and _has_execution_rules(affinity.node_affinity)
 
 
 def _uses_pod_rules(pod: Pod | None) -> bool:
     affinity = pod.spec.affinity if pod else None
-    return affinity is not None and (_lasts(affinity.pod_affinity) or _lasts(affinity.pod_anti_affinity))
+    return affinity is not None and (
+        _has_execution_rules(affinity.pod_affinity) or _has_execution_rules(affinity.pod_anti_affinity)
+    )

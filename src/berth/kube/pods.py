@@ -1,11 +1,13 @@
-"""What everyone asks about a pod: how far it is, and whether it still counts."""
+"""What everyone asks about a pod: how far it is, whether it still counts, and which group it is in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
-from berth.kube.objects import Condition, LivePod, Pod, UntimedCondition
+from berth.kube.api_resources import LABELLED_POD_GROUPS, POD_GROUPS, Resource
+from berth.kube.objects import Condition, LivePod, Pod, PodGroup, UntimedCondition
 from berth.kube.well_known import FAILED, PENDING, READY, SUCCEEDED, TRUE
 
 FINISHED = (SUCCEEDED, FAILED)
@@ -41,3 +43,74 @@ def pod_condition(pod: LivePod, kind: str) -> Condition | None:
 def is_ready(pod: Pod) -> bool:
     ready = condition(pod.status.conditions if pod.status else None, READY)
     return ready is not None and ready.status == TRUE
+
+
+# --- groups: placed together or not at all --------------------------------------------------------
+# A group is named by a pod's `spec.schedulingGroup.podGroupName` or by the label
+# `scheduling.x-k8s.io/pod-group`; how many of its pods must have a node is in its PodGroup object.
+
+GroupKey = tuple[Resource, str, str]
+
+GATED_MEMBERS = "with scheduling gates"
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+def group_of(pod: Pod) -> GroupKey | None:
+    namespace = pod.metadata.namespace or ""
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name:
+        return (POD_GROUPS, namespace, group.pod_group_name)
+    labels = pod.metadata.labels
+    name = labels.get(GROUP_LABEL) if labels else None
+    return (LABELLED_POD_GROUPS, namespace, name) if name else None
+
+
+def minimum_of(group: PodGroup) -> int:
+    """How many pods must have a node for any to get one; 0 if they are independent."""
+    policy = group.spec.scheduling_policy
+    if policy is not None and policy.gang is not None:
+        return max(policy.gang.min_count or 0, 0)
+    return max(group.spec.min_member or 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """How far a group is.
+
+    Attributes:
+        known: There is a PodGroup object.
+        minimum: See `minimum_of`.
+        placed: How many of its pods have a node.
+    """
+
+    key: GroupKey
+    known: bool
+    minimum: int
+    placed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.key[1]}/{self.key[2]}"
+
+    @property
+    def needed(self) -> int:
+        """How many more pods must find a node at once."""
+        return max(self.minimum - self.placed, 0)
+
+    def obstacle(self, candidates: int, held: Mapping[str, int] | None = None) -> str | None:
+        """Why the group's pods cannot be tried yet, None if they can.
+
+        `held` are those that nobody tries: what they are, and how many.
+        """
+        if not self.known:
+            return f"waiting for pod group {self.name} to be created"
+        if candidates < self.needed:
+            there = candidates + self.placed
+            waiting = f"waiting for pods of group {self.name}: {there} of {self.minimum}"
+            others = ", ".join(f"{number} {what}" for what, number in (held or {}).items() if number)
+            return f"{waiting} can be tried; {others} cannot" if others else f"{waiting} exist"
+        return None
+
+    def no_room(self, candidates: int, why: str) -> str:
+        """That the group does not find enough nodes, and why one of its pods found none."""
+        return f"pod group {self.name} needs {self.needed} of {candidates} pods placed together: {why}"

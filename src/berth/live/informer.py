@@ -24,8 +24,8 @@ from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.live.client import EVERYTHING, PAGE, SILENCE, Client, Selection
 from berth.live.errors import ApiError, Expired, NotFound, ServerError, Silent, TooManyRequests, Unreachable
 from berth.live.wire.answers import Frame, Nameplate, Page
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
+from berth.machines.rates import Backoff
 
 _log = logging.getLogger(__name__)
 

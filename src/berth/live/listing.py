@@ -29,7 +29,7 @@ from berth.kube.api_resources import (
 )
 from berth.kube.manifests.manifest import Manifest, listed
 from berth.kube.objects import Pod
-from berth.kube.pod_groups import group_of
+from berth.kube.pods import group_of
 from berth.kube.versions import NEWEST, ServerVersion, version_of_server
 from berth.live.client import PAGE, Client
 from berth.live.discovery import ask_version

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 
-from berth.machines.token_bucket import TokenBucket
+from berth.machines.rates import TokenBucket
 
 
 class Urgency(IntEnum):

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from berth.machines.backoff import Backoff
+from berth.machines.rates import Backoff
 
 K = TypeVar("K", bound=Hashable)
 

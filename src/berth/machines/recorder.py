@@ -13,9 +13,8 @@ from typing import Any
 from berth.kube.api_resources import EVENTS, Resource
 from berth.kube.objects import Key, RawObject
 from berth.kube.times import stamp
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Create, Outcome, Patch, Purpose
-from berth.machines.token_bucket import TokenBucket
+from berth.machines.rates import Backoff, TokenBucket
 
 NORMAL, WARNING = "Normal", "Warning"
 _BURST = 25
@@ -58,12 +57,10 @@ class Recorder:
 
     Attributes:
         component: The name in kubectl's column "From".
-        instance: Which process of the component it was.
     """
 
-    def __init__(self, component: str, instance: str = "") -> None:
+    def __init__(self, component: str) -> None:
         self.component = component
-        self.instance = instance or component
         self._pending: list[Action] = []
         self._later: list[tuple[float, Action]] = []
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()  # by uid
@@ -73,7 +70,7 @@ class Recorder:
         self._number = 0
         self._stamp = (-1, "")
 
-    def record(  # noqa: PLR0913 - an event has that many parts
+    def record(
         self,
         now: float,
         resource: Resource,
@@ -82,8 +79,6 @@ class Recorder:
         reason: str,
         message: str,
         *,
-        related: tuple[Resource, Any] | None = None,
-        action: str = "",
         component: str = "",
     ) -> None:
         """Remember to write that something happened to `item`, a view.
@@ -95,8 +90,6 @@ class Recorder:
             kind: `NORMAL` or `WARNING`.
             reason: In one word.
             message: In a sentence.
-            related: Another object that took part, and its resource.
-            action: What was being done.
             component: Who says it, if not the recorder's own.
         """
         uid = item.metadata.uid or ""
@@ -109,10 +102,6 @@ class Recorder:
         if len(self._pending) >= _UNSENT or not self._allows(uid, now):
             return
         body = self._body(now, resource, item.metadata, kind, reason, message)
-        if related is not None:
-            body["related"] = _reference(related[0], related[1].metadata)
-        if action:
-            body["action"] = action
         if component:
             body |= {"source": {"component": component}, "reportingComponent": component}
         told = self._told[what] = _Told(body, now)
@@ -256,7 +245,7 @@ class Recorder:
             "type": kind,
             "source": self._source,
             "reportingComponent": self.component,
-            "reportingInstance": self.instance,
+            "reportingInstance": self.component,
             "firstTimestamp": at,
             "lastTimestamp": at,
         }

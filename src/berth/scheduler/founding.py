@@ -23,9 +23,9 @@ from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_finished, is_terminating
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
 from berth.machines.mirror import Mirror
+from berth.machines.rates import Backoff
 from berth.scheduler.placing import Nominations
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase, SchedulingQueue
 

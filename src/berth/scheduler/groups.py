@@ -1,4 +1,4 @@
-"""The groups of pods that the scheduler knows (see `berth.kube.pod_groups`), and what people are told."""
+"""The groups of pods that the scheduler knows (see `berth.kube.pods`), and what people are told."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import count
 
 from berth.kube.api_resources import POD_GROUPS
 from berth.kube.objects import Condition, Key, Pod, PodGroup, RawObject
-from berth.kube.pod_groups import GATED_MEMBERS, GroupKey, GroupState, group_of, minimum_of
+from berth.kube.pods import GATED_MEMBERS, GroupKey, GroupState, group_of, minimum_of
 from berth.kube.times import stamp
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.kube.well_known import DELETED, STRATEGIC_PATCH
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Event, Outcome, Patch
+from berth.machines.rates import Backoff
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingPhase
 
 

@@ -24,7 +24,7 @@ from berth.kube.api_resources import (
     RESOURCE_CLAIMS,
     Resource,
 )
-from berth.kube.pod_groups import GroupKey
+from berth.kube.pods import GroupKey
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Event, Outcome
 from berth.machines.mirror import Mirror

@@ -16,10 +16,10 @@ from itertools import count
 
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Key, Pod
-from berth.kube.pod_groups import GroupKey
-from berth.machines.backoff import Backoff
+from berth.kube.pods import GroupKey
 from berth.machines.contract import Action, Purpose
 from berth.machines.indexes import take
+from berth.machines.rates import Backoff
 
 # --- one pod --------------------------------------------------------------------------------------
 

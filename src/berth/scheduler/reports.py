@@ -12,8 +12,8 @@ from berth.kube.api_resources import PODS
 from berth.kube.objects import Key, Pod
 from berth.kube.times import stamp
 from berth.kube.well_known import STRATEGIC_PATCH
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Outcome, Patch
+from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING, Recorder
 from berth.scheduler.queue import QueuedPod, SchedulerPurpose, SchedulingQueue
 

@@ -13,9 +13,9 @@ from berth.kube.affinity.annotations import AnnotationError
 from berth.kube.objects import Key, Pod
 from berth.kube.pods import is_terminating
 from berth.kube.well_known import SCHEDULER_ERROR
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action
 from berth.machines.mirror import Mirror
+from berth.machines.rates import Backoff
 from berth.machines.story import Story
 from berth.scheduler import metrics as measured
 from berth.scheduler.founding import Founding

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from berth.kube.objects import Pod
-from berth.machines.backoff import Backoff
+from berth.machines.rates import Backoff
 
 _RETURNS = Backoff(first=60.0, longest=6 * 3600.0)
 _MEMORY = 3600.0  # landings are remembered for so long, and after a pause for as long again

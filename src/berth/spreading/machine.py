@@ -19,10 +19,10 @@ from berth.kube.objects import Key, LivePod, LiveWorkload, Node, Pod, RawObject
 from berth.kube.ownership import controller_of
 from berth.kube.pods import is_ready, is_terminating
 from berth.kube.well_known import DELETED, POD_DELETION_COST
-from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Machine, Outcome, Patch, Purpose
 from berth.machines.mirror import Mirror
+from berth.machines.rates import Backoff
 from berth.machines.recorder import EVENT, NORMAL, Recorder
 from berth.spreading.deletion_costs import OURS, is_foreign, is_marked, new_costs, own_cost
 from berth.spreading.groups import SpreadGroups, SpreadReplicaSet

@@ -52,8 +52,8 @@ from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
 from berth.live.fleet_listing import list_fleet
 from berth.live.informer import Informer
 from berth.live.listing import Listing
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Event
+from berth.machines.rates import Backoff
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row
 from berth.web.changes import ChangeStream
 from berth.web.event_log import EventLog, HappenedEvent

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from berth.cli.up.gates import ComponentGates, read_gates
+from berth.cli.up.control_plane import ComponentGates, read_gates
 from berth.kube.api_resources import (
     DAEMON_SETS,
     DEPLOYMENTS,

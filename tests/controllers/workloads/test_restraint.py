@@ -21,8 +21,8 @@ from berth.kube.api_resources import (
     STATEFUL_SETS,
     Resource,
 )
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Action, Create, Outcome
+from berth.machines.rates import Backoff
 from tests.support.scripts.script import Script, workload
 
 KINDS = pytest.mark.parametrize(

@@ -178,14 +178,6 @@ def test_a_small_pod_stays_when_a_larger_one_must_go_anyway() -> None:
     assert victims(decide(urgent("3"), [node("n1")], pods)) == ["large"]
 
 
-def test_excluded_pods_stay() -> None:
-    """Although they would be the cheapest."""
-    pods = [runs("p", "n1"), runs("q", "n2", 9)]
-    found = decide(urgent(), [node("n1", "2"), node("n2", "2")], pods, exclude={"default/p", "default/gone"})
-
-    assert victims(found) == ["q"]
-
-
 def test_a_budget_protects_even_the_less_important() -> None:
     """Pods whose budget has nothing left are spared before all others."""
     pods = [runs("low", "n1", 0), runs("high", "n1", 5)]

@@ -62,7 +62,6 @@ class Contest:
                 for found in map(budget_of, self.preemptor.budgets)
             ],
             started=self.preemptor.started,
-            exclude=self.preemptor.exclude,
             nominated_node=self.preemptor.nominated_node,
             most_candidates=most_candidates,
             memory=memory,
@@ -130,7 +129,6 @@ def contests(
             with_priority(pod, draw(st.sampled_from((5, 10, 10)))),
             [draw(disruption_budgets(f"pdb{i}")) for i in range(draw(st.integers(0, 3)))],
             starts.__getitem__,
-            exclude=draw(st.sampled_from(((), (), tuple(starts)[:1]))),
             nominated_node=draw(st.sampled_from((None, None, *names))),
         ),
     )
@@ -248,7 +246,6 @@ def test_who_remembers_decides_as_who_asks_anew(
     contest: Contest, steps: list[tuple[int, int]], most: int | None
 ) -> None:
     """Pods and nodes go and come back, budgets allow more or less: no memory is ever out of date."""
-    contest = replace(contest, preemptor=replace(contest.preemptor, exclude=()))
     engine, memory = engine_of(contest.cluster), PreemptionMemory()
     nodes = {node.metadata.name or "": node for node in contest.cluster.nodes}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from berth.fleet.state.rescheduling import reschedule_required
+from berth.fleet.state.strategy import reschedule_required
 from tests.fleet.builders import make_binding
 
 

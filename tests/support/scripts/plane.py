@@ -9,8 +9,7 @@ import copy
 from dataclasses import replace
 from pathlib import Path
 
-from berth.cli.up.control_plane import assemble
-from berth.cli.up.gates import ComponentGates
+from berth.cli.up.control_plane import ComponentGates, assemble
 from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES, Options
 from berth.eviction import EvictionSettings
 from berth.kube import api_resources

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from berth.cli.input.case_fields import CaseFields
-from berth.cli.input.case_lines import judge_lines
+from berth.cli.input.case_lines import CaseFields, judge_lines
 from berth.cli.input.validating import VALIDATE_OPTION
 from berth.cli.input.versions import version_option
 from berth.engine.offline.cases import CaseError, decode_case, evaluate_case

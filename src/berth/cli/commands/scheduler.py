@@ -45,9 +45,9 @@ from berth.live.component.lifecycle import ComponentSettings, Work, run_componen
 from berth.live.component.versions import FollowedVersion
 from berth.live.machine_loop import MachineSettings
 from berth.live.runner import Runner
-from berth.machines.backoff import Backoff
 from berth.machines.clock import steady
 from berth.machines.contract import Action, Bind, Get
+from berth.machines.rates import Backoff
 from berth.scheduler.machine import Scheduler
 from berth.scheduler.metrics import SchedulerMetrics
 from berth.scheduler.queue import SchedulerPurpose

@@ -8,8 +8,7 @@ import click
 
 from berth.cli.fleet.options import options_of, placing_options
 from berth.cli.fleet.schemas import CLUSTER, RESOURCE_BINDING, karmada_schemas
-from berth.cli.input.case_fields import CaseFields
-from berth.cli.input.case_lines import judge_lines
+from berth.cli.input.case_lines import CaseFields, judge_lines
 from berth.cli.input.validating import VALIDATE_OPTION
 from berth.fleet.offline.cases import FleetCaseError, decode_case, evaluate_case
 from berth.kube.schema import SchemaNode

@@ -24,10 +24,9 @@ from berth.cli.input.eviction import eviction_of, eviction_options
 from berth.cli.input.spreading import spreading_of, spreading_options
 from berth.cli.input.versions import version_option
 from berth.cli.output.tables import tell
+from berth.cli.up.control_plane import ComponentGates, gate_options, read_gates
 from berth.cli.up.demo import apply_demo, demo_nodes
-from berth.cli.up.gates import ComponentGates, gate_options, read_gates
-from berth.cli.up.page import PageProcessSettings
-from berth.cli.up.page_process import PageProcess
+from berth.cli.up.page import PageProcess, PageProcessSettings
 from berth.cli.up.plane import Plane
 from berth.cli.up.server_process import ServerProcess, ServerStartError, check_port
 from berth.controllers.hollow.manifests import Shape, make_nodes

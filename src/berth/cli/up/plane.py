@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
 from berth.cli.output.decision_log import PlacingLog, log_decision, log_failed_attempt
-from berth.cli.up.control_plane import ControlPlane, assemble, view_of
-from berth.cli.up.gates import ComponentGates
+from berth.cli.up.control_plane import ComponentGates, ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
 from berth.fleet.scheduler import FleetMetrics, FleetScheduler, FleetSettings

@@ -21,10 +21,10 @@ from berth.kube.objects import Key, LivePod, Namespace, Node, RawObject, key_of
 from berth.kube.pods import is_finished, is_terminating, phase, pod_condition
 from berth.kube.times import created_at, seconds
 from berth.kube.well_known import DELETED, PENDING, RUNNING
-from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event, Outcome
 from berth.machines.controller import Controller
+from berth.machines.rates import Backoff
 from berth.machines.recorder import WARNING
 
 RUN_FOR, EXIT_CODE = "berth.dev/run-for", "berth.dev/exit-code"

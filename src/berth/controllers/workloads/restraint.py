@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from berth.machines.backoff import Backoff
+from berth.machines.rates import Backoff
 
 # Upstream: the rate limit of failed syncs, in client-go's DefaultTypedControllerRateLimiter.
 REFUSALS = Backoff(first=0.005, longest=1000.0)

@@ -17,7 +17,7 @@ from berth.engine.rules.relaxing import Change
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.pod_class import PodClass
 from berth.kube.api_resources import POD_GROUPS
-from berth.kube.pod_groups import GroupKey, GroupState, group_of
+from berth.kube.pods import GroupKey, GroupState, group_of
 
 
 @dataclass(frozen=True, slots=True)

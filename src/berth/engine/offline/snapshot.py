@@ -42,8 +42,7 @@ from berth.kube.objects import (
     Workload,
 )
 from berth.kube.ownership import controller_of, workload_of
-from berth.kube.pod_groups import GroupKey, group_of, minimum_of
-from berth.kube.pods import is_finished, is_terminating
+from berth.kube.pods import GroupKey, group_of, is_finished, is_terminating, minimum_of
 from berth.kube.priorities import resolve_priorities
 from berth.kube.taints import condition_notes, condition_taints
 from berth.kube.validation import FieldError, selector_errors, validate

@@ -25,8 +25,7 @@ import numpy as np
 
 from berth.engine.placement.budgets import Budget
 from berth.engine.placement.fit_error import sentence
-from berth.engine.placement.node_answers import NodeAnswers
-from berth.engine.placement.plan import Plan, plan_for
+from berth.engine.placement.plan import NodeAnswers, Plan, plan_for
 from berth.engine.placement.usage import Reader
 from berth.engine.rules.base import NodeRule, Rule
 from berth.engine.rules.verdicts import SKIP, SUCCESS, SharedVerdict
@@ -75,10 +74,8 @@ class Preemption:
     @property
     def found(self) -> str:
         """kube-scheduler's words for the room there will be."""
-        count = len(self.victims)
-        return (
-            f"preemption: found a potential placement for pod on node {self.node}, preempting {count} victims"
-        )
+        room = f"found a potential placement for pod on node {self.node}"
+        return f"preemption: {room}, preempting {len(self.victims)} victims"
 
 
 def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster does not know
@@ -89,7 +86,6 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
     started: Callable[[str], float],
     nominated_node: str | None = None,
     most_candidates: int | None = None,
-    exclude: Collection[str] = frozenset(),
     preempted: Collection[str] | None = None,
     memory: PreemptionMemory | None = None,
 ) -> Preemption:
@@ -103,23 +99,21 @@ def preempt(  # noqa: PLR0913 - all but the first two are facts that the cluster
         nominated_node: Where an earlier decision made room for the pod.
         most_candidates: Enough nodes to choose from, if one of them breaks no budget; by default
             a tenth of the possible ones, at least 100.
-        exclude: Pods that must not be victims.
         preempted: The pods evicted for preemption: while one of them is still terminating on the
             nominated node, nothing more is evicted.  By default every terminating pod counts.
-        memory: What earlier calls found out; used where nobody is excluded.
+        memory: What earlier calls found out.
     """
     if not cluster.nodes.live:
         return Preemption(None)
     if pod_class.spec.preemption_policy == "Never":
         return Preemption(None, message=f"preemption: {NEVER}")
     plan = plan_for(cluster, pod_class)
-    lesser = _LesserPods(cluster, pod_class.priority, exclude)
+    lesser = _LesserPods(cluster, pod_class.priority)
     nominated = cluster.nodes.slot_of.get(nominated_node or "")
-    if nominated is not None and lesser.leaving(nominated, preempted):
-        asked = np.array([nominated], dtype=np.intp)
-        if len(_possible_nodes(plan, asked)):
-            return Preemption(None, message=f"preemption: {TERMINATING}")
-    prospects = memory.of(plan) if memory is not None and not exclude else _Prospects(cluster)
+    stuck = nominated is not None and lesser.leaving(nominated, preempted)
+    if stuck and len(_possible_nodes(plan, np.array([nominated], dtype=np.intp))):
+        return Preemption(None, message=f"preemption: {TERMINATING}")
+    prospects = memory.of(plan) if memory is not None else _Prospects(cluster)
     prospects.refresh(plan, lesser)
     helped = prospects.helped()
     if not len(helped):
@@ -170,10 +164,9 @@ class PreemptionMemory:
 class _LesserPods:
     """The pods that may be victims."""
 
-    def __init__(self, cluster: Cluster, priority: int, exclude: Collection[str]) -> None:
+    def __init__(self, cluster: Cluster, priority: int) -> None:
         self._cluster = cluster
         self._priority = priority
-        self._excluded = [cluster.pods.index[key] for key in exclude if cluster.has_pod(key)]
 
     @cached_property
     def _everywhere(self) -> IndexArray:
@@ -189,10 +182,10 @@ class _LesserPods:
             here = np.zeros(cluster.nodes.capacity, dtype=np.bool_)
             here[slots] = True
             pods = self._everywhere[here[cluster.pods.node[self._everywhere]]]
-        return RemovablePods(cluster, pods[~np.isin(pods, self._excluded)] if self._excluded else pods)
+        return RemovablePods(cluster, pods)
 
     def leaving(self, slot: int, preempted: Collection[str] | None) -> bool:
-        """Whether one of them is on its way out of the node, excluded or not."""
+        """Whether one of them is on its way out of the node."""
         pods = self._cluster.pods
         going = self._everywhere[(pods.node[self._everywhere] == slot) & pods.terminating[self._everywhere]]
         return any(preempted is None or pods.keys[pod] in preempted for pod in going.tolist())
@@ -244,11 +237,11 @@ class _Prospects:
             del self.candidates[slot]
         possible = _possible_nodes(plan, asked[self._nodes.alive[asked]])
         self._standing[possible] = _EMPTY
-        leavers = lesser.on(possible)
-        if not len(leavers.pods):
+        removable = lesser.on(possible)
+        if not len(removable.pods):
             return
-        everyone = HypotheticalRemoval(leavers, np.ones(len(leavers.pods), dtype=np.bool_))
-        helped, verdicts = _judge(plan.rules, np.unique(leavers.node), everyone)
+        everyone = HypotheticalRemoval(removable, np.ones(len(removable.pods), dtype=np.bool_))
+        helped, verdicts = _judge(plan.rules, np.unique(removable.node), everyone)
         self._standing[helped] = _HELPED
         for verdict in verdicts:
             if verdict.reasons not in self._reasons:
@@ -274,13 +267,13 @@ class _Prospects:
             self._rank[:] = _UNRANKED  # there are more, and others are left out
         self._levels = levels
         unranked = slots[self._rank[slots] == _UNRANKED]
-        leavers = lesser.on(unranked)
+        removable = lesser.on(unranked)
         self._rank[unranked] = _LAST_RANK
         rules = _about_pods(plan) if len(unranked) else []
         for level in levels:
             if not len(unranked):
                 break
-            helped, _ = _judge(rules, unranked, HypotheticalRemoval(leavers, leavers.priority <= level))
+            helped, _ = _judge(rules, unranked, HypotheticalRemoval(removable, removable.priority <= level))
             self._rank[helped] = level
             unranked = _except(unranked, helped)
         return slots[np.argsort(self._rank[slots], kind="stable")]
@@ -401,11 +394,11 @@ def _candidates(plan: Plan, lesser: _LesserPods, slots: list[int], facts: _Facts
     found = {s: known for s in slots if (known := facts.known.get(s)) and known.holds(facts.budgets)}
     new = [slot for slot in slots if slot not in found]
     if new:
-        leavers = lesser.on(np.array(new, dtype=np.intp))
+        removable = lesser.on(np.array(new, dtype=np.intp))
         protection = _Protection(plan.cluster, facts.budgets)
-        by_node = _potential_victims(leavers, facts.started, protection)
-        gone = _spare(plan, leavers, _turns(leavers, by_node))
-        lost = set(leavers.pods[gone].tolist())
+        by_node = _potential_victims(removable, facts.started, protection)
+        gone = _spare(plan, removable, _turns(removable, by_node))
+        lost = set(removable.pods[gone].tolist())
         for slot, victims in by_node.items():
             needed = sorted((v for v in victims if v.pod in lost), key=lambda victim: victim.importance)
             found[slot] = _Candidate(slot, needed, protection.concerned(victims))
@@ -416,12 +409,12 @@ def _candidates(plan: Plan, lesser: _LesserPods, slots: list[int], facts: _Facts
 
 
 def _potential_victims(
-    leavers: RemovablePods, started: Callable[[str], float], protection: _Protection
+    removable: RemovablePods, started: Callable[[str], float], protection: _Protection
 ) -> dict[int, list[_Victim]]:
     """Slot -> its pods in the order in which they are spared if possible."""
-    cluster = leavers.cluster
+    cluster = removable.cluster
     by_node: dict[int, list[_Victim]] = {}
-    columns = leavers.pods.tolist(), leavers.node.tolist(), leavers.priority.tolist()
+    columns = removable.pods.tolist(), removable.node.tolist(), removable.priority.tolist()
     for pod, slot, priority in zip(*columns, strict=True):
         key = cluster.pods.keys[pod] or ""
         by_node.setdefault(slot, []).append(_Victim(pod, key, priority, started(key)))
@@ -432,21 +425,21 @@ def _potential_victims(
     return by_node
 
 
-def _turns(leavers: RemovablePods, by_node: Mapping[int, Sequence[_Victim]]) -> Int64Array:
+def _turns(removable: RemovablePods, by_node: Mapping[int, Sequence[_Victim]]) -> Int64Array:
     """For each pod, how many of its node are asked about before it."""
     turn_of = {victim.pod: turn for victims in by_node.values() for turn, victim in enumerate(victims)}
-    return np.array([turn_of[pod] for pod in leavers.pods.tolist()], dtype=np.int64)
+    return np.array([turn_of[pod] for pod in removable.pods.tolist()], dtype=np.int64)
 
 
-def _spare(plan: Plan, leavers: RemovablePods, turns: Int64Array) -> BoolArray:
+def _spare(plan: Plan, removable: RemovablePods, turns: Int64Array) -> BoolArray:
     """Which pods must go: on every node in turn, a pod stays if the pod to place then still fits."""
-    gone = np.ones(len(leavers.pods), dtype=np.bool_)
+    gone = np.ones(len(removable.pods), dtype=np.bool_)
     rules = _about_pods(plan)
     for turn in range(int(turns.max()) + 1):
         asked = np.flatnonzero(turns == turn)
         gone[asked] = False
-        fitting, _ = _judge(rules, leavers.node[asked], HypotheticalRemoval(leavers, gone))
-        gone[asked[~np.isin(leavers.node[asked], fitting)]] = True
+        fitting, _ = _judge(rules, removable.node[asked], HypotheticalRemoval(removable, gone))
+        gone[asked[~np.isin(removable.node[asked], fitting)]] = True
     return gone
 
 

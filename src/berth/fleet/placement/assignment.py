@@ -15,8 +15,7 @@ from berth.fleet.selection.ranking import ClusterSelection, affinity_term, curre
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.errors import PlacementError
 from berth.fleet.state.options import FleetOptions
-from berth.fleet.state.rescheduling import reschedule_required
-from berth.fleet.state.strategy import STATIC_WEIGHT, DivisionStrategy, strategy_of
+from berth.fleet.state.strategy import STATIC_WEIGHT, DivisionStrategy, reschedule_required, strategy_of
 from berth.kube.karmada import AGGREGATED, DUPLICATED, Binding, ClusterPreferences, Placement, TargetCluster
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 

@@ -18,7 +18,7 @@ from berth.fleet.selection.select import select
 from berth.fleet.state.clusters import Clusters
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
 from berth.fleet.state.options import FleetOptions
-from berth.fleet.state.rescheduling import reschedule_required
+from berth.fleet.state.strategy import reschedule_required
 from berth.fleet.state.terms import WorkloadRule
 from berth.kube.karmada import Binding, TargetCluster
 

@@ -15,8 +15,8 @@ from berth.fleet.scheduler.claim_requests import GroupClaim
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.kube.karmada import TargetCluster
 from berth.kube.objects import Key
-from berth.machines.backoff import Backoff
 from berth.machines.contract import Purpose
+from berth.machines.rates import Backoff
 
 
 class BindingPhase(Enum):

@@ -23,10 +23,9 @@ from berth.fleet.scheduler.binding_state import (
 )
 from berth.fleet.scheduler.changed_clusters import ChangedClusters
 from berth.fleet.scheduler.fleet_cache import UNLISTED_KINDS, VIEWS
-from berth.fleet.scheduler.metrics import FleetMetrics
 from berth.fleet.scheduler.patches import ScheduledCondition
 from berth.fleet.scheduler.reasons import RECONCILE, is_ours, reason_to_schedule
-from berth.fleet.scheduler.settings import FleetSettings
+from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.scheduler.state import FleetSchedulerState
 from berth.fleet.state.errors import NO_CLUSTER_FIT, PlacementError
 from berth.kube.api_resources import BINDINGS, CLUSTERS, NAMESPACES, Resource

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from berth.fleet.scheduler.reasons import applied_placement
-from berth.fleet.state.rescheduling import reschedule_required
+from berth.fleet.state.strategy import reschedule_required
 from berth.kube.api_resources import CLUSTER_BINDINGS, RESOURCE_BINDINGS, Resource
 from berth.kube.karmada import APPLIED_PLACEMENT, Binding, TargetCluster
 from berth.kube.objects import RawObject

@@ -6,8 +6,7 @@ import msgspec
 
 from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.state.clusters import Clusters
-from berth.fleet.state.rescheduling import reschedule_required
-from berth.fleet.state.strategy import is_workload, replicas_changed
+from berth.fleet.state.strategy import is_workload, replicas_changed, reschedule_required
 from berth.kube.karmada import (
     APPLIED_PLACEMENT,
     CLUSTER_POLICY_ID,

@@ -11,9 +11,8 @@ from berth.fleet.scheduler import patches
 from berth.fleet.scheduler.binding_state import BindingPhase, BindingRecord, BindingRequest
 from berth.fleet.scheduler.fleet_cache import FleetCache
 from berth.fleet.scheduler.group_claims import GroupClaims
-from berth.fleet.scheduler.metrics import FleetMetrics
 from berth.fleet.scheduler.patches import ScheduledCondition
-from berth.fleet.scheduler.settings import FleetSettings
+from berth.fleet.scheduler.settings import FleetMetrics, FleetSettings
 from berth.fleet.state.index import BindingIndex, IndexedWorkload
 from berth.kube.api_resources import Resource
 from berth.kube.karmada import Binding, TargetCluster

@@ -1,4 +1,4 @@
-"""How a placement divides replicas, and what that means for choosing clusters."""
+"""How a placement divides replicas, what that means for choosing clusters, and when it is to be done anew."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from berth.kube.karmada import (
     DIVIDED,
     DUPLICATED,
     WEIGHTED,
+    Binding,
     BindingSpec,
     ClusterPreferences,
     Placement,
 )
+from berth.kube.times import seconds_of
 
 STATIC_WEIGHT, DYNAMIC_WEIGHT = "StaticWeight", "DynamicWeight"
 
@@ -87,3 +89,10 @@ def replicas_changed(spec: BindingSpec, placement: Placement) -> bool:
     if strategy.replica_scheduling_type == DIVIDED:
         return sum(target.replicas for target in targets) != wanted
     return False
+
+
+def reschedule_required(binding: Binding) -> bool:
+    """Whether someone asked for a new placement after the last one."""
+    asked = seconds_of(binding.spec.reschedule_triggered_at)
+    done = seconds_of(binding.status.last_scheduled_time)
+    return asked is not None and done is not None and asked > done

@@ -1,13 +1,14 @@
-"""Containers, init containers and their ports."""
+"""Containers, init containers, their ports and what they mount."""
 
 from __future__ import annotations
 
 import re
 
 from berth.kube import names
-from berth.kube.objects import Container, ContainerPort
-from berth.kube.validation.errors import Errors, Path
+from berth.kube.objects import Container, ContainerPort, MountingPod, Pod
+from berth.kube.validation.errors import Errors, FieldError, Path
 from berth.kube.validation.resources import check_container_resources
+from berth.kube.validation.scheduling import check_volumes
 
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -121,3 +122,22 @@ def check_host_network_ports(containers: list[Container], errors: Errors, path: 
         for j, port in enumerate(container.ports or ()):
             if (port.host_port or 0) != (port.container_port or 0):
                 errors.invalid((*path, i, "ports", j, "hostPort"), port.host_port or 0, _HOST_PORT)
+
+
+# --- mounts ---------------------------------------------------------------------------------------
+
+
+def validate_mounts(pod: Pod, mounting: MountingPod) -> list[FieldError]:
+    """The mounts of a pod's containers that the API server objects to, beside what `validate_pod` finds."""
+    volumes = check_volumes(pod.spec.volumes or [], Errors(), ("spec", "volumes"))
+    errors = Errors()
+    groups = (("containers", mounting.spec.containers), ("initContainers", mounting.spec.init_containers))
+    for group, containers in groups:
+        for i, container in enumerate(containers or ()):
+            for j, mount in enumerate(container.volume_mounts or ()):
+                path = ("spec", group, i, "volumeMounts", j, "name")
+                if not mount.name:
+                    errors.required(path)
+                if (mount.name or "") not in volumes:
+                    errors.not_found(path, mount.name or "")
+    return errors

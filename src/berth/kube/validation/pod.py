@@ -19,10 +19,10 @@ from berth.kube.validation.resources import check_overhead, check_pod_resources
 from berth.kube.validation.scheduling import (
     check_scheduling_gates,
     check_scheduling_group,
+    check_spread_constraints,
     check_tolerations,
     check_volumes,
 )
-from berth.kube.validation.spread import check_spread_constraints
 
 _SPEC: Path = ("spec",)
 

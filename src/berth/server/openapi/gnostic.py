@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from berth.server.protobuf.writing import double, run, text, whole
+from berth.server.protobuf.messages import double, run, text, whole
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # What clients ask for; "@" is no legal character in a media type, but came first.

@@ -5,18 +5,61 @@ Both take the time as an argument and return a new object whose ``metadata.manag
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from berth.kube.schema import Schema
+from berth.kube.well_known import LAST_APPLIED
 from berth.server.errors import StatusError, bad_request
 from berth.server.patch import fieldset, managers
 from berth.server.patch.errors import refuse_depth
 from berth.server.patch.fieldset import FieldSet, Path
-from berth.server.patch.last_applied import kept_up, taken_over
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
 from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
+
+# --- from kubectl's annotation --------------------------------------------------------------------
+# Upstream: apimachinery/pkg/util/managedfields/internal (lastappliedmanager, lastappliedupdater).  Only for
+# kubectl's own manager: whoever applies by another name means to own fields beside it.
+
+MANAGER = "kubectl"
+
+
+def taken_over(live: dict[str, Any], schema: Schema, manager: str) -> FieldSet:
+    """What a manager may take from others: what kubectl applied last, and is still as it applied it."""
+    text = _annotations(live).get(LAST_APPLIED) if manager == MANAGER else None
+    if not text:
+        return frozenset()
+    try:
+        last = json.loads(text)
+        if not isinstance(last, dict) or last.get("apiVersion") != live.get("apiVersion"):
+            return frozenset()
+        difference = compare(last, live, schema.root)
+        applied = frozenset(fields_of(last, schema.root))
+    except (ValueError, RecursionError, StatusError):
+        return frozenset()  # somebody else wrote it
+    return applied - difference.modified - difference.added - difference.removed
+
+
+def kept_up(merged: dict[str, Any], config: dict[str, Any], manager: str) -> dict[str, Any]:
+    """The object with the annotation brought up to date, where it has one."""
+    if manager != MANAGER or not _annotations(merged).get(LAST_APPLIED):
+        return merged
+    metadata = {name: value for name, value in config.get("metadata", {}).items() if name != "annotations"}
+    if given := {name: value for name, value in _annotations(config).items() if name != LAST_APPLIED}:
+        metadata["annotations"] = given
+    text = json.dumps({**config, "metadata": metadata}, separators=(",", ":"), sort_keys=True) + "\n"
+    annotations = {**_annotations(merged), LAST_APPLIED: text}
+    return {**merged, "metadata": {**merged["metadata"], "annotations": annotations}}
+
+
+def _annotations(obj: dict[str, Any]) -> dict[str, Any]:
+    found = (obj.get("metadata") or {}).get("annotations")
+    return found if isinstance(found, dict) else {}
+
+
+# --- apply ----------------------------------------------------------------------------------------
 
 # What there was before anybody applied belongs to this manager.
 BEFORE_FIRST_APPLY = "before-first-apply"

@@ -27,9 +27,9 @@ from berth.kube.ownership import JOB_OVER, controller_of
 from berth.kube.pods import condition, is_active, is_ready, phase
 from berth.kube.times import seconds, stamp
 from berth.kube.well_known import DELETED, FAILED, FALSE, TRUE
-from berth.machines.backoff import Backoff
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
+from berth.machines.rates import Backoff
 from berth.machines.recorder import NORMAL, WARNING
 
 _BACKOFF = Backoff(first=10.0, longest=600.0)

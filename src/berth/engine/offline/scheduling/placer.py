@@ -29,7 +29,7 @@ from berth.engine.state.cluster import Cluster
 from berth.engine.state.identity import has_own_claims
 from berth.engine.state.pod_class import PodClass
 from berth.kube.objects import Pod
-from berth.kube.pod_groups import GroupKey
+from berth.kube.pods import GroupKey
 
 # Says what put a node before the next.
 Reason = Callable[[Plan, int], str]

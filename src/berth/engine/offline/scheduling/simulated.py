@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from berth.engine.offline.groups import GroupFailure, group_key
 from berth.engine.offline.placements import PodPlacement, Victim, count_on, take_off
 from berth.engine.offline.snapshot import Entry, Snapshot
-from berth.kube.pod_groups import GATED_MEMBERS, GroupKey
+from berth.kube.pods import GATED_MEMBERS, GroupKey
 from berth.kube.well_known import (
     DEFAULT_SCHEDULER_NAME,
     SCHEDULER_ERROR,

@@ -24,8 +24,7 @@ from berth.engine.offline.what_if.reasons import why_there
 from berth.engine.placement.plan import Plan
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Node
-from berth.kube.pod_groups import GroupKey
-from berth.kube.pods import is_terminating
+from berth.kube.pods import GroupKey, is_terminating
 from berth.kube.well_known import MIRROR_POD
 
 NOT_MADE_AGAIN = "nobody makes it again: it has no owner"

@@ -46,7 +46,7 @@ from berth.engine.state.cluster_events import (
 )
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
-from berth.engine.state.volumes.capacity import StorageRoom
+from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.needs import Needs, Offer, Places, VolumeDecisions, VolumeShortage
 from berth.engine.state.volumes.objects import ClaimRecord, VolumeRecord
 from berth.kube.amounts.resource_names import MEMORY

@@ -19,8 +19,7 @@ from berth.engine.state.plans import PlanCache
 from berth.engine.state.pod_class import ClaimUse, PodClass
 from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.attachments import VolumeAttachments
-from berth.engine.state.volumes.capacity import StorageCapacities
-from berth.engine.state.volumes.csi import CsiIndex, CsiVolume
+from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
     NOTHING_TO_DO,

@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.engine.state.arrays import BoolArray, IndexArray
 from berth.engine.state.pod_class import ClaimUse, PodClass
-from berth.engine.state.volumes.capacity import StorageRoom
+from berth.engine.state.volumes.csi import StorageRoom
 from berth.engine.state.volumes.objects import ClaimKey, ClaimRecord, VolumeRecord
 from berth.kube.selectors import NodeTerms
 from berth.kube.workloads.pod_templates import assumed_owner

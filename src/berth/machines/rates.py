@@ -1,6 +1,35 @@
-"""A bucket of tokens: so many a second on average, so many at once. Times are handed in."""
+"""How often something is tried: later after each failure, and so many times a second.
+
+Whoever tries counts the failures; nothing of them is remembered here, and times and chance are handed in.
+"""
 
 from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+_DOUBLINGS = 60  # past any limit, and far from where floats end
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays in seconds, from `first` to `longest`."""
+
+    first: float
+    longest: float
+
+    def after(self, failures: int) -> float:
+        """The delay after so many failures in a row; none if there was no failure."""
+        if failures <= 0:
+            return 0.0
+        return float(min(self.first * 2.0 ** min(failures - 1, _DOUBLINGS), self.longest))
+
+    def jittered(self, failures: int, rng: random.Random) -> float:
+        """The same with up to half of it left to chance, so that clients do not come back together."""
+        return self.after(failures) * (0.5 + rng.random() / 2)
+
+
+# --- so many a second -----------------------------------------------------------------------------
 
 _ENOUGH = 1.0 - 1e-9  # adding up fractions of a second may leave a little less than a token
 
