@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from berth.engine.offline.what_if.changes import AddNodes, ClusterChange, WhatIf
 from berth.engine.offline.what_if.parsing import FORMS, parse
 from berth.engine.offline.what_if.running import settle, what_if
 from berth.engine.offline.what_if.world import ChangingWorld
+from berth.engine.state.options import Options
 from berth.fleet.offline.simulation import simulate as simulate_fleet
 from berth.fleet.state.options import FleetOptions
 from berth.kube.manifests.manifest import ManifestError
@@ -89,6 +91,8 @@ def _fleet(listing: Listing, made: bool) -> Document:
     # Most pages are of no fleet, and start sooner without it.
     from berth.cli.fleet.documents import simulation_document as fleet_document  # noqa: PLC0415
     from berth.cli.fleet.input import fleet_of  # noqa: PLC0415
+    from berth.cli.fleet.schemas import karmada_schemas  # noqa: PLC0415
+    from berth.cli.input.validating import unknown_in  # noqa: PLC0415
 
     try:
         given = fleet_of(listing.manifests, FleetOptions(), make=not made)
@@ -96,12 +100,26 @@ def _fleet(listing: Listing, made: bool) -> Document:
         raise ValueError(str(error)) from None
     found = simulate_fleet(given.fleet, given.workloads, retry=given.retry)
     found.notes = [*listing.notes, *given.notes]
+    found.warnings = [] if made else unknown_in(listing.manifests, karmada_schemas())
     return fleet_document(found, found.workloads)
+
+
+def same_flags(options: Options, version: str | None = None) -> str:
+    """The flags with which a command judges by the same options; `version` if somebody chose it."""
+    default = Options()
+    found = {"--kubernetes-version": version} if version else {}
+    if options.hard_pod_affinity_weight != default.hard_pod_affinity_weight:
+        found["--hard-pod-affinity-weight"] = str(options.hard_pod_affinity_weight)
+    if options.daemon_namespaces != default.daemon_namespaces:
+        found["--daemon-namespaces"] = ",".join(sorted(options.daemon_namespaces))
+    if options.gates != default.gates:
+        found["--feature-gates"] = str(options.gates)
+    return shlex.join(f"{flag}={value}" for flag, value in found.items())
 
 
 PAGE_DOCUMENTS = CommandDocuments(
     explanation=explanation_document,
-    audit=lambda snapshot: audit_document(audit(snapshot)),
+    audit=lambda snapshot: audit_document(audit(snapshot).only(None, ())),
     simulation=_simulation,
     what_if=_what_if,
     fleet=_fleet,

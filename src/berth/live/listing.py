@@ -46,9 +46,11 @@ from berth.live.errors import (
 Progress = Callable[[int, int], None]  # objects listed, and as many as there are as far as is known
 
 REQUIRED = (NODES, PODS)
-_CONTEXT = (NAMESPACES, *OWNERS, PRIORITY_CLASSES)
-# Needed only by who asks for one of them.
-_ASKED_FOR = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)}
+CONTEXT = (NAMESPACES, *OWNERS, PRIORITY_CLASSES)
+ASKED_FOR = (DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS)  # needed only by who asks for one of them
+NAMED = (POD_GROUPS, LABELLED_POD_GROUPS, RESOURCE_CLAIMS)  # needed only if pods name one
+WITHOUT_STORAGE = "without claims, volumes and storage classes, volumes are not looked at"
+_ASKED_FOR = {resource.kind: resource for resource in ASKED_FOR}
 _FINISH = 2.0  # seconds for the other requests when one has failed
 _PATIENCE, _LONGEST_PAUSE = 5, 30.0  # how often to ask a server that is busy, and seconds in between
 
@@ -88,14 +90,14 @@ async def list_cluster(
     """
     kinds = list(dict.fromkeys(kinds))
     asked = [_ASKED_FOR[kind] for kind in kinds if kind in _ASKED_FOR]
-    resources = (*REQUIRED, *_CONTEXT, *STORAGE, *DRIVERS, *asked)
+    resources = (*REQUIRED, *CONTEXT, *STORAGE, *DRIVERS, *asked)
     lister = Lister(client, progress)
     found = await lister.all(resources)
     whole = all(found[resource] is not None for resource in STORAGE)
     if not whole:
         # Claims without their volumes, or the other way round, would look like mistakes of the pods.
         found.update(dict.fromkeys(STORAGE, None))
-        lister.notes.append("without claims, volumes and storage classes, volumes are not looked at")
+        lister.notes.append(WITHOUT_STORAGE)
     manifests: list[Manifest] = []
     for resource, items in found.items():
         views = listed(items or (), resource.kind, resource.api_version, client.url)
@@ -124,7 +126,7 @@ def _named_resources(manifests: Iterable[Manifest], *, every: bool) -> list[Reso
     named = {key[0] for key in map(group_of, pods) if key is not None}
     if any(pod.spec.resource_claims for pod in pods):
         named.add(RESOURCE_CLAIMS)
-    return [resource for resource in (POD_GROUPS, LABELLED_POD_GROUPS, RESOURCE_CLAIMS) if resource in named]
+    return [resource for resource in NAMED if resource in named]
 
 
 def _created(manifest: Manifest) -> str:
@@ -181,7 +183,7 @@ class Lister:
             if resource in self._required:
                 raise _refused(self._client, resource, error) from error
             why = "there are none" if isinstance(error, NotFound) else str(error)
-            self.notes.append(f"{resource.name} are left out, since the server does not list them: {why}")
+            self.notes.append(left_out(resource, why))
             return None
         except Unauthorized as error:
             message = f"{self._client.url} does not accept these credentials: {error}"
@@ -227,6 +229,11 @@ class Lister:
         if self._progress is not None:
             done = sum(count for count, _ in self._counts.values())
             self._progress(done, done + sum(rest for _, rest in self._counts.values()))
+
+
+def left_out(resource: Resource, why: str) -> str:
+    """The note about a kind that has to be done without."""
+    return f"{resource.name} are left out, since the server does not list them: {why}"
 
 
 def _refused(client: Client, resource: Resource, error: ApiError) -> ApiError:

@@ -40,10 +40,13 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class PageServer:
     """Answers for one cluster."""
 
-    def __init__(self, source: ClusterSource, documents: CommandDocuments, command: str) -> None:
+    def __init__(
+        self, source: ClusterSource, documents: CommandDocuments, command: str, flags: str = ""
+    ) -> None:
         self._source = source
         self._documents = documents
         self._command = command
+        self._flags = flags
         self._analyst = Analyst(source)
         self._overview: tuple[object, bytes, bytes] | None = None  # of which state, plain and compressed
 
@@ -102,6 +105,7 @@ class PageServer:
                 "trouble": source.trouble,
                 "missing": source.missing,
                 "command": self._command,
+                "flags": self._flags,
                 "berth": __version__,
                 "whatIf": self._documents.what_if is not None,
             },

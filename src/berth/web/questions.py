@@ -29,7 +29,7 @@ Document = dict[str, Any]
 class CommandDocuments:
     """How the commands write what they find; the page shows the same."""
 
-    explanation: Callable[[Explanation], Document]
+    explanation: Callable[[Explanation, Snapshot], Document]
     audit: Callable[[Snapshot], Document]
     simulation: Callable[[Snapshot], Document]
     fleet: Callable[[Listing, bool], Document]  # and whether its bindings are made by controllers
@@ -146,4 +146,4 @@ def explanation(snapshot: Snapshot, namespace: str, name: str, documents: Comman
     """
     simulation: Simulation = simulate(snapshot)
     entry = find(simulation, name, namespace)
-    return documents.explanation(explain(simulation, entry))
+    return documents.explanation(explain(simulation, entry), simulation.snapshot)

@@ -23,12 +23,14 @@ class PageSettings:
         port: 0 stands for any that is free.
         token: What scripts may give as a bearer token instead of opening a link; None for none.
         command: How a person asks the same in a terminal: the options that name the cluster.
+        flags: And those by which pods are judged.
     """
 
     host: str = "127.0.0.1"
     port: int = 0
     token: str | None = None
     command: str = ""
+    flags: str = ""
 
 
 @contextlib.asynccontextmanager
@@ -47,7 +49,7 @@ async def serving(
         return f"http://{host}:{where['port']}/?link={link}"
 
     sessions = Sessions(settings.token, lambda link: told(address(link)))
-    page = PageServer(source, documents, settings.command)
+    page = PageServer(source, documents, settings.command, settings.flags)
     guard = Guard(page.app(), sessions, host=settings.host, port=lambda: where["port"])
     async with listening(guard, settings.host, settings.port, connections=_CONNECTIONS) as port:
         where["port"] = port

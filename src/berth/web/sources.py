@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,30 +14,15 @@ from berth.engine.offline.lookup import NotFoundError
 from berth.engine.offline.snapshot import Entry, Origin, Snapshot, read
 from berth.engine.state.options import Options
 from berth.kube.api_resources import (
-    BUDGETS,
-    CLAIMS,
-    CLUSTER_BINDINGS,
+    BINDINGS,
     CLUSTERS,
-    CRON_JOBS,
-    CSI_DRIVERS,
-    CSI_NODES,
-    DAEMON_SETS,
-    DEPLOYMENTS,
+    DRIVERS,
     EVENTS,
-    JOBS,
-    LABELLED_POD_GROUPS,
-    NAMESPACES,
     NODES,
-    POD_GROUPS,
     PODS,
-    PRIORITY_CLASSES,
     REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    RESOURCE_BINDINGS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    VOLUMES,
+    RESOURCE_CLAIMS,
+    STORAGE,
     Resource,
     versions_of,
 )
@@ -51,7 +36,7 @@ from berth.live.client import Client
 from berth.live.errors import ApiError, Forbidden, NotFound, Unreachable
 from berth.live.fleet_listing import list_fleet
 from berth.live.informer import Informer
-from berth.live.listing import Listing
+from berth.live.listing import ASKED_FOR, CONTEXT, NAMED, REQUIRED, WITHOUT_STORAGE, Listing, left_out
 from berth.machines.contract import Event
 from berth.machines.rates import Backoff
 from berth.web.board import NO_CHANGES, Board, node_row, pod_row
@@ -60,14 +45,8 @@ from berth.web.event_log import EventLog, HappenedEvent
 
 _log = logging.getLogger(__name__)
 
-REQUIRED = (NODES, PODS)
-STORAGE = (CLAIMS, VOLUMES, STORAGE_CLASSES)
-_FLEET = (CLUSTERS, RESOURCE_BINDINGS, CLUSTER_BINDINGS)
-_CONTEXT = (
-    *(NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, PRIORITY_CLASSES),
-    *(DEPLOYMENTS, DAEMON_SETS, JOBS, CRON_JOBS, BUDGETS, CSI_DRIVERS, CSI_NODES),
-    *(POD_GROUPS, LABELLED_POD_GROUPS),
-)
+_FLEET = (CLUSTERS, *BINDINGS)
+_BESIDE = (*CONTEXT, *ASKED_FOR, *DRIVERS, *NAMED)
 _COLLECT = 0.1  # seconds in which changes are gathered before pages hear of them
 _ASK_AGAIN = 30.0  # seconds until a kind that could not be read is tried again
 _CHECK = 2.0  # seconds between looks at whether a server that was away is back
@@ -155,7 +134,9 @@ class DumpSource:
 
     live = False
 
-    def __init__(self, manifests: list[Manifest], options: Options, words: str) -> None:
+    def __init__(
+        self, manifests: list[Manifest], options: Options, words: str, warnings: Sequence[str] = ()
+    ) -> None:
         self.board = Board()
         self.stream = ChangeStream()
         self.happened = EventLog()
@@ -166,6 +147,7 @@ class DumpSource:
         self.loading = False
         self._manifests = manifests
         self._options = options
+        self._warnings = warnings
         snapshot = self.snapshot()
         for node in snapshot.nodes.values():
             self.board.put_node(node_row(node))
@@ -179,7 +161,9 @@ class DumpSource:
         """It is all there."""
 
     def snapshot(self) -> Snapshot:
-        return read(self._manifests, self._options)
+        snapshot = read(self._manifests, self._options)
+        snapshot.warnings += self._warnings
+        return snapshot
 
     def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
         kinds = {resource.kind for resource in _FLEET}
@@ -209,11 +193,17 @@ class LiveSource:
     """A cluster behind an API server: one informer a kind, nothing is ever written.
 
     It is not read before somebody looks.
+
+    Attributes:
+        notes: What answers say of the cluster besides.
+        noting: Notes what a command would that reads the cluster.
     """
 
     client: Client
     options: Options
     words: str = "in the cluster"
+    notes: tuple[str, ...] = ()
+    noting: Callable[[Snapshot, Options], None] | None = None
     live = True
     board: Board = field(default_factory=Board)
     stream: ChangeStream = field(default_factory=ChangeStream)
@@ -248,7 +238,7 @@ class LiveSource:
         await self._wanted.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._collect())
-            await self._begin(group, (*_CONTEXT, *STORAGE))  # owners before their pods
+            await self._begin(group, (*_BESIDE, *STORAGE))  # owners before their pods
             await self._begin(group, (*REQUIRED, EVENTS, *_FLEET))
             for informer in list(self._informers.values()):
                 await informer.synced.wait()
@@ -367,15 +357,32 @@ class LiveSource:
         found: list[Manifest] = []
         source = Source(self.client.url)
         whole = all(resource in self._informers for resource in STORAGE)
-        for resource in (*REQUIRED, *_CONTEXT, *(STORAGE if whole else ())):
+        for resource in (*REQUIRED, *_BESIDE, *(STORAGE if whole else ())):
             informer = self._informers.get(resource)
             views = list(informer.objects.values()) if informer is not None else []
             if resource == PODS:
                 views.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
             found += [_manifest(resource, view, source) for view in views]
-        return read(
-            found, self.options, origin=Origin(words=self.words, controlled=True, whole_storage=whole)
+        origin = Origin(
+            words=self.words, controlled=True, whole_storage=whole, whole_claims=self._has_whole_claims()
         )
+        snapshot = read(found, self.options, origin=origin)
+        snapshot.notes[:0] = [*self.notes, *self._left_out(), *(() if whole else (WITHOUT_STORAGE,))]
+        if self.noting is not None:
+            self.noting(snapshot, self.options)
+        return snapshot
+
+    def _has_whole_claims(self) -> bool:
+        if RESOURCE_CLAIMS in self._informers:
+            return True
+        pods = list(self._informers[PODS].objects.values())
+        return not any(pod.spec.resource_claims for pod in pods if not pod.spec.node_name)
+
+    def _left_out(self) -> Iterator[str]:
+        """What a command that lists the cluster would say of the kinds that it cannot."""
+        for resource in (*CONTEXT, *STORAGE, *DRIVERS):
+            if resource in self._missing:
+                yield left_out(resource, self._missing[resource] or "there are none")
 
     def fleet_objects(self) -> Iterator[tuple[str, RawObject]]:
         for resource in _FLEET:

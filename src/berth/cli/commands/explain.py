@@ -39,14 +39,11 @@ def command(
         entry = find(simulation, pod, namespace)
     except NotFoundError as error:
         raise click.ClickException(str(error)) from None
-    snapshot = simulation.snapshot
     further = further_replicas(simulation, entry) if kind_of(pod) != "Pod" else None
     explanation = replace(explain(simulation, entry), further=further)
     present(
         form,
-        lambda: explanation_document(
-            explanation, snapshot.notes, snapshot.warnings, snapshot.daemon_namespaces
-        ),
+        lambda: explanation_document(explanation, simulation.snapshot),
         lambda term, wide: report(explanation, term, wide=wide),
     )
     ctx.exit(0 if explanation.state in (FITS, RUNS, TERMINATING, *FINISHED) else 1)

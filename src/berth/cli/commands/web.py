@@ -12,10 +12,11 @@ from typing import Unpack
 import click
 
 from berth.cli.input.cluster import client_of
+from berth.cli.input.daemon_namespaces import assume_daemon_namespaces
 from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
-from berth.cli.input.validating import check_fields
+from berth.cli.input.validating import WARN, check_fields
 from berth.cli.output.tables import tell
-from berth.cli.page_documents import PAGE_DOCUMENTS
+from berth.cli.page_documents import PAGE_DOCUMENTS, same_flags
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
 from berth.kube.manifests.manifest import ManifestError, load
@@ -47,7 +48,8 @@ def command(
     options = options_of(settings)
     if settings["files"] and (settings["kubeconfig"] or settings["context"]):
         raise click.UsageError("-f shows files and --kubeconfig a cluster; give one of them")
-    asked = PageSettings(host=host, port=port, command=_same_input(settings))
+    flags = same_flags(options, settings["kubernetes_version"])
+    asked = PageSettings(host=host, port=port, command=_same_input(settings), flags=flags)
     try:
         if settings["files"]:
             asyncio.run(_serve(asked, _dump(settings, options), opens=opens))
@@ -61,6 +63,8 @@ def command(
 def _same_input(settings: InputSettings) -> str:
     """The options by which another command reads the same."""
     found = [part for file in settings["files"] for part in ("-f", file)]
+    if settings["files"] and settings["validate"] != WARN:
+        found += ["--validate", settings["validate"]]
     if settings["kubeconfig"]:
         found += ["--kubeconfig", settings["kubeconfig"]]
     if settings["context"]:
@@ -74,9 +78,8 @@ def _dump(settings: InputSettings, options: Options) -> DumpSource:
             manifests = load(settings["files"], progress=progress)
         if not manifests:
             raise click.ClickException(f"{', '.join(settings['files'])}: there is no object in it")
-        for warning in check_fields(manifests, settings["validate"]):
-            tell("warning", warning)
-        return DumpSource(manifests, options, "among the files")
+        warnings = check_fields(manifests, settings["validate"])
+        return DumpSource(manifests, options, "among the files", warnings)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -86,11 +89,13 @@ async def _serve_cluster(
 ) -> None:
     async with await client_of(settings["kubeconfig"], settings["context"]) as client:
         server = await ask_version(client)  # whoever cannot be asked is not shown
+        notes: tuple[str, ...] = ()
         if settings["kubernetes_version"] is None:
             options = replace(options, version=server.followed)
             if server.note:
                 tell("note", server.note)
-        source = LiveSource(client, options)
+                notes = (server.note,)
+        source = LiveSource(client, options, notes=notes, noting=assume_daemon_namespaces)
         source.want()
         async with asyncio.TaskGroup() as group:
             following = group.create_task(source.run())

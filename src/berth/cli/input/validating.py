@@ -27,6 +27,16 @@ def check_fields(
     """The warnings about what is unknown in files, also on stderr; the first ends a strict command."""
     if validate == IGNORE:
         return []
+    warnings = unknown_in(manifests, custom)
+    if validate == STRICT and warnings:
+        raise click.ClickException(warnings[0])
+    for warning in warnings:
+        tell("warning", warning)
+    return warnings
+
+
+def unknown_in(manifests: Iterable[Manifest], custom: CustomSchemas | None = None) -> list[str]:
+    """The same warnings, told to nobody."""
     # A cluster needs no check.
     from berth.kube.manifests.unknown_annotations import unknown_annotations  # noqa: PLC0415 - the schemas load only when asked for
     from berth.kube.manifests.unknown_fields import unknown_fields  # noqa: PLC0415 - as above
@@ -39,9 +49,4 @@ def check_fields(
         unknown_fields(loaded, custom),
         unknown_annotations(loaded),
     )
-    warnings = [str(each) for unknown in found for each in unknown]
-    if validate == STRICT and warnings:
-        raise click.ClickException(warnings[0])
-    for warning in warnings:
-        tell("warning", warning)
-    return warnings
+    return [str(each) for unknown in found for each in unknown]

@@ -28,7 +28,7 @@ from berth.engine.offline.explanation import Explanation
 from berth.engine.offline.placements import Victim
 from berth.engine.offline.relaxations import Relaxation
 from berth.engine.offline.simulation import Simulation
-from berth.engine.offline.snapshot import Entry
+from berth.engine.offline.snapshot import Entry, Snapshot
 from berth.engine.offline.topology import Spread, ZoneDomain
 from berth.engine.placement.preemption import Preemption
 from berth.engine.rules.verdicts import RuleViolation
@@ -156,12 +156,7 @@ def _spread(spread: Spread) -> Document:
     }
 
 
-def explanation_document(
-    explanation: Explanation,
-    notes: Iterable[str] = (),
-    warnings: Iterable[str] = (),
-    daemon_namespaces: list[str] | None = None,
-) -> Document:
+def explanation_document(explanation: Explanation, snapshot: Snapshot) -> Document:
     workloads = explanation.workloads
     return {
         "apiVersion": API_VERSION,
@@ -188,9 +183,9 @@ def explanation_document(
         "preemption": _preemption(explanation.preemption),
         "noPreemption": explanation.no_preemption or None,
         "relaxations": [_relaxation(relaxation) for relaxation in explanation.relaxations],
-        "notes": list(notes),
-        "warnings": list(warnings),
-        **_assumed(daemon_namespaces),
+        "notes": list(snapshot.notes),
+        "warnings": list(snapshot.warnings),
+        **_assumed(snapshot.daemon_namespaces),
     }
 
 

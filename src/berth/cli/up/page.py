@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import ssl
 import sys
@@ -19,7 +20,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from berth.cli.page_documents import PAGE_DOCUMENTS
+from berth.cli.input.daemon_namespaces import assume_daemon_namespaces
+from berth.cli.page_documents import PAGE_DOCUMENTS, same_flags
 from berth.engine.state.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.versions import VERSIONS
@@ -59,17 +61,21 @@ def main() -> int:
 async def _serve(asked: PageProcessSettings) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    options = Options(
+        version=VERSIONS[asked.kubernetes_version],
+        daemon_namespaces=asked.daemon_namespaces,
+        gates=asked.gates,
+    )
     page = PageSettings(
-        host=asked.host, port=asked.port, token=asked.token, command=f"--kubeconfig {asked.kubeconfig}"
+        host=asked.host,
+        port=asked.port,
+        token=asked.token,
+        command=shlex.join(("--kubeconfig", asked.kubeconfig)),
+        flags=same_flags(options),
     )
     context = ssl.create_default_context(cafile=asked.ca_file)
     async with Client.with_token(asked.url, asked.token, context) as client:
-        options = Options(
-            version=VERSIONS[asked.kubernetes_version],
-            daemon_namespaces=asked.daemon_namespaces,
-            gates=asked.gates,
-        )
-        source = LiveSource(client, options)
+        source = LiveSource(client, options, noting=assume_daemon_namespaces)
         following = asyncio.create_task(source.run())
         async with serving(page, source, PAGE_DOCUMENTS, _tell):
             await asyncio.wait(

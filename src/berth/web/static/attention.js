@@ -50,10 +50,12 @@ function nodesDown() {
   ];
 }
 
+export const domainName = ({ domain }) => (domain === "*" ? "the cluster" : `domain ${domain}`);
+
 function halted() {
   const { halts = [], evictions = [] } = known.audit ?? {};
   return [
-    ...(halts.length ? [["bad", link("/now?about=evicting", `Evictions are halted in ${halts.map((halt) => halt.domain || "the cluster").join(", ")}`)]] : []),
+    ...(halts.length ? [["bad", link("/now?about=evicting", `Evictions are halted in ${halts.map(domainName).join(", ")}`)]] : []),
     ...(evictions.length ? [["warn", link("/now?about=evicting", `${plural(evictions.length, "pod")} to be evicted`)]] : []),
   ];
 }

@@ -25,7 +25,7 @@ export function constraints(view, query, go) {
         shown.some((each) => each.kind === "spread") && h("span", { class: "soft" }, " · the mark in a bar: as many as the maximum skew allows")),
       shown.slice(0, 200).map(strip),
       shown.length > 200 && h("p", { class: "soft" }, `and ${shown.length - 200} more: narrow them down above`),
-      same(`berth audit ${store.source.command} -o json`));
+      same(`berth audit ${store.given} -o json`));
   });
 }
 

@@ -1,7 +1,7 @@
 // One node, by itself.
 
 import { h, replace, update, wordsSvg, same, exporting, podLink, table, plural, cores, bytes, link } from "./dom.js";
-import { store, ask, shortKey } from "./store.js";
+import { store, ask, shortKey, kubectl } from "./store.js";
 import { nodeFacts, labelsOf } from "./topology.js";
 import { offered } from "./offers.js";
 
@@ -16,7 +16,7 @@ export function node(view, query, go, [name]) {
       h("div", { class: "columns" },
         h("section", { class: "card" }, nodeFacts(found, pods), places(found), labelsOf(found), offered(`node:${name}`)),
         h("section", { class: "card" }, h("h2", {}, plural(pods.length, "pod")), pods.length ? listed(pods) : h("p", { class: "empty" }, "No pod runs here."))),
-      same(`kubectl describe node ${name}`, `kubectl get node ${name} -o json`));
+      same(kubectl(`describe node ${name}`), kubectl(`get node ${name} -o json`)));
   };
   draw();
   return { change: draw };

@@ -1,7 +1,8 @@
 // What happens: decisions as they are made, each with the story of the object it is about.
 
 import { h, replace, update, wordsSvg, search, select, exporting, same, podLink, link, nodePath } from "./dom.js";
-import { store, ask } from "./store.js";
+import { store, ask, kubectl } from "./store.js";
+import { domainName } from "./attention.js";
 import { refreshed } from "./refreshed.js";
 
 const ABOUT = [["all", "everything"], ["placing", "placing and preempting"], ["evicting", "evicting"], ["warning", "warnings"]];
@@ -18,7 +19,7 @@ export function now(view, query, go) {
     h("div", { class: "bar" }, search("Find", filter, "object, reason or words", (value) => to({ find: value })),
       select("About", about, ABOUT, (value) => to({ about: value })), story && h("button", { type: "button", onclick: () => to({ story: "" }) }, `Everything, not only ${story}`),
       exporting("events", () => ask("events"), () => wordsSvg(view))),
-    plan, stories, list, same("kubectl get events -A --watch", "kubectl get events -A -o json"));
+    plan, stories, list, same(kubectl("get events -A --watch"), kubectl("get events -A -o json")));
   const draw = () => {
     const words = filter.toLowerCase();
     const shown = store.events.filter((each) => wanted(each, about) && (!story || objectOf(each) === story)
@@ -62,9 +63,9 @@ function timeline(each) {
 // Running pods that break a rule which must hold while they run: what is broken, what holds them back, where they land.
 function going({ evictions, halts }) {
   return [
-    halts.map((halt) => h("section", { class: "card warn" }, h("b", {}, `Evictions are halted in ${halt.domain || "the cluster"}`),
-      h("p", {}, `${halt.going} of ${halt.running} pods would go at once; ${halt.moving} of them go one by one, ${halt.staying} stay.`),
-      h("p", { class: "soft" }, "It ends when the labels are back, or with ", h("code", {}, `kubectl annotate namespace kube-system berth.dev/release-evictions=${halt.domain || "*"}`)))),
+    halts.map((halt) => h("section", { class: "card warn" }, h("p", { class: "big" }, `Evictions are halted in ${domainName(halt)}`),
+      h("p", {}, `${halt.going} of ${halt.running} pods would go at once, which looks like a mistake with labels: ${halt.moving} whose replacement has a node go one by one, ${halt.staying} stay.`),
+      h("p", { class: "soft" }, "It ends when the labels are back, or with ", h("code", {}, `kubectl annotate namespace kube-system 'berth.dev/release-evictions=${halt.domain}'`)))),
     evictions.length > 0 && h("section", { class: "card" }, h("h2", {}, `${evictions.length} to be evicted`), h("ol", {}, evictions.slice(0, 50).map((each) =>
       h("li", {}, podLink(each.namespace, each.pod), ` on ${each.node}: `, each.breaches.map((breach) => breach.cause).join("; "),
         " → ", each.haltedIn !== null && !each.oneByOne ? "halted" : each.stoppedBy.length ? `waits for budget ${each.stoppedBy.join(", ")}` : "may go",

@@ -18,7 +18,7 @@ export function pending(view, query, go) {
         h("h2", {}, `${plural(answer.placeablePods, "pod")} would find a node now`),
         h("p", { class: "soft" }, "The scheduler has not come to them yet, or does not run."),
         h("ul", { class: "plain" }, answer.placeable.map((each) => h("li", {}, podLink(each.namespace, each.name), ` → ${each.node}`)))),
-      same(`berth simulate ${store.source.command} -o json`));
+      same(`berth simulate ${store.given} -o json`));
   });
 }
 

@@ -28,7 +28,7 @@ export function pod(view, query, go, [namespace, name]) {
       found.preemption && h("section", { class: "card warn" }, h("h2", {}, "What preemption would do"),
         h("p", {}, `Evict ${found.preemption.victims.join(", ")} from ${found.preemption.node}.`)),
       found.node ? [why, whyNot] : [whyNot, why],
-      same(`berth explain ${found.pod} -n ${found.namespace} ${store.source.command} -o json`));
+      same(`berth explain ${found.pod} -n ${found.namespace} ${store.given} -o json`));
   });
 }
 

@@ -4,17 +4,20 @@ import { h, replace } from "./dom.js";
 import { store } from "./store.js";
 
 export function refreshed(view, question, draw) {
-  let timer = 0, busy = false, due = false, ended = false;
+  let timer = 0, busy = false, due = false, ended = false, drawn = false;
   const run = async () => {
+    timer = 0;
     if (busy) { due = true; return; }
     busy = true;
     const start = performance.now();
     try {
       const answer = await question();
-      if (!ended) draw(answer);
+      if (!ended) { draw(answer); drawn = true; }
     } catch (error) {
-      if (!ended) failed(view, error);
-      if (error.status === 503) due = true;
+      // Who is not there is asked again, and what is shown stays: the head of the page says so.
+      const away = error.status === undefined || error.status === 503;
+      if (!ended && !(away && drawn)) failed(view, error);
+      if (away) due = true;
     }
     busy = false;
     // However long an answer takes, most of the time nobody is kept busy by it.
@@ -25,7 +28,7 @@ export function refreshed(view, question, draw) {
   view.dataset.for = location.pathname;
   run();
   return {
-    change() { if (!timer) timer = setTimeout(() => { timer = 0; run(); }, 300); },
+    change() { if (!timer) timer = setTimeout(run, 300); },
     end() { ended = true; clearTimeout(timer); },
   };
 }

@@ -106,6 +106,11 @@ class Store extends EventTarget {
     if (this.connected !== up) { this.connected = up; this.dispatchEvent(new Event("source")); }
   }
 
+  // How a command of Berth is told of the same cluster, judged in the same way.
+  get given() {
+    return [this.source.command, this.source.flags].filter(Boolean).join(" ");
+  }
+
   podsByNode() {
     const found = new Map();
     for (const pod of this.pods.values()) {
@@ -134,10 +139,13 @@ class Store extends EventTarget {
 export async function ask(question, body) {
   const answer = await fetch(`/api/v1/${question}`, body === undefined ? {} : {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
-  });
+  }).catch(() => { throw new Error("Berth does not answer; it is asked again."); });
   const content = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
   if (!answer.ok) throw Object.assign(new Error(content.error ?? `the server answered ${answer.status}`), { status: answer.status });
   return content;
 }
 
 export const store = new Store();
+
+// Where a dump is from, its cluster has to be asked.
+export const kubectl = (words) => (store.source.live ? `kubectl ${words} ${store.source.command}`.trim() : `kubectl ${words}`);

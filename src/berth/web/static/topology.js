@@ -36,7 +36,7 @@ export function topology(view, query, go) {
       search("Find pods", filter, "name, namespace=, label=value", (value) => to({ find: value })),
       exporting("topology", () => ask(colour === "rule" ? "audit" : "simulation"), () => svg())),
     h("div", { class: "split" }, h("div", {}, holder, trouble, legend, h("details", {}, h("summary", {}, "Domains as a table"), domains)), details),
-    same(`berth ${COMMANDS[colour] ?? "simulate"} ${store.source.command} -o json`));
+    same(`berth ${COMMANDS[colour] ?? "simulate"} ${store.given} -o json`));
 
   function draw() {
     if (!holder.isConnected) return;

@@ -42,7 +42,7 @@ export function whatIf(view, query, go) {
       h("section", { class: "card" }, h("h2", {}, "What if …"), h("div", { class: "offers" }, firstOffers().map(([words, change]) => link(whatIfPath([change]), words, { class: "offer" }))),
         h("p", { class: "soft" }, "The answer says who moves, who finds no node, and what it does to every constraint. Nothing is changed.")),
       h("section", { class: "card" }, picture.element),
-      same(`berth what-if --drain NODE --lose zone=a … ${store.source.command}`));
+      same(`berth what-if --drain NODE --lose zone=a … ${store.given}`));
     return {};
   }
   const changes = done.map((each) => { const [kind, ...rest] = each.split(" "); return [kind, rest.join(" ")]; });
@@ -51,7 +51,7 @@ export function whatIf(view, query, go) {
     const told = JSON.stringify(found);
     if (told === state.told && answer.querySelector(".same")) return; // whoever reads it is left alone
     Object.assign(state, { told, found, picture: imagined(found, done, state.at, choose) });
-    replace(answer, outcome(found, state.picture), same(`berth what-if ${command} ${store.source.command}`, `… -o json`));
+    replace(answer, outcome(found, state.picture), same(`berth what-if ${command} ${store.given}`, `berth what-if ${command} ${store.given} -o json`));
   });
 }
 
