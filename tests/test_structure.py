@@ -39,7 +39,6 @@ SAME_BY_CHANCE: frozenset[str] = frozenset(
         "Fits",  # a pod, and a binding
         "DoesNotFit",
         "node",  # a kind of rule, and a kind of metric
-        "pod",  # a kind of rule, and what waits in a queue
         "default",  # a namespace, and a service account
         "kubernetes",  # the finalizer of a namespace, and a Service
         "Terminating",  # a scope of quotas, and what `explain` says of a pod
