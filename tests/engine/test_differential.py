@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from berth.engine.placement.evaluation import evaluate
+from berth.engine.rules.inter_pod_affinity import score
 from berth.engine.state import matching
 from berth.kube.objects import Pod
 from tests.reference import evaluate_pod
@@ -87,3 +88,21 @@ def test_labels_that_no_class_shows_change_no_answer(history: History, pods: lis
             cluster = follow(engine, cluster, change)
         for pod in pods:
             assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
+
+
+@thorough
+@given(strategies.histories(), st.lists(strategies.pending_pods(), min_size=1, max_size=3))
+def test_the_ways_of_large_clusters_change_no_answer(history: History, pods: list[Pod]) -> None:
+    """Where domains and the few nodes that differ are scored apart, choice and totals are the same."""
+    cluster, happened = history
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(score, "_MANY", 0)
+        engine = engine_of(cluster)
+        for change in happened:
+            cluster = follow(engine, cluster, change)
+        for pod in pods:
+            assert evaluate_pod(cluster.world(), pod).chosen == chosen_by(engine, pod)
+            plan = plan_of(engine, pod)
+            verdict = evaluate(plan)
+            if verdict.error is None:
+                assert verdict.totals.tolist() == fast_totals(plan, verdict)

@@ -95,9 +95,9 @@ def _passes(rule: Rule, slots: IndexArray) -> BoolArray:
     if isinstance(rule, NodeRule):
         return rule.feasible(slots)
     if isinstance(rule, TopologyRule):
-        blocked = np.zeros(rule.nodes.count, dtype=np.int32)
-        rule.block(blocked)
-        passes: BoolArray = blocked[slots] == 0
+        passes = np.ones(len(slots), dtype=np.bool_)
+        for blocked in rule.blocked():
+            passes &= blocked[slots] == 0
         return passes
     raise TypeError(rule)
 

@@ -7,6 +7,7 @@ Then the choice is one argmax.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -66,6 +67,7 @@ class NodeAnswers:
         rules: The rules about single nodes that concern the pods.
         usage: What the pods on each node leave.
         blocked, blocks: BLOCKED where a node is refused whatever runs on it, and whether any is.
+        version: Grows when that may have changed.
         base, adds: The weighted scores that need no normalization, and whether there are any.
         scaled: Those that do.
     """
@@ -94,6 +96,7 @@ class NodeAnswers:
         self.blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
         self.base: Int32Array = np.zeros(capacity, dtype=np.int32)
         self.blocks = self.adds = False
+        self.version = 0
         self._changes = Reader(cluster, cluster.node_changes)
 
     def _shared_usage(self, cluster: Cluster, pod_class: PodClass) -> Usage:
@@ -111,6 +114,7 @@ class NodeAnswers:
         slots = self._changes.changed()
         if slots is None:
             return
+        self.version += 1
         feasible = self._nodes.alive[slots].copy()
         for rule in self._filters:
             feasible &= rule.feasible(slots)
@@ -141,7 +145,7 @@ def node_answers(cluster: Cluster, pod_class: PodClass) -> NodeAnswers:
 # Plans kept at a time; the one used longest ago is dropped first. A plan holds about ten 32-bit
 # columns over all nodes, and together they may take a gibibyte.
 _MOST_PLANS, _FEWEST_PLANS = 2048, 64
-_PLAN_BYTES_PER_NODE = 40
+_PLAN_BYTES_PER_NODE = 44
 _PLANS_BYTES = 1 << 30
 
 
@@ -170,6 +174,10 @@ class Plan:
         for rule in self.topology_rules:
             if rule.name in options.not_filtering:
                 rule.stop_filtering()
+        self._state: tuple[int, ...] = ()
+        self._parts: list[Int32Array] = []
+        self._blocked: Int32Array = np.zeros(0, dtype=np.int32)
+        self._memory: Int32Array = np.zeros(0, dtype=np.int32)
         self.error = self._prescore_error()
 
     @property
@@ -201,26 +209,35 @@ class Plan:
     # --- choosing -----------------------------------------------------------------
 
     def blocked(self) -> Int32Array:
-        """0 for every feasible node, positive for the others."""
+        """0 for feasible nodes, BLOCKED for others; read only, and the same object while it is the same."""
         answers = self.answers
         answers.refresh()
         count = self.cluster.nodes.count
-        blocked = answers.usage.blocked[:count]
-        if answers.blocks:
-            blocked = blocked | answers.blocked[:count]
-        filters = [rule for rule in self.topology_rules if rule.filters]
-        if filters:
-            if not answers.blocks:
-                blocked = blocked.copy()
-            for rule in filters:
-                rule.block(blocked)
-        return blocked
+        parts = [vector for rule in self.topology_rules if rule.filters for vector in rule.blocked()]
+        state = answers.version, answers.usage.version, count, len(parts)
+        if state != self._state or any(map(operator.is_not, parts, self._parts)):
+            self._blocked = self._combined(answers.usage.blocked[:count], parts)
+            self._blocked.flags.writeable = False
+            self._state, self._parts = state, parts
+        return self._blocked
 
-    def totals(self, blocked: Int32Array) -> Int32Array:
-        """The weighted total of every node; meaningful for feasible nodes only."""
+    def _combined(self, blocked: Int32Array, parts: Sequence[Int32Array]) -> Int32Array:
+        """All of it, as an object that is new."""
+        if self.answers.blocks:
+            parts = [self.answers.blocked[: len(blocked)], *parts]
+        if not parts:
+            return blocked
+        if len(self._memory) != len(blocked):
+            self._memory = np.empty(len(blocked), dtype=np.int32)
+        np.bitwise_or(blocked, parts[0], out=self._memory)
+        for part in parts[1:]:
+            np.bitwise_or(self._memory, part, out=self._memory)
+        return self._memory[:]
+
+    def totals(self, blocked: Int32Array, out: Int32Array | None = None) -> Int32Array:
+        """The weighted total of every node, into `out` if given; meaningful for feasible nodes only."""
         count = len(blocked)
         answers = self.answers
-        total = answers.usage.base[:count]
         constant = 0
         parts = [answers.base[:count]] if answers.adds else []
         for scaled in answers.scaled:
@@ -232,10 +249,9 @@ class Plan:
         weights = self.pod_class.options.weights
         scored = (r.weighted(blocked, weights[r.name]) for r in self.topology_rules if r.name in weights)
         parts.extend(scores for scores in scored if scores is not None)
-        if constant:
-            total = total + np.int32(constant)
+        total: Int32Array = np.add(answers.usage.base[:count], np.int32(constant), out=out)
         for part in parts:
-            total = total + part
+            total += part
         return total
 
     def choose(self, rng: np.random.Generator | None = None, also: Int32Array | None = None) -> int | None:
@@ -255,7 +271,8 @@ class Plan:
         blocked = self.blocked()
         if also is not None:
             blocked = blocked | also
-        value = self.totals(blocked) - blocked
+        value = self.totals(blocked, self.cluster.plans.scratch(len(blocked)))
+        value -= blocked
         best = int(value.argmax())
         if value[best] < 0:
             return None
@@ -286,7 +303,6 @@ def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, s
     """
     blocked = plan.blocked()
     every = plan.cluster.nodes.every_slot
-    scratch = np.zeros(len(blocked), dtype=np.int32)
     weights = plan.pod_class.options.weights
     for rule in plan.rules:
         started = timer()
@@ -294,7 +310,7 @@ def time_rules(plan: Plan, timer: Callable[[], float], observe: Callable[[str, s
             if isinstance(rule, NodeRule):
                 rule.feasible(every)
             elif isinstance(rule, TopologyRule):
-                rule.block(scratch)
+                rule.blocked()
             observe(rule.name, "Filter", timer() - started)
         started = timer()
         if rule.scores and rule.name in weights:

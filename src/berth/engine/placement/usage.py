@@ -48,6 +48,7 @@ class Usage:
 
     Attributes:
         blocked: 0 where the requests fit, BLOCKED elsewhere.
+        version: Grows when that changes.
         base: The weighted scores that need no normalization.
     """
 
@@ -59,6 +60,7 @@ class Usage:
         capacity = cluster.nodes.capacity
         self.blocked: Int32Array = np.full(capacity, BLOCKED, dtype=np.int32)
         self.base: Int32Array = np.zeros(capacity, dtype=np.int32)
+        self.version = 0
 
     def refresh(self) -> None:
         for reader in (self._nodes, self._pods):
@@ -71,11 +73,14 @@ class Usage:
                 self._ask(slots)
 
     def _ask_one(self, slot: int) -> None:
-        feasible = all(rule.feasible_at(slot) for rule in self._filters)
-        self.blocked[slot] = 0 if feasible else BLOCKED
+        blocked = 0 if all(rule.feasible_at(slot) for rule in self._filters) else BLOCKED
+        if self.blocked.item(slot) != blocked:
+            self.blocked[slot] = blocked
+            self.version += 1
         self.base[slot] = sum(weight * rule.raw_at(slot) for rule, weight in self._scores)
 
     def _ask(self, slots: Slots) -> None:
+        self.version += 1
         feasible = None
         for rule in self._filters:
             passes = rule.feasible(slots)

@@ -13,7 +13,7 @@ any placement may change; it keeps those counts and turns them into vectors on d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, get_args
 
 import numpy as np
@@ -206,8 +206,11 @@ class TopologyRule(Rule):
 
     helpers: ClassVar[tuple[type[ClusterEvent], ...]] = get_args(ClusterEvent)
 
-    def block(self, out: Int32Array) -> None:
-        """Set BLOCKED in `out` for every node that is refused."""
+    def blocked(self) -> Sequence[Int32Array]:
+        """Over all nodes, BLOCKED where one of these vectors has it for a node that is refused.
+
+        Nobody writes into them, and one that is the same as before is the same object.
+        """
         raise NotImplementedError
 
     def bars(self, slot: int) -> bool:

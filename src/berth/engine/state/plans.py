@@ -6,6 +6,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from weakref import WeakValueDictionary
 
+import numpy as np
+
+from berth.engine.state.arrays import Int32Array
 from berth.engine.state.pod_class import CompiledPlan, PodClass
 
 
@@ -47,6 +50,13 @@ class PlanCache:
     def __init__(self) -> None:
         self.by_class: OrderedDict[PodClass, CompiledPlan] = OrderedDict()
         self.shared: WeakValueDictionary[Hashable, object] = WeakValueDictionary()
+        self._scratch: Int32Array = np.zeros(0, dtype=np.int32)
+
+    def scratch(self, count: int) -> Int32Array:
+        """Room for one number a node until the next call; new memory would cost more than the sums."""
+        if len(self._scratch) < count:
+            self._scratch = np.zeros(2 * count, dtype=np.int32)
+        return self._scratch[:count]
 
     def keep(self, pod_class: PodClass, plan: CompiledPlan, most: int) -> None:
         """Keep a new plan; beyond `most` the one used longest ago is dropped."""

@@ -8,7 +8,7 @@ pod costs the same however many run.  See the pod-affinity design document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
 )
 from berth.engine.rules.reasons import MOST_PEERS, Cause
 from berth.engine.rules.relaxing import Change, Question, level
-from berth.engine.rules.vectors import Projection, blocked_where, summed
+from berth.engine.rules.vectors import Projection, blocked_by, blocked_where
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
@@ -48,6 +48,7 @@ from berth.engine.state.cluster_events import (
     PodAdded,
     PodDeleted,
 )
+from berth.engine.state.counts import Counter
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
 from berth.engine.state.pod_class import PodClass
 from berth.kube.well_known import UNSCHEDULABLE
@@ -67,6 +68,8 @@ class InterPodAffinity(TopologyRule):
         self._hints = AffinityHints(self._counts, cluster.nodes)
         self._filtering = True
         self._projections: dict[tuple[str, str], Projection] = {}
+        self._by_node: dict[str, Int32Array] = {}
+        self._avoided: dict[str, tuple[tuple[int, ...], Int32Array | None]] = {}
 
     def release(self) -> None:
         self._counts.release()
@@ -120,17 +123,40 @@ class InterPodAffinity(TopologyRule):
     def stop_filtering(self) -> None:
         self._filtering = False
 
-    def block(self, out: Int32Array) -> None:
-        for key in self._counts.anti.keys() | self._counts.existing.keys():
-            pair = [c for c in (self._counts.anti.get(key), self._counts.existing.get(key)) if c and c.total]
-            if pair:
-                out |= self._project("anti", key).of(blocked_where(summed(pair) > 0))
-        if self._counts.required:
-            first = self._counts.is_first
-            for key, counter in self._counts.affinity.items():
-                missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
-                missing[0] = True
-                out |= self._project("affinity", key).of(blocked_where(missing))
+    def blocked(self) -> Sequence[Int32Array]:
+        counts = self._counts
+        keys = counts.anti.keys() | counts.existing.keys() if counts.existing else counts.anti
+        found = [vector for key in keys if (vector := self._kept_away(key)) is not None]
+        if counts.required:
+            first = counts.is_first
+            found += [
+                self._without_peer(key, counter, first=first) for key, counter in counts.affinity.items()
+            ]
+        return found
+
+    def _kept_away(self, key: str) -> Int32Array | None:
+        """The nodes in whose domain of this topology is somebody whom the pod avoids or who avoids it."""
+        pair = self._counts.anti.get(key), self._counts.existing.get(key)
+        stamp = (self.nodes.version, *[counter.version if counter else -1 for counter in pair])
+        known = self._avoided.get(key)
+        if known is None or known[0] != stamp:
+            counting = [counter for counter in pair if counter and counter.total]
+            known = self._avoided[key] = stamp, self._where_counted(key, counting) if counting else None
+        return known[1]
+
+    def _where_counted(self, key: str, counters: Sequence[Counter]) -> Int32Array:
+        size = len(counters[0].counts)
+        # Where a domain is a node, the vector is large, and new memory costs more than what is computed.
+        table = self._by_node.get(key) if self.nodes.column(key).identity else None
+        if table is None or len(table) != size:
+            table = self._by_node[key] = np.zeros(size, dtype=np.int32)
+        return self._project("anti", key).of(blocked_by(counters, table))
+
+    def _without_peer(self, key: str, counter: Counter, *, first: bool) -> Int32Array:
+        """The nodes in whose domain nobody is whom the pod wants, or that have no such label."""
+        missing = np.zeros(len(counter.counts), dtype=np.bool_) if first else counter.counts <= 0
+        missing[0] = True
+        return self._project("affinity", key).of(blocked_where(missing))
 
     def _project(self, purpose: str, key: str) -> Projection:
         found = self._projections.get((purpose, key))

@@ -13,6 +13,8 @@ from berth.engine.state.counts import Counter
 
 # Up to so many different scores, looking the result up is faster than computing it for every node.
 _LOOKED_UP = 4096
+# Of so many nodes, those that are less than this part of all are looked at one by one.
+_MANY, _FEW = 20_000, 8
 
 
 class AffinityScore:
@@ -22,6 +24,8 @@ class AffinityScore:
         self._counts, self._cluster = counts, cluster
         self._projections: dict[str, Projection] = {}
         self._feasible_domains: dict[str, FeasibleDomains] = {}
+        self._seen: Int32Array | None = None
+        self._open = False
 
     @property
     def counts(self) -> bool:
@@ -46,11 +50,44 @@ class AffinityScore:
             return None
         if len(counters) == 1:
             ((key, counter),) = counters.items()
-            if counter.column is not None and not counter.column.identity:
+            if not _is_by_node(counter):
                 return self._weighted_by_domain(key, counter, blocked, weight)
+        by_domain = [key for key, counter in counters.items() if not _is_by_node(counter)]
+        if len(blocked) > _MANY and len(by_domain) == 1:
+            return self._weighted_by_both(by_domain[0], blocked, weight)
         raw = self.raw(blocked)
-        low, high = int((raw + blocked).min()), int((raw - blocked).max())
+        if self._is_open_everywhere(blocked):
+            low, high = int(raw.min()), int(raw.max())
+        else:
+            low, high = int((raw + blocked).min()), int((raw - blocked).max())
         return None if high <= low else _scaled(raw, low, high, weight)
+
+    def _is_open_everywhere(self, blocked: Int32Array) -> bool:
+        if blocked is not self._seen:
+            self._seen = None if blocked.flags.writeable else blocked
+            self._open = not blocked.any()
+        return self._open
+
+    def _weighted_by_both(self, key: str, blocked: Int32Array, weight: int) -> Int32Array | None:
+        """One topology, and counts per node, which are 0 on most: score the domains, and then these nodes."""
+        count, counters = len(blocked), self._counts.score
+        own = [spread_over_nodes(c.counts, c.column, count) for other, c in counters.items() if other != key]
+        by_node = own[0] if len(own) == 1 else sum(own[1:], start=own[0])
+        slots = np.flatnonzero(by_node != 0)
+        table, domains = counters[key].counts, self._domains(key)
+        ids = self._cluster.nodes.column(key).ids[slots]
+        raw = table[ids] + by_node[slots]
+        feasible = blocked[slots] == 0
+        others = domains.counts(blocked) - np.bincount(ids[feasible], minlength=len(table))
+        present = np.concatenate((table[others > 0], raw[feasible]))
+        if not len(present):
+            return None
+        low, high = int(present.min()), int(present.max())
+        if high <= low:
+            return None
+        scores = self._projection(key).of(_scaled(table, low, high, weight)).copy()
+        scores[slots] = _scaled(raw, low, high, weight)
+        return scores
 
     def _weighted_by_domain(
         self, key: str, counter: Counter, blocked: Int32Array, weight: int
@@ -80,12 +117,28 @@ class AffinityScore:
         return found
 
 
+def _is_by_node(counter: Counter) -> bool:
+    return counter.column is None or counter.column.identity
+
+
 def _scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
     """`weight` times the normalized scores; entries outside of `low` to `high` belong to refused nodes."""
+    for common in (low, high) if len(raw) > _MANY else ():
+        others = raw != common
+        if np.count_nonzero(others) * _FEW < len(raw):
+            # Most nodes have the worst score, or the best one.
+            scores = np.full(len(raw), weight * MAX_SCORE * (common == high), dtype=np.int32)
+            slots = np.flatnonzero(others)
+            scores[slots] = _each_scaled(raw[slots], low, high, weight)
+            return scores
+    return _each_scaled(raw, low, high, weight)
+
+
+def _each_scaled(raw: Int32Array, low: int, high: int, weight: int) -> Int32Array:
     if high - low < min(_LOOKED_UP, len(raw)):
         steps = np.arange(low, high + 1, dtype=np.int64)
         table = (weight * exactly_scaled(steps, low, high)).astype(np.int32)
-        return table.take(raw - np.int32(low), mode="clip")
+        return table.take(raw - np.int32(low) if low else raw, mode="clip")
     inside = np.clip(raw, low, high).astype(np.int64)
     return (weight * exactly_scaled(inside, low, high)).astype(np.int32)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from berth.engine.rules.base import TopologyRule
 from berth.engine.rules.reasons import Cause, Reason
+from berth.engine.rules.vectors import blocked_where
 from berth.engine.rules.verdicts import PROCEED, UNRESOLVABLE, RuleVerdict, RuleViolation, SharedVerdict
 from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
-from berth.engine.state.arrays import BLOCKED, BoolArray, IndexArray, Int32Array
+from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
 from berth.engine.state.cluster_events import (
     ClusterEvent,
@@ -78,8 +79,8 @@ class NodeVolumeLimits(TopologyRule):
 
     # --- many nodes -----------------------------------------------------------------------
 
-    def block(self, out: Int32Array) -> None:
-        out[self._refused(len(out))] = BLOCKED
+    def blocked(self) -> Sequence[Int32Array]:
+        return [blocked_where(self._refused(self.nodes.count))]
 
     def _refused(self, count: int) -> BoolArray:
         refused = np.full(count, self._refusal is not None, dtype=np.bool_)

@@ -179,9 +179,8 @@ class PodTopologySpread(TopologyRule):
 
     # --- feasible ---------------------------------------------------------------
 
-    def block(self, out: Int32Array) -> None:
-        for spread in self.hard:
-            out |= spread.blocked()
+    def blocked(self) -> Sequence[Int32Array]:
+        return [spread.blocked() for spread in self.hard]
 
     def bars(self, slot: int) -> bool:
         return any(spread.bars(slot) for spread in self.hard)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -68,9 +68,8 @@ class VolumeRestrictions(TopologyRule):
     def _blocks(self) -> bool:
         return self._refusal is not None or next(self._in_use(), None) is not None
 
-    def block(self, out: Int32Array) -> None:
-        if self._blocks():
-            out[:] = BLOCKED
+    def blocked(self) -> Sequence[Int32Array]:
+        return [np.full(self.nodes.count, BLOCKED, dtype=np.int32)] if self._blocks() else ()
 
     def weighted(self, blocked: Int32Array, weight: int) -> None:
         del blocked, weight
