@@ -27,6 +27,7 @@ NODE_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT)
 
 _integer = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+MATCHES_NOTHING = "<nothing>"  # how such a selector is spelt
 
 
 def parse_int64(text: str) -> int | None:
@@ -107,7 +108,7 @@ class Selector:
 
     def __str__(self) -> str:
         if self.nothing:
-            return "<nothing>"
+            return MATCHES_NOTHING
         return ",".join(sorted(map(str, self.requirements))) or "<everything>"
 
 
@@ -176,7 +177,7 @@ class NodeTerms:
         return any(term.matches(labels, name) for term in self.terms)
 
     def __str__(self) -> str:
-        return " or ".join(map(str, self.terms)) or "<nothing>"
+        return " or ".join(map(str, self.terms)) or MATCHES_NOTHING
 
 
 @dataclass(frozen=True, slots=True)

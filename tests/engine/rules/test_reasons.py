@@ -5,8 +5,10 @@ from hypothesis import given
 
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.rules import RULES
-from berth.engine.rules.reasons import MOST_PEERS, Cause, Reason, merged, words_of
+from berth.engine.rules.node_affinity.matching import AFFINITY
+from berth.engine.rules.reasons import MOST_PEERS, Cause, Reason, merged, waiting_words, words_of
 from berth.kube.objects import Pod
+from berth.kube.selectors import NodeTerms
 from tests.support import strategies
 from tests.support.cluster import Cluster
 from tests.support.engine import engine_of, plan_of
@@ -91,3 +93,9 @@ def test_every_reason_says_what_would_help() -> None:
     for reason in (reason for rule in RULES for reason in rule.reasons):
         assert reason.waits_for, reason.code
         assert reason.events, reason.code
+
+
+def test_nobody_waits_for_a_node_that_nothing_selects() -> None:
+    """A node selector without a term that says anything matches no node, whatever comes."""
+    values = {"field": "nodeAffinity", "wanted": str(NodeTerms(())), "found": ""}
+    assert waiting_words([Cause(AFFINITY, values, "spec.affinity")], owner) == ""

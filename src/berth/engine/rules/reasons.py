@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from berth.engine.state.cluster_events import ClusterEvent
 from berth.kube.amounts.quantity import QuantityError, parse
+from berth.kube.selectors import MATCHES_NOTHING
 
 MOST_PEERS = 10
 _PEERS_SHOWN = 3
@@ -125,6 +126,8 @@ def waiting_words(causes: Sequence[Cause], workload_of: WorkloadOf) -> str:
     """What a pod waits for that is refused for these causes, all with one reason; empty if nobody can say."""
     first = causes[0]
     values = {name: merged(cause.values.get(name, "") for cause in causes) for name in first.values}
+    if values.get("wanted") == MATCHES_NOTHING:
+        return ""  # no node that comes can be the one
     return first.reason.waits_for.format_map({**values, "peers": _grouped(causes, workload_of)})
 
 
