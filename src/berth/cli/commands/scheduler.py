@@ -21,7 +21,7 @@ from berth.cli.input.components import (
     serving_of,
 )
 from berth.cli.input.daemon_namespaces import configured_daemon_namespaces_option
-from berth.cli.output.decision_log import log_failed_attempt
+from berth.cli.output.attempt_log import log_failed_attempt
 from berth.cli.output.tables import tell
 from berth.engine.state.options import options_of
 from berth.kube import api_resources

@@ -7,10 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from berth.engine.offline.snapshot import Snapshot
-from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES, Options
-from berth.kube.affinity.annotations import effective_affinity
-from berth.kube.affinity.anti_affinity import has_required_rules
+from berth.engine.state.options import DEFAULT_DAEMON_NAMESPACES
 from berth.kube.names import dns_label_errors
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -56,21 +53,3 @@ def configured_daemon_namespaces_option(command: _F) -> _F:
         help="Pods in these namespaces are left out of required anti-affinity "
         f"(by default {_DEFAULT}, or as --config says; '': none are).",
     )(command)
-
-
-def assume_daemon_namespaces(snapshot: Snapshot, options: Options) -> None:
-    """Note which were assumed for a cluster whose scheduler cannot be asked, if they concern a pod's rule."""
-    names = options.daemon_namespaces
-    if not any(
-        entry.namespace not in names
-        and entry.fault is None
-        and has_required_rules(effective_affinity(entry.pod, options.gates))
-        for entry in snapshot.pods
-    ):
-        return
-    snapshot.daemon_namespaces = sorted(names)
-    words = f"pods in {', '.join(sorted(names))} are" if names else "no pods are"
-    snapshot.notes.append(
-        f"{words} left out of required anti-affinity; if the cluster's scheduler has other daemon "
-        "namespaces, name them with --daemon-namespaces"
-    )

@@ -12,7 +12,8 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import click
 import numpy as np
 
-from berth.cli.input.daemon_namespaces import assume_daemon_namespaces, daemon_namespaces_option
+from berth.cli.input.assumed_namespaces import assume_daemon_namespaces
+from berth.cli.input.daemon_namespaces import daemon_namespaces_option
 from berth.cli.input.validating import VALIDATE_OPTION, WARN, check_fields
 from berth.cli.input.versions import cluster_version_option
 from berth.cli.output.tables import tell

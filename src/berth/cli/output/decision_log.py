@@ -1,4 +1,4 @@
-"""Decisions about evictions and about workloads on clusters, and attempts that failed, as log entries."""
+"""Decisions about evictions and about workloads on clusters as log entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from berth.engine.execution.rebalancing import Move
 from berth.eviction import EvictionDecision
 from berth.fleet.placement.decision import PlacementDecision
 from berth.live.logs import say, v
-from berth.scheduler.reports import FailedAttempt
 
 _log = logging.getLogger(__name__)
 
@@ -53,12 +52,3 @@ class PlacingLog:
         clusters = ",".join(f"{target.name}:{target.replicas}" for target in decision.targets or ())
         named = {"affinity": name} if (name := decision.decisive.affinity_name) else {}
         say(_log, v(1), "Placed workload", binding=binding, why=why, clusters=clusters, **named)
-
-
-def log_failed_attempt(attempt: FailedAttempt) -> None:
-    """Log that a pod found no node, and which rules were in the way."""
-    message = "Error scheduling pod; retrying" if attempt.error else "Unable to schedule pod; no fit; waiting"
-    level = logging.WARNING if attempt.error else v(2)
-    failed = {"failed": attempt.failed} if attempt.rules else {}
-    said = {"attempt": attempt.number, "err": attempt.message}
-    say(_log, level, message, pod=attempt.pod, **failed, **said)

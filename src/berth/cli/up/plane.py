@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry
 
 from berth.cli.commands.scheduler import OPTIONAL, scheduler_runs
-from berth.cli.output.decision_log import PlacingLog, log_decision, log_failed_attempt
+from berth.cli.output.attempt_log import log_failed_attempt
+from berth.cli.output.decision_log import PlacingLog, log_decision
 from berth.cli.up.control_plane import ComponentGates, ControlPlane, assemble, view_of
 from berth.engine.state.options import Options
 from berth.eviction import EvictionSettings
