@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from berth.kube.objects import Condition, Node, Taint, Toleration
 from berth.kube.pods import condition
-from berth.kube.well_known import READY, TRUE, UNKNOWN
+from berth.kube.well_known import FALSE, READY, TRUE, UNKNOWN
 
 NO_EXECUTE = "NoExecute"
 HARD_EFFECTS = ("NoSchedule", NO_EXECUTE)
@@ -49,7 +49,7 @@ CONDITION_OF = {NOT_READY: READY, UNREACHABLE: READY} | {taint: kind for kind, t
 
 def condition_taints(node: Node) -> Iterator[tuple[str, str]]:
     """Key and effect of the taints a node should have for what it reports."""
-    failing = unready(node)
+    failing = _reported_unready(node)
     if failing is not None:
         key = UNREACHABLE if failing.status == UNKNOWN else NOT_READY
         yield key, "NoSchedule"
@@ -69,7 +69,18 @@ def is_node_ready(node: Node) -> bool:
 
 
 def unready(node: Node) -> Condition | None:
-    """The condition by which a node is known not to be ready; None if it is, or reports nothing."""
+    """The condition by which a node is known not to be ready; None if it is, or nothing is known.
+
+    Of a node that reports nothing the taints tell, which somebody gave it for a condition.
+    """
+    if ready_condition(node) is not None:
+        return _reported_unready(node)
+    keys = {taint.key for taint in (node.spec.taints if node.spec else None) or ()}
+    statuses = {NOT_READY: FALSE, UNREACHABLE: UNKNOWN}
+    return next((Condition(type=READY, status=statuses[key]) for key in statuses if key in keys), None)
+
+
+def _reported_unready(node: Node) -> Condition | None:
     ready = ready_condition(node)
     return None if ready is None or ready.status == TRUE else ready
 

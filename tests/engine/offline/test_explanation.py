@@ -139,6 +139,20 @@ def test_a_pod_that_tolerates_a_node_that_went_silent() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("taint", "told"),
+    [("not-ready", "is NotReady"), ("unreachable", "has not been heard of")],
+)
+def test_a_node_that_is_not_ready_by_its_taint(taint: str, told: str) -> None:
+    """A dump without conditions says by its taints which nodes are not ready."""
+    node = make_node("n1").taint(f"node.kubernetes.io/{taint}", effect="NoExecute").build()
+    explanation = explained("p", node, make_pod("p").tolerates().on("n1").build())
+    assert (explanation.state, explanation.message) == (
+        "NodeNotReady",
+        f"default/p is assigned to n1, which {told}.",
+    )
+
+
 def test_a_pod_that_has_not_started() -> None:
     """A pod with a node whose phase is Pending does not run yet."""
     explanation = explained("p", make_node("n1").build(), make_pod("p").on("n1").phase("Pending").build())
