@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
 import pytest
 
+from berth.server import errors
 from berth.server.http import workers
 from tests.support.api.client import Client
 
@@ -94,3 +96,24 @@ def test_what_takes_long_is_done_elsewhere(client: Client, monkeypatch: pytest.M
     assert answer.status == 201
     assert answer.headers.get_all("Warning") == ['299 - "unknown field \\"unknown\\""']
     assert client.get(f"{ENDLESS}/long").json["spec"]["l"] == ["a99"] * 50
+
+
+def test_no_work_keeps_its_client_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for work that never asks the budget, or for a thread that has it, is answered in time."""
+    monkeypatch.setattr(workers, "_PATIENCE", 1.0)
+    crew, go_on, asked_in_vain = workers.Workers(), threading.Event(), threading.Event()
+
+    def stubborn() -> None:
+        go_on.wait(60)
+
+    async def ask() -> list[object]:
+        asked = [crew.run(1 << 20, work) for work in (stubborn, stubborn, asked_in_vain.set)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    try:
+        answers = asyncio.run(ask())
+    finally:
+        go_on.set()
+        crew.close()
+    assert [(type(one), getattr(one, "code", 0)) for one in answers] == [(errors.StatusError, 504)] * 3
+    assert not asked_in_vain.is_set()

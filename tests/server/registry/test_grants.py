@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.kube.objects import RawObject
+from berth.kube.schema.budget import BudgetError, limited
 from berth.server.registry.grants import EVERYTHING, not_held
 
 PARTS = {
@@ -111,3 +112,35 @@ def test_a_rule_with_very_many_combinations_is_no_work() -> None:
     assert not_held(EVERYTHING, [vast]) == []
     (line,) = not_held([rule("get", "pods")], [vast])
     assert "combinations" in line
+
+
+@pytest.mark.parametrize(
+    "granted",
+    [
+        [rule("get", "r s", f"g{i}", resourceNames=[f"n{n}" for n in range(100)]) for i in range(1000)],
+        [rule("get", "r" * 100_000, resourceNames=[f"n{n}" for n in range(10_000)])],
+        [rule("get", nonResourceURLs=["/" + "r" * 100_000 + str(n) for n in range(30)] * 300)],
+    ],
+    ids=["many rules", "long words", "long paths"],
+)
+def test_what_is_missing_is_never_very_much(granted: list[RawObject]) -> None:
+    """Rules cannot be chosen so that the refusal fills the memory."""
+    lines = not_held([rule("get", "pods")], granted)
+    assert lines
+    assert sum(map(len, lines)) < 3_000_000
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        [rule("get list", "pods", f"g{i}") for i in range(300)],
+        [rule("get list", nonResourceURLs=[f"/a/{i}*" for i in range(300)])],
+    ],
+    ids=["rules", "paths"],
+)
+def test_comparing_rules_spends_from_the_budget(held: list[RawObject]) -> None:
+    """Many rules beside many others can be given up, whether they are held or not."""
+    granted = [rule("get list", "pods", f"h{i}") for i in range(300)]
+    granted += [rule("get list", nonResourceURLs=[f"/b/{i}" for i in range(300)])]
+    with pytest.raises(BudgetError), limited(lambda: True):
+        not_held(held, granted)

@@ -45,21 +45,19 @@ class Workers:
         Raises:
             StatusError: it takes too long (504).
         """
-        started, loop = time.monotonic(), asyncio.get_running_loop()
+        end = time.monotonic() + _PATIENCE
         try:
             if size < _LIGHT:
                 return _within(_AT_ONCE, work)
         except budget.BudgetError:
             pass
         try:
-            return await loop.run_in_executor(self._large, _within, _LARGE, work)
+            return await _by(end, self._large, lambda: _within(_LARGE, work))
         except budget.BudgetError:
             pass
-        end = started + _PATIENCE
-        later = loop.run_in_executor(self._endless, _until, end, work)
         try:
-            return await asyncio.wait_for(later, max(0, end - time.monotonic()))
-        except (budget.BudgetError, TimeoutError):
+            return await _by(end, self._endless, lambda: _until(end, work))
+        except budget.BudgetError:
             raise errors.timeout() from None
 
     async def write(self, size: int, propose: Callable[[], Write]) -> Write:
@@ -78,6 +76,19 @@ class Workers:
     def close(self) -> None:
         for pool in (self._large, self._endless):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _by(end: float, pool: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
+    """What a thread finds out until then: nobody waits longer, though work that asks no budget goes on.
+
+    Raises:
+        StatusError: it takes too long, or no thread was free in time (504).
+    """
+    later = asyncio.get_running_loop().run_in_executor(pool, work)
+    try:
+        return await asyncio.wait_for(later, max(0, end - time.monotonic()))
+    except TimeoutError:
+        raise errors.timeout() from None
 
 
 def _within(seconds: float, work: Callable[[], _T]) -> _T:

@@ -1,25 +1,28 @@
 """What rules of roles grant beyond the rules that somebody holds already.
 
 Upstream: component-helpers/auth/rbac/validation and pkg/registry/rbac/validation. A rule there is taken apart
-into all its combinations; here only as far as no single rule covers it, and never into very many.
+into all its combinations; here only as far as no single rule covers it, and never into very many. Both sides
+are a client's to choose, so the loops over them spend from the budget (:mod:`berth.kube.schema.budget`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import prod
 from typing import NamedTuple
 
 import msgspec
 
 from berth.kube.objects import RawObject
+from berth.kube.schema.budget import step, told
 
 EVERYTHING: tuple[RawObject, ...] = (
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},
 )
 _MOST = 20_000
-_TOO_MANY = f"(a rule that is not held as a whole has more than {_MOST} combinations: write smaller ones)"
+_TOO_MANY = f"(the rules that are not held as a whole have more than {_MOST} combinations: write fewer)"
 
 
 class _Rule(NamedTuple):
@@ -45,39 +48,50 @@ class _Rule(NamedTuple):
         )
 
     def allows(self, verb: str) -> bool:
+        step()
         return "*" in self.verbs or verb in self.verbs
 
     def has_resource(self, resource: str) -> bool:
+        step()
         part = resource.partition("/")[2]
         return not self.resources.isdisjoint(("*", resource, f"*/{part}" if part else resource))
 
     def has_url(self, url: str) -> bool:
-        return url in self.urls or any(
-            own.endswith("*") and url.startswith(own.rstrip("*")) for own in self.urls
-        )
+        return url in self.urls or any(_starts_with(url, own) for own in self.urls)
+
+
+def _starts_with(url: str, pattern: str) -> bool:
+    step()
+    return pattern.endswith("*") and url.startswith(pattern.rstrip("*"))
 
 
 def not_held(held: Iterable[RawObject], granted: Iterable[RawObject]) -> list[str]:
     """What is granted but not held, a line for each resource or path, as the API server words it."""
     owned = set(map(_Rule.of, held))
-    verbs: dict[tuple[str, str, str | None], list[str]] = {}
-    found: set[str] = set()
+    apart, combinations = [], 0
     for rule in granted:
         whole = _Rule.of(rule)
         if any(own.covers(whole) for own in owned):
             continue
         in_api = prod((len(whole.groups), len(whole.resources), len(whole.verbs), len(whole.names) or 1))
-        if in_api + len(whole.urls) * len(whole.verbs) > _MOST:
+        combinations += in_api + len(whole.urls) * len(whole.verbs)
+        if combinations > _MOST:
             return [_TOO_MANY]
-        found.update(_paths(owned, rule))
+        apart.append(rule)
+    paths = chain.from_iterable(_paths(owned, rule) for rule in apart)
+    return sorted(set(told(chain(paths, _in_api(owned, apart)), _MOST, len)))
+
+
+def _in_api(owned: Iterable[_Rule], rules: Iterable[RawObject]) -> Iterator[str]:
+    verbs: dict[tuple[str, str, str | None], list[str]] = {}
+    for rule in rules:
         for key, missing in _resources(owned, rule):
             verbs.setdefault(key, []).extend(missing)
     for (group, resource, name), missing in verbs.items():
         parts = [("APIGroups", [group]), ("Resources", [resource]), ("Verbs", missing)]
         if name is not None:
             parts.insert(2, ("ResourceNames", [name]))
-        found.add(_described(parts))
-    return sorted(found)
+        yield _described(parts)
 
 
 def _resources(
