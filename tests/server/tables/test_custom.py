@@ -38,7 +38,7 @@ OBJ: dict[str, Any] = {
 )
 def test_paths(path: str, found: list[Any]) -> None:
     """A JSONPath finds the values kube-apiserver finds, and nothing when it is malformed."""
-    assert found == find(OBJ, path)
+    assert found == list(find(OBJ, path))
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,34 @@ def test_without_columns_there_is_the_age() -> None:
     """A definition without columns, or with an empty list of them, shows name and age."""
     assert render_table(columns(None), [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]
     assert render_table(columns([]), [OBJ], 300)["rows"][0]["cells"] == ["w", "5m"]
+
+
+BUSY = {"l": [{"l": [{"l": [{"y": 1}] * 40}] * 40}] * 40, "text": "x" * 1_000_000}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec.l[*].l[*].l[*].x",
+        ".spec.text",
+        ".spec.l",
+        f".spec{'[*]' * 20_000}",
+        ".spec.l[?(@.l != 'x')].x",
+    ],
+)
+def test_a_row_costs_only_so_much(path: str) -> None:
+    """However many columns ask for much of a large object, the row stays small; the next one begins anew."""
+    wanted = [("string", ".spec.n"), *[("string", path)] * 300, ("string", ".spec.n")]
+    given = [{"name": f"c{i}", "type": kind, "jsonPath": path} for i, (kind, path) in enumerate(wanted)]
+    table = render_table(columns(given), [{**OBJ, "spec": {**BUSY, "n": 3}}, OBJ], 300)
+    large, small = (row["cells"] for row in table["rows"])
+    assert large[:2] == ["w", "3"]
+    assert large[-1] is None
+    assert sum(len(cell or "") for cell in large) < 5_000_000
+    assert small[:2] == ["w", "3"]
+
+
+def test_only_what_a_cell_shows_is_looked_for() -> None:
+    """The first value of very many is found at once, in every column."""
+    given = [{"name": f"c{i}", "type": "integer", "jsonPath": ".spec.l[*].l[*].l[*].y"} for i in range(50)]
+    assert render_table(columns(given), [{**OBJ, "spec": BUSY}], 300)["rows"][0]["cells"] == ["w"] + [1] * 50

@@ -1,10 +1,14 @@
-"""The columns a CustomResourceDefinition asks for, and the simple JSONPath they are written in."""
+"""The columns a CustomResourceDefinition asks for, and the simple JSONPath they are written in.
+
+Paths and objects are a client's to choose, and a row is made while others wait: one has an allowance, and
+cells for which nothing is left of it stay empty.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -51,23 +55,58 @@ def parse(path: str) -> tuple[_Step, ...] | None:
     return tuple(steps)
 
 
-def find(obj: object, path: str) -> list[Any]:
-    """All values at a path."""
-    values: list[Any] = [obj]
-    for step in parse(path) or (_Step("none", ""),):
-        values = [inner for value in values for inner in _take(value, step)]
-    return values
+_ROW = 100_000  # values to look at, or characters of paths to read, for one row
+_LETTERS = 16  # characters to show for each of these
 
 
-def _take(value: Any, step: _Step) -> Iterable[Any]:  # noqa: ANN401 -- any JSON value
+class _SpentError(Exception):
+    """Nothing is left for this row."""
+
+
+class _Allowance:
+    """What making a row may still cost."""
+
+    def __init__(self) -> None:
+        self._left = _ROW
+
+    def renew(self) -> None:
+        self._left = _ROW
+
+    def spend(self, amount: int = 1) -> None:
+        self._left -= amount
+        if self._left < 0:
+            raise _SpentError
+
+
+def find(obj: object, path: str, allowance: _Allowance | None = None) -> Iterator[Any]:
+    """All values at a path, each when it is asked for."""
+    allowance = allowance or _Allowance()
+    allowance.spend(len(path))
+    steps = parse(path)
+    if steps is None:
+        return
+    levels = [iter([obj])]
+    while levels:
+        for value in levels[-1]:
+            allowance.spend()
+            if len(levels) > len(steps):
+                yield value
+            else:
+                levels.append(iter(_take(value, steps[len(levels) - 1], allowance)))
+                break
+        else:
+            levels.pop()
+
+
+def _take(value: Any, step: _Step, allowance: _Allowance) -> Iterable[Any]:  # noqa: ANN401 -- any JSON value
     if isinstance(value, dict):
         if step.kind == "all":
             return value.values()
         return [value[step.text]] if step.kind == "field" and step.text in value else []
-    return _take_elements(value, step) if isinstance(value, list) else []
+    return _take_elements(value, step, allowance) if isinstance(value, list) else []
 
 
-def _take_elements(value: list[Any], step: _Step) -> Iterable[Any]:
+def _take_elements(value: list[Any], step: _Step, allowance: _Allowance) -> Iterable[Any]:
     match step.kind:
         case "all":
             return value
@@ -75,19 +114,43 @@ def _take_elements(value: list[Any], step: _Step) -> Iterable[Any]:
             index = int(step.text)
             return [value[index]] if -len(value) <= index < len(value) else []
         case "filter":
-            names = step.text.split(".")
-            return [each for each in value if (_text(at(each, *names)) == step.value) == step.equal]
+            return _chosen(value, step, allowance)
     return []
+
+
+def _chosen(value: list[Any], step: _Step, allowance: _Allowance) -> Iterator[Any]:
+    names = step.text.split(".")
+    for each in value:
+        allowance.spend(len(names))
+        text = _text(at(each, *names))
+        allowance.spend(len(text) // _LETTERS)
+        if (text == step.value) == step.equal:
+            yield each
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _cell(path: str, kind: str) -> Callable[[Object, float], Any]:
+def _cell(path: str, kind: str, allowance: _Allowance) -> Callable[[Object, float], Any]:
     def cell(obj: Object, now: float) -> Any:  # noqa: ANN401
-        found = find(obj, path)
-        return _shown(found[0], kind, now) if found and found[0] is not None else None
+        try:
+            found = next(find(obj, path, allowance), None)
+            shown = None if found is None else _shown(found, kind, now)
+            allowance.spend(len(shown) // _LETTERS if isinstance(shown, str) else 0)
+        except _SpentError:
+            return None
+        return shown
+
+    return cell
+
+
+def _first_cell(allowance: _Allowance) -> Callable[[Object, float], Any]:
+    """The name, with which every row begins."""
+
+    def cell(obj: Object, now: float) -> Any:  # noqa: ANN401
+        allowance.renew()
+        return NAME.cell(obj, now)
 
     return cell
 
@@ -113,12 +176,13 @@ def columns(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Column, ..
         return (NAME, AGE)
     if not definitions:
         return (NAME, AGE._replace(type="date"))
+    allowance = _Allowance()
     return (
-        NAME,
+        NAME._replace(cell=_first_cell(allowance)),
         *(
             Column(
                 str(each.get("name", "")),
-                _cell(str(each.get("jsonPath", "")), str(each.get("type", "string"))),
+                _cell(str(each.get("jsonPath", "")), str(each.get("type", "string")), allowance),
                 type=str(each.get("type", "string")),
                 wide=bool(each.get("priority")),
                 format=str(each.get("format", "")),
