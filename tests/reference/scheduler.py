@@ -19,6 +19,7 @@ from tests.reference import (
     node_volume_limits,
     pod_topology_spread,
     taint_toleration,
+    volume_restrictions,
 )
 from tests.reference.verdicts import (
     ERROR,
@@ -81,6 +82,7 @@ RULES = (
 )
 # Asked only if they are wanted.
 EXTRA = (
+    Rule("VolumeRestrictions", volume_restrictions.prefilter, volume_restrictions.reject),
     Rule("NodeVolumeLimits", node_volume_limits.prefilter, node_volume_limits.reject),
     Rule("ImageLocality", score=image_locality.score, weight=1),
     Rule("NodeDeclaredFeatures", node_declared_features.prefilter, node_declared_features.reject),

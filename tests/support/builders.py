@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, Self, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from berth.kube.objects import (
@@ -205,6 +206,11 @@ class PodBuilder(_Builder[Pod]):
         return self._volume(
             Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=template))
         )
+
+    def disk(self, **source: object) -> PodBuilder:
+        """Mount a disk without a claim, given as in a volume: kind=source."""
+        name = f"disk-{len(self._thing.spec.volumes or ())}"
+        return self._volume(msgspec.convert({"name": name, **source}, Volume))
 
     def _volume(self, volume: Volume) -> PodBuilder:
         return self._spec(replace(self._thing.spec, volumes=_more(self._thing.spec.volumes, volume)))

@@ -123,7 +123,7 @@ def spreading_owner(meta: ObjectMeta) -> tuple[str, str] | None:
 
 def _relevant(volumes: list[Volume]) -> list[Volume]:
     """Volumes that can matter; the rest have names of their own in every pod and would split the class."""
-    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral]
+    return [v for v in volumes if v.image or v.persistent_volume_claim or v.ephemeral or v.is_disk]
 
 
 def _devices(pod: Pod) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from berth.engine.state.identity import resizing, spreading_owner
 from berth.engine.state.options import Options
@@ -182,6 +182,28 @@ class ClaimUse:
     ephemeral: bool = False
 
 
+class DiskUse(NamedTuple):
+    """A disk that a pod mounts without a claim.
+
+    Attributes:
+        kind: The field of a volume that says it.
+        name: What tells it from others of its kind.
+    """
+
+    kind: str
+    name: tuple[str, ...]
+    read_only: bool = False
+
+    @property
+    def rivals(self) -> tuple[DiskUse, ...]:
+        """The uses that it cannot go with on one node."""
+        written = self._replace(read_only=False)
+        return (written,) if self.read_only else (written, self._replace(read_only=True))
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(self.name)}"
+
+
 class PodClass:
     """What the pods of one class have in common.
 
@@ -223,6 +245,7 @@ class PodClass:
         self.owner = spreading_owner(pod.metadata)
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
+        self.disks: tuple[DiskUse, ...] = tuple(dict.fromkeys(_disks(pod))) if pod.spec.volumes else ()
         self.device_claims = tuple(_device_claims(pod)) if pod.spec.resource_claims else ()
         self.touches: dict[ClassCounter, int] = {}
         self.running = 0
@@ -356,6 +379,20 @@ def _claims(pod: Pod) -> Iterable[ClaimUse]:
             yield ClaimUse(volume.persistent_volume_claim.claim_name or "")
         elif volume.ephemeral is not None:
             yield ClaimUse(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
+
+
+def _disks(pod: Pod) -> Iterable[DiskUse]:
+    for volume in pod.spec.volumes or ():
+        if (gce := volume.gce_persistent_disk) is not None:
+            yield DiskUse("gcePersistentDisk", (gce.pd_name or "",), bool(gce.read_only))
+        if (ebs := volume.aws_elastic_block_store) is not None:
+            yield DiskUse("awsElasticBlockStore", (ebs.volume_id or "",))  # read-only or not
+        if (iscsi := volume.iscsi) is not None:
+            yield DiskUse("iscsi", (iscsi.iqn or "",), bool(iscsi.read_only))
+        if (rbd := volume.rbd) is not None:
+            for monitor in rbd.monitors or ():  # two are the same image if they have one in common
+                name = (monitor, rbd.pool or "rbd", rbd.image or "")
+                yield DiskUse("rbd", name, bool(rbd.read_only))
 
 
 def _device_claims(pod: Pod) -> Iterable[DeviceClaimUse]:

@@ -61,11 +61,41 @@ class EphemeralVolumeSource(Struct, frozen=True):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
+class GCEPersistentDiskVolumeSource(Struct, frozen=True):
+    pd_name: str | None = None
+    read_only: bool | None = None
+
+
+class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
+    volume_id: str | None = msgspec.field(default=None, name="volumeID")
+
+
+class ISCSIVolumeSource(Struct, frozen=True):
+    iqn: str | None = None
+    read_only: bool | None = None
+
+
+class RBDVolumeSource(Struct, frozen=True):
+    monitors: list[str] | None = None
+    pool: str | None = None
+    image: str | None = None
+    read_only: bool | None = None
+
+
 class Volume(Struct, frozen=True):
     name: str | None = None
     image: ImageVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
+
+    @property
+    def is_disk(self) -> bool:
+        """Whether it is a disk that pods cannot share at will."""
+        return bool(self.gce_persistent_disk or self.aws_elastic_block_store or self.iscsi or self.rbd)
 
 
 class PodSchedulingGroup(Struct, frozen=True):

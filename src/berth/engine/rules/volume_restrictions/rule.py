@@ -1,4 +1,8 @@
-"""Claims with the access mode ReadWriteOncePod: one pod at a time, wherever it runs."""
+"""Volumes that pods cannot share: claims with the access mode ReadWriteOncePod, and disks without a claim.
+
+Such a claim serves one pod at a time, wherever it runs.  A disk is kept from a second pod of the same node,
+unless both only read it and its kind allows that.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 
 from berth.engine.rules.base import TopologyRule
 from berth.engine.rules.reasons import MOST_PEERS, Cause, Reason
+from berth.engine.rules.vectors import blocked_where
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
@@ -19,9 +24,9 @@ from berth.engine.rules.verdicts import (
 from berth.engine.rules.volume_binding import CLAIM_NOT_FOUND, binds_volumes
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.cluster_events import ClusterEvent, NodeDeleted, PodDeleted, VolumesChanged
+from berth.engine.state.cluster_events import ClusterEvent, NodeAdded, NodeDeleted, PodDeleted, VolumesChanged
 from berth.engine.state.hypothetical_removal import HypotheticalRemoval
-from berth.engine.state.pod_class import PodClass
+from berth.engine.state.pod_class import DiskUse, PodClass
 from berth.engine.state.volumes.needs import not_found
 from berth.kube.well_known import UNSCHEDULABLE
 
@@ -33,30 +38,40 @@ IN_USE = Reason(
     waits_for="claim {claim} to be free: {peers} to leave",
     events=(PodDeleted,),
 )
+NO_DISK = Reason(
+    "DiskInUse",
+    "node(s) had no available disk",
+    "{disk} is in use by {peers}",
+    waits_for="{disk} to be free: {peers} to leave a node",
+    events=(PodDeleted, NodeAdded),
+)
 
 
 class VolumeRestrictions(TopologyRule):
     name = "VolumeRestrictions"
     path = "spec.volumes"
-    reasons = (IN_USE, CLAIM_NOT_FOUND)
+    reasons = (NO_DISK, IN_USE, CLAIM_NOT_FOUND)
     recorded = False
     helpers = (PodDeleted, NodeDeleted, VolumesChanged)
 
     def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
         super().__init__(cluster, pod_class)
+        self._disks = pod_class.disks
         self._claims = cluster.volumes.exclusive(pod_class)
-        self.prefilter = PROCEED if self._claims else SKIPPED
-        missing = cluster.volumes.missing(pod_class)
+        self.prefilter = PROCEED if self._claims or self._disks else SKIPPED
+        missing = cluster.volumes.missing(pod_class) if cluster.volumes.known else None
         if missing is not None:
             self.prefilter = StepStatus(UNRESOLVABLE, (not_found(missing),))
         # Nodes are refused once for a claim that is not there.
         self._missing = None if binds_volumes(pod_class) else missing
         self._refusal = None if self._missing is None else not_found(self._missing)
-        self.filters = bool(self._claims) or self._refusal is not None
+        self.filters = bool(self._claims or self._disks) or self._refusal is not None
 
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
-        return cluster.volumes.concerns(pod_class)
+        return bool(pod_class.disks) or cluster.volumes.concerns(pod_class)
+
+    # --- claims ---------------------------------------------------------------------------
 
     def _in_use(self) -> Iterator[tuple[str, frozenset[PodClass], IndexArray]]:
         """The claims that are in use, with the pods that use them and the classes of these."""
@@ -68,17 +83,44 @@ class VolumeRestrictions(TopologyRule):
     def _blocks(self) -> bool:
         return self._refusal is not None or next(self._in_use(), None) is not None
 
+    # --- disks ----------------------------------------------------------------------------
+
+    def _rivals(self) -> tuple[frozenset[PodClass], IndexArray]:
+        """The classes of pods with a disk that this one cannot share, and how many of them each node has."""
+        classes = self.cluster.volumes.rivals_of(self.pod_class)
+        slots = self.cluster.pods.node[self.cluster.pods_of(classes)]
+        return classes, np.bincount(slots, minlength=self.nodes.count)
+
+    def _clashes(self, other: PodClass) -> DiskUse | None:
+        """The first disk that pods of another class keep from this one."""
+        return next((disk for disk in self._disks if not set(disk.rivals).isdisjoint(other.disks)), None)
+
+    def _disks_taken(self, slot: int) -> list[Cause]:
+        found: dict[DiskUse, list[str]] = {}
+        for name, other in self.cluster.pods_on(self.nodes.names[slot] or "") if self._disks else ():
+            if (disk := self._clashes(other)) is not None:
+                found.setdefault(disk, []).append(name)
+        return [
+            Cause(NO_DISK, {"disk": str(disk)}, self.path, peers=tuple(sorted(peers)[:MOST_PEERS]))
+            for disk, peers in found.items()
+        ]
+
+    # --- nodes ----------------------------------------------------------------------------
+
     def blocked(self) -> Sequence[Int32Array]:
-        return [np.full(self.nodes.count, BLOCKED, dtype=np.int32)] if self._blocks() else ()
+        if self._blocks():
+            return [np.full(self.nodes.count, BLOCKED, dtype=np.int32)]
+        return [blocked_where(self._rivals()[1] > 0)] if self._disks else ()
 
     def weighted(self, blocked: Int32Array, weight: int) -> None:
         del blocked, weight
 
     def verdict(self, slot: int) -> RuleVerdict | None:
-        del slot
         if self._refusal is not None:
             cause = Cause(CLAIM_NOT_FOUND, {"claim": self._missing or ""}, self.path, said=self._refusal)
             return RuleVerdict.of(self.name, UNRESOLVABLE, (cause,))
+        if disks := self._disks_taken(slot):
+            return RuleVerdict.of(self.name, UNSCHEDULABLE, disks)
         keys = self.cluster.pods.keys
         causes = [
             Cause(
@@ -95,6 +137,11 @@ class VolumeRestrictions(TopologyRule):
         if self._refusal is not None:
             yield SharedVerdict(slots, UNRESOLVABLE, (self._refusal,))
             return
+        if self._disks:
+            rivals, there = self._rivals()
+            taken = there[slots] > gone.among(rivals)[slots]
+            yield SharedVerdict(slots[taken], UNSCHEDULABLE, (NO_DISK.sentence,))
+            slots = slots[~taken]
         used = np.zeros(len(slots), dtype=np.bool_)
         for _, users, pods in self._in_use():
             used |= gone.among(users)[slots] < len(pods)
@@ -102,5 +149,11 @@ class VolumeRestrictions(TopologyRule):
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted | NodeDeleted):
-            return not self._blocks()
+            return not self._blocks() and (bool(self._claims) or self._frees(change))
         return isinstance(change, VolumesChanged)
+
+    def _frees(self, change: PodDeleted | NodeDeleted) -> bool:
+        """Whether the pod had a disk that this one waits for, and no other of its node has one."""
+        if not isinstance(change, PodDeleted) or self._clashes(change.pod_class) is None:
+            return False
+        return bool(self.nodes.alive[change.slot]) and not self._disks_taken(change.slot)

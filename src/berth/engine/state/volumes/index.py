@@ -16,7 +16,7 @@ import numpy as np
 
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.plans import PlanCache
-from berth.engine.state.pod_class import ClaimUse, PodClass
+from berth.engine.state.pod_class import ClaimUse, DiskUse, PodClass
 from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.attachments import VolumeAttachments
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities
@@ -78,6 +78,7 @@ class VolumeIndex:
         self._free: dict[str, dict[str, VolumeRecord]] = {}
         self._terms: dict[NodeTerms, NodeTerms] = {}
         self._users: dict[ClaimKey, dict[PodClass, ClaimUse]] = {}
+        self._disk_users: dict[DiskUse, dict[PodClass, None]] = {}
         # Claims by the volume that they name.
         self._naming: dict[str, set[ClaimKey]] = {}
         # A pod is decided about right after its plan was made.
@@ -212,6 +213,8 @@ class VolumeIndex:
     def class_joins(self, pod_class: PodClass) -> None:
         for use in pod_class.claims:
             self._users.setdefault((pod_class.namespace, use.name), {})[pod_class] = use
+        for disk in pod_class.disks:
+            self._disk_users.setdefault(disk, {})[pod_class] = None
 
     def class_leaves(self, pod_class: PodClass) -> None:
         for use in pod_class.claims:
@@ -219,6 +222,10 @@ class VolumeIndex:
             del self._users[key][pod_class]
             if not self._users[key]:
                 del self._users[key]
+        for disk in pod_class.disks:
+            del self._disk_users[disk][pod_class]
+            if not self._disk_users[disk]:
+                del self._disk_users[disk]
 
     def _claim_changed(self, key: ClaimKey) -> None:
         self._resolve((key,))
@@ -301,6 +308,11 @@ class VolumeIndex:
         """The classes of pods on nodes that mount the claim by its name."""
         users = self._users.get((namespace, claim), {})
         return frozenset(c for c, use in users.items() if c.running and not use.ephemeral)
+
+    def rivals_of(self, pod_class: PodClass) -> frozenset[PodClass]:
+        """The classes of pods on nodes with a disk that such a pod cannot share on one node."""
+        rivals = (rival for disk in pod_class.disks for rival in disk.rivals)
+        return frozenset(c for rival in rivals for c in self._disk_users.get(rival, ()) if c.running)
 
     def volumes_of(self, pod_class: PodClass) -> Iterator[tuple[ClaimRecord, VolumeRecord | None]]:
         """The claims the pod names itself and that have a volume, with that volume."""
