@@ -39,6 +39,7 @@ DO_NOT_SCHEDULE, SCHEDULE_ANYWAY = "DoNotSchedule", "ScheduleAnyway"
 # --- nodes and volumes --------------------------------------------------------------------------
 
 HOSTNAME = "kubernetes.io/hostname"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"

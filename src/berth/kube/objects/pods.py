@@ -12,7 +12,11 @@ import msgspec
 from berth.kube.objects.affinity import Affinity, Toleration, TopologySpreadConstraint
 from berth.kube.objects.base import Int32, Int64, Labels, RawObject, ResourceList, Struct
 from berth.kube.objects.metadata import Condition, ObjectMeta, TypedObject, UntimedCondition
-from berth.kube.objects.storage import PersistentVolumeClaimTemplate
+from berth.kube.objects.storage import (
+    AWSElasticBlockStoreVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    PersistentVolumeClaimTemplate,
+)
 
 
 class ResourceRequirements(Struct, frozen=True):
@@ -59,15 +63,6 @@ class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
 
 class EphemeralVolumeSource(Struct, frozen=True):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
-
-
-class GCEPersistentDiskVolumeSource(Struct, frozen=True):
-    pd_name: str | None = None
-    read_only: bool | None = None
-
-
-class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
-    volume_id: str | None = msgspec.field(default=None, name="volumeID")
 
 
 class ISCSIVolumeSource(Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from berth.kube.objects.base import Int32, RawQuantity, ResourceList, Struct
 from berth.kube.objects.metadata import ObjectMeta, ObjectReference, TypedObject
 from berth.kube.objects.selectors import LabelSelector, NodeSelector
@@ -44,6 +46,28 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
     volume_handle: str | None = None
 
 
+class GCEPersistentDiskVolumeSource(Struct, frozen=True):
+    pd_name: str | None = None
+    read_only: bool | None = None
+
+
+class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
+    volume_id: str | None = msgspec.field(default=None, name="volumeID")
+
+
+class AzureDiskVolumeSource(Struct, frozen=True):
+    disk_uri: str | None = msgspec.field(default=None, name="diskURI")
+    kind: str | None = None
+
+
+class CinderPersistentVolumeSource(Struct, frozen=True):
+    volume_id: str | None = msgspec.field(default=None, name="volumeID")
+
+
+class PortworxVolumeSource(Struct, frozen=True):
+    volume_id: str | None = msgspec.field(default=None, name="volumeID")
+
+
 class PersistentVolumeSpec(Struct, frozen=True):
     capacity: ResourceList | None = None
     access_modes: list[str] | None = None
@@ -53,6 +77,11 @@ class PersistentVolumeSpec(Struct, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     volume_attributes_class_name: str | None = None
     csi: CSIPersistentVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderPersistentVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

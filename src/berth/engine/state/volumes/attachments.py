@@ -67,6 +67,6 @@ class VolumeAttachments:
     def _count(self, name: str) -> None:
         driver, node, volume = self._known[name]
         found = self._volumes.get(volume)
-        if driver and found is not None and found.csi is not None:
+        if driver and found is not None and found.csi is not None and not found.in_tree:
             self._counted[name] = CsiVolume(driver, found.csi[1])
             self._csi.attach(node, self._counted[name], 1)

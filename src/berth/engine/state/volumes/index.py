@@ -20,6 +20,7 @@ from berth.engine.state.pod_class import ClaimUse, DiskUse, PodClass
 from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.attachments import VolumeAttachments
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities
+from berth.engine.state.volumes.in_tree import DRIVERS
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
     NOTHING_TO_DO,
@@ -249,7 +250,7 @@ class VolumeIndex:
             storage_class = self.classes.get(claim.storage_class)
             provisioner = storage_class.provisioner if storage_class else ""
             # No volume has a handle like this, so the claim counts for itself.
-            found = (provisioner, "\0" + "/".join(key))
+            found = (DRIVERS.get(provisioner, provisioner), "\0" + "/".join(key))
         return CsiVolume(*found) if found and all(found) else None
 
     def csi_volumes(self, pod_class: PodClass) -> Iterator[tuple[ClaimKey, CsiVolume | None]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from berth.engine.state.volumes.in_tree import translated
 from berth.kube import objects
 from berth.kube.amounts import quantity
 from berth.kube.objects import ObjectMeta, ResourceList
@@ -21,13 +22,13 @@ from berth.kube.selectors import (
     parse_label_selector,
     parse_node_selector,
 )
-from berth.kube.well_known import BETA_STORAGE_CLASS, REGION, SELECTED_NODE, ZONE
+from berth.kube.well_known import BETA_STORAGE_CLASS, BETA_ZONE, REGION, SELECTED_NODE, ZONE
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONCE_PER_POD = "ReadWriteOncePod"
 _BETA_ZONE, _BETA_REGION = (
-    "failure-domain.beta.kubernetes.io/zone",
+    BETA_ZONE,
     "failure-domain.beta.kubernetes.io/region",
 )
 # The labels that say where a volume can be reached, with what a node may call the same today.
@@ -93,6 +94,7 @@ class VolumeRecord:
 
     Attributes:
         csi: Driver and handle, for a volume of a CSI driver.
+        in_tree: It is not stated as one.
         nodes: The nodes that can reach it, None for all.
         zones: Zone labels and the values a node may have for them.
     """
@@ -110,6 +112,7 @@ class VolumeRecord:
     available: bool
     deleting: bool
     csi: tuple[str, str] | None
+    in_tree: bool
 
     @property
     def bytes(self) -> int:
@@ -209,7 +212,8 @@ def volume_from(view: objects.PersistentVolume) -> VolumeRecord:
         zones=_zones(meta.labels or {}),
         available=view.status is not None and view.status.phase == "Available",
         deleting=meta.deletion_timestamp is not None,
-        csi=None if spec.csi is None else (spec.csi.driver or "", spec.csi.volume_handle or ""),
+        csi=translated(view) if spec.csi is None else (spec.csi.driver or "", spec.csi.volume_handle or ""),
+        in_tree=spec.csi is None,
     )
 
 

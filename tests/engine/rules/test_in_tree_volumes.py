@@ -1,0 +1,83 @@
+"""In-tree volumes count for the CSI drivers that have taken the place of their plugins."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from berth.engine.state.volumes.in_tree import translated
+from berth.kube.defaults import created
+from berth.kube.objects import (
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    GCEPersistentDiskVolumeSource,
+    ObjectMeta,
+    PersistentVolume,
+    VolumeNodeResources,
+)
+from berth.kube.well_known import ZONE
+from tests.support.builders import make_node, make_pod
+from tests.support.storage import (
+    cluster_with,
+    feasible,
+    make_attachment,
+    make_claim,
+    make_class,
+    make_volume,
+    message,
+    store,
+)
+
+GCE = "pd.csi.storage.gke.io"
+DISK = {"gcePersistentDisk": {"pdName": "d"}}
+NOWHERE = "projects/UNSPECIFIED"
+
+
+@pytest.mark.parametrize(
+    ("spec", "zone", "expected"),
+    [
+        (DISK, "", f"{GCE} {NOWHERE}/zones/UNSPECIFIED/disks/d"),
+        (DISK, "us-central1-a", f"{GCE} {NOWHERE}/zones/us-central1-a/disks/d"),
+        (DISK, "us-central1-a__us-central1-b", f"{GCE} {NOWHERE}/regions/us-central1/disks/d"),
+        (DISK, "us-central1-a__us-east1-b", None),
+        (DISK, "here__there", None),
+        ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "", "ebs.csi.aws.com vol-1"),
+        ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}, "", "ebs.csi.aws.com vol-1"),
+        ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/disk"}}, "", None),
+        ({"azureDisk": {"diskURI": "/a/b", "kind": "Managed"}}, "", "disk.csi.azure.com /a/b"),
+        ({"azureDisk": {"diskURI": "/a/b", "kind": "Shared"}}, "", None),
+        ({"cinder": {"volumeID": "c"}}, "", "cinder.csi.openstack.org c"),
+        ({"portworxVolume": {"volumeID": "x"}}, "", "pxd.portworx.com x"),
+        ({"hostPath": {"path": "/x"}}, "", None),
+    ],
+)
+def test_each_is_what_kube_scheduler_translates_it_to(spec: object, zone: str, expected: str | None) -> None:
+    """Driver and handle are upstream's; what cannot be translated counts for nobody."""
+    raw = {"metadata": {"name": "pv", "labels": {ZONE: zone}}, "spec": spec}
+    found = translated(msgspec.convert(raw, PersistentVolume))
+
+    assert (found and " ".join(found)) == expected
+
+
+def test_they_count_against_the_limit_of_the_driver() -> None:
+    """Bound ones do and those that a class is to make, each once; not those only attached, as upstream."""
+    limit = CSINodeDriver(name=GCE, allocatable=VolumeNodeResources(count=2))
+    room = CSINode(metadata=ObjectMeta(name="a"), spec=CSINodeSpec(drivers=[limit]))
+    cluster = cluster_with(make_node("a"), make_class("gce", "kubernetes.io/gce-pd"), room)
+    for name in ("one", "two"):
+        volume = make_volume(f"pv-{name}", "gce", claim=name)
+        disk = GCEPersistentDiskVolumeSource(pd_name=name)
+        store(cluster, replace(volume, spec=replace(volume.spec, gce_persistent_disk=disk)))
+        store(cluster, make_claim(name, "gce", volume=f"pv-{name}"))
+    store(cluster, make_claim("new", "gce"))
+    attachment = make_attachment("a", "pv-two")
+    store(cluster, replace(attachment, spec=replace(attachment.spec, attacher=GCE)))
+    cluster.add_pod(created(make_pod("r").mounts("one").on("a").build()))
+    pod = make_pod("p").mounts("new")
+
+    assert feasible(cluster, pod) == ["a"]
+    assert feasible(cluster, pod.mounts("one")) == ["a"]
+    assert feasible(cluster, pod.mounts("two")) == []
+    assert "exceed max volume count" in message(cluster, pod.mounts("two"))
