@@ -222,6 +222,18 @@ def test_saved_pods_of_a_stateful_set_keep_their_claims(tmp_path: Path) -> None:
     assert again.out.endswith("There is no pending pod to place.\n")
 
 
+def test_save_to_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dash is no file: what is saved comes in the place of the report, ready for a pipe."""
+    monkeypatch.chdir(tmp_path)
+    source = files(tmp_path, NODES, WEB)
+    before = sorted(tmp_path.iterdir())
+    outcome = berth("simulate", "-f", source, "--save", "-")
+    assert (outcome.code, outcome.err) == (0, "")
+    pods = [item for item in json.loads(outcome.out)["items"] if item["kind"] == "Pod"]
+    assert [bool(item["spec"]["nodeName"]) for item in pods] == [True, True]
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_an_unwritable_target(tmp_path: Path) -> None:
     """If the result cannot be saved, that is said in one sentence."""
     outcome = berth("simulate", "-f", files(tmp_path, NODES), "--save", tmp_path / "no" / "out.json")

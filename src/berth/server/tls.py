@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from berth import certificates
-from berth.certificates import LOOPBACK, WILDCARDS, Authority, write_private
+from berth.certificates import LOOPBACK, WILDCARDS, Authority
+from berth.files import write_private
 from berth.server.errors import DataDirError
 from berth.server.settings import SERVICE_NAMES, Prepared, ServerSettings
 

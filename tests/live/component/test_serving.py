@@ -17,7 +17,8 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from berth.certificates import self_signed, write_private
+from berth.certificates import self_signed
+from berth.files import write_private
 from berth.live.client import Client
 from berth.live.component import reviews, serving
 from berth.live.component.reviews import Reviewer

@@ -13,7 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from berth.certificates import LOOPBACK, self_signed, write_private
+from berth.certificates import LOOPBACK, self_signed
+from berth.files import write_private
 from berth.live.component import serving as endpoints
 from berth.live.component.serving import ServingSettings
 from berth.live.webhook import component

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from berth.kube.text import yaml_reader
+from berth.server.http import replies
 from tests.support.api.client import Client
 from tests.support.api.objects import config_map, pod
 from tests.support.api.servers import running_server
@@ -165,6 +168,28 @@ def test_forms(client: Client, space: str) -> None:
     assert client.get(f"{space}/pods/a", pretty="true").body.startswith(b"{\n  ")
     yaml = client.send("GET", f"{space}/pods/a", headers={"Accept": "application/yaml"})
     assert yaml.body.startswith(b"apiVersion: v1\n") or b"\nkind: Pod\n" in yaml.body
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_a_list_for_eyes(client: Client, space: str, count: int) -> None:
+    """It is laid out in the same way whether it is made at once or an item at a time."""
+    for i in range(count):
+        client.made(f"{space}/configmaps", config_map(f"a{i}", k='line\n"quoted" [{,' + "x" * 500))
+    answer = client.get(f"{space}/configmaps", labelSelector="!none", pretty="1")
+    assert answer.body == msgspec.json.format(answer.body, indent=2) + b"\n"
+    assert len(answer.json["items"]) == count
+    zipped = client.send("GET", f"{space}/configmaps?pretty=1", headers={"Accept-Encoding": "gzip"})
+    body = gzip.decompress(zipped.body) if zipped.headers.get("Content-Encoding") else zipped.body
+    assert len(json.loads(body)["items"]) >= count
+
+
+def test_nobody_is_sent_more_than_a_piece_at_once() -> None:
+    """However large an object is, only so much of it waits for who reads slowly, and nothing is lost."""
+    parts = [b"a" * 10, b"b" * 3_000_000, b"c" * 200_000, *[b"d" * 1000] * 500, b"e"]
+    made = list(replies.pieces(parts))
+    assert b"".join(made) == b"".join(parts)
+    assert max(map(len, made)) < 300_000
+    assert len(made) < 40
 
 
 @pytest.mark.parametrize("zipped", [False, True])

@@ -22,9 +22,9 @@ from berth.engine.offline.topology import domains, spreads
 @click.option(
     "--save",
     "target",
-    type=click.Path(dir_okay=False),
+    type=click.Path(dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Write all objects with spec.nodeName filled in.",
+    help="Write all objects with spec.nodeName filled in ('-': to stdout, and no report).",
 )
 @click.pass_context
 def command(
@@ -44,9 +44,8 @@ def command(
     Exit code 0: all pods were placed; 1: some were not; 2: bad input.
     """
     simulation = place_input("placing pods", "PodDisruptionBudget", "PodGroup", **settings)
-    if target is not None:
-        save(simulation, target)
-    _show(simulation, form, namespace)
+    if target is None or not save(simulation, target):
+        _show(simulation, form, namespace)
     ctx.exit(1 if simulation.within(namespace).unplaced else 0)
 
 

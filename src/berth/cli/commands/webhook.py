@@ -15,6 +15,7 @@ from berth import certificates
 from berth.cli.input.admission import exclusive_charge_option, limit_options, policy_of
 from berth.cli.input.components import connection_options, log_options, run_to_the_end
 from berth.cli.output.tables import tell
+from berth.files import write_private
 from berth.kube import names
 from berth.live import logs
 from berth.live.component.serving import HEALTH_PATHS, ServingSettings
@@ -120,7 +121,7 @@ def certificate(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in zip(_FILES, (trusted, own, key), strict=True):
-            certificates.write_private(folder / name, content)
+            write_private(folder / name, content)
     except OSError as error:
         raise click.ClickException(f"{folder}: {error.strerror or error}") from None
     click.echo(base64.b64encode(trusted).decode())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,49 +12,31 @@ import msgspec
 from berth.cli.output.documents import as_yaml
 from berth.engine.offline.simulation import Simulation
 from berth.engine.offline.snapshot import Entry
-from berth.kube.manifests.manifest import Manifest
+from berth.files import write_whole
+from berth.kube.manifests.manifest import STDIN, Manifest
 from berth.kube.text.decoding import TOO_DEEP
 
 Raw = dict[str, Any]
 
 
-def save(simulation: Simulation, file: str) -> None:
-    """Write a List of all objects and of the pods made for workloads; JSON unless the name says YAML."""
+def save(simulation: Simulation, file: str) -> bool:
+    """Write a List of all objects and of the pods made for workloads; JSON unless the name says YAML.
+
+    True if that was to standard output, where nothing else belongs then.
+    """
     target = Path(file)
     try:
         encoded = _encoded({"apiVersion": "v1", "kind": "List", "items": items(simulation)}, target)
     except RecursionError:
         raise click.ClickException(f"{file}: cannot be written: an object is {TOO_DEEP}") from None
+    if file == STDIN:  # the same sign
+        click.echo(encoded)
+        return True
     try:
-        _write(target, encoded)
+        write_whole(target, encoded)
     except OSError as error:
         raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from None
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Replace a file, whole or not at all; what is no file is written to, and a link stays one."""
-    if target.exists() and not target.is_file():
-        with target.open("wb", buffering=0) as device:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[device.write(rest) :]
-        return
-    try:
-        target = target.resolve()
-    except RuntimeError:  # a link that leads to itself
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, partial)
-        partial.replace(target)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    return False
 
 
 def _encoded(content: Raw, target: Path) -> bytes:

@@ -45,6 +45,18 @@ class ListBody:
             yield item
         yield b"]}\n"
 
+    def pretty_parts(self) -> Iterator[bytes]:
+        """The same for eyes, an item at a time."""
+        if not self.items:
+            yield msgspec.json.format(b"".join(self.parts()), indent=2) + b"\n"
+            return
+        yield b'%s,\n  "%s": [' % (msgspec.json.format(encode(self.head), indent=2)[:-2], self.name.encode())
+        for i, item in enumerate(self.items):
+            # What is in a string has no line of its own.
+            lines = msgspec.json.format(item, indent=2).replace(b"\n", b"\n    ")
+            yield (b",\n    " if i else b"\n    ") + lines
+        yield b"\n  ]\n}\n"
+
 
 @dataclass(slots=True)
 class Reply:
@@ -117,22 +129,23 @@ async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
     headers.extend(_warning(text) for text in (request.notice, *request.warnings) if text)
     content_type, size = reply.content_type, _size(body)
     is_json = content_type is _JSON
-    if is_json and request.query.get("pretty") in ("1", "true") and size <= _PRETTY_UP_TO:
-        body = msgspec.json.format(_joined(body), indent=2) + b"\n"
+    pretty = is_json and request.query.get("pretty") in ("1", "true") and size <= _PRETTY_UP_TO
+    if pretty and (size < _PIECE or isinstance(body, bytes)):
+        body, pretty = msgspec.json.format(_joined(body), indent=2) + b"\n", False
         size = len(body)
     if isinstance(body, ListBody) and size < _PIECE and request.accept != YAML:
         body = _joined(body)
-    pieces_of_it = pieces([body] if isinstance(body, bytes) else body.parts())
+    pieces_of_it = pieces(_parts(body, pretty=pretty))
     if is_json and b"yaml" in request.headers.get(b"accept", b"") and request.accept == YAML:
         content_type, pieces_of_it = _YAML, pieces(_as_yaml(body))
-    elif size < _GZIP_FROM or b"gzip" not in request.headers.get(b"accept-encoding", b""):
+    elif not pretty and (size < _GZIP_FROM or b"gzip" not in request.headers.get(b"accept-encoding", b"")):
         headers.append((b"content-length", str(size).encode()))
     headers.append((b"content-type", content_type))
     if size >= _GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b""):
         await _send_compressed(send, reply.status, headers, pieces_of_it)
         return
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    if isinstance(body, bytes) and content_type is not _YAML:
+    if isinstance(body, bytes) and size < _PIECE and content_type is not _YAML:
         await send({"type": "http.response.body", "body": body})
         return
     for piece in pieces_of_it:
@@ -159,6 +172,12 @@ def _size(body: bytes | ListBody) -> int:
     return len(body) if isinstance(body, bytes) else sum(map(len, body.parts()))
 
 
+def _parts(body: bytes | ListBody, *, pretty: bool) -> Iterable[bytes]:
+    if isinstance(body, bytes):
+        return [body]
+    return body.pretty_parts() if pretty else body.parts()
+
+
 def _as_yaml(body: bytes | ListBody) -> Iterator[bytes]:
     if isinstance(body, bytes):
         lines = yaml_writer.write(decode(body))
@@ -183,15 +202,19 @@ def _warning(text: str) -> tuple[bytes, bytes]:
 
 
 def pieces(parts: Iterable[bytes]) -> Iterable[bytes]:
-    """The parts joined to pieces that are worth a write each."""
+    """The parts joined or cut to pieces that are worth a write each; so much waits for who reads slowly."""
     waiting: list[bytes] = []
     size = 0
     for part in parts:
-        waiting.append(part)
-        size += len(part)
-        if size >= _PIECE:
+        large = len(part) > _PIECE
+        if waiting and (large or size >= _PIECE):
             yield b"".join(waiting)
             waiting, size = [], 0
+        if large:
+            yield from (part[start : start + _PIECE] for start in range(0, len(part), _PIECE))
+        else:
+            waiting.append(part)
+            size += len(part)
     if waiting:
         yield b"".join(waiting)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from berth.certificates import sync_folder
+from berth.files import sync_folder
 from berth.server.errors import DataDirError
 from berth.server.storage.marks import VersionMarks
 

@@ -12,7 +12,7 @@ import os
 import zlib
 from pathlib import Path
 
-from berth.certificates import write_private
+from berth.files import write_private
 from berth.server.errors import DataDirError
 
 _LENGTH = 64

@@ -1,0 +1,58 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file, which keeps its mode."""
+    _replace(path, content, None)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file by one that only its owner can read."""
+    _replace(path, content, 0o600)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write through which files a folder has."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, content: bytes, mode: int | None) -> None:
+    """What is no file is written to, and a link stays one."""
+    if path.exists() and not path.is_file():
+        with path.open("wb", buffering=0) as device:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[device.write(rest) :]
+        return
+    try:
+        target = path.resolve()
+    except RuntimeError:  # a link that leads to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
+        elif target.exists():
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
