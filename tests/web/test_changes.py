@@ -127,3 +127,26 @@ def test_a_flood_of_readers_is_refused_in_words(monkeypatch: pytest.MonkeyPatch)
         assert stream.readers == 2
 
     asyncio.run(script())
+
+
+def test_a_reader_that_never_comes_back_leaves_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When all places are taken, the oldest goes to a newcomer: whoever had it is told to ask again soon."""
+    monkeypatch.setattr(changes, "_MOST_READERS", 2)
+    monkeypatch.setattr(changes, "_STAY", 0.0)
+
+    async def script() -> None:
+        stream = ChangeStream()
+        silent, second, newcomer = (stream.follow("") for _ in range(3))
+        assert "event: reset" in await first(silent)  # and it takes nothing from then on
+        assert "event: reset" in await first(second)
+        waiting = asyncio.create_task(first(second))
+        assert "event: reset" in await first(newcomer)
+        assert stream.readers == 2
+        stream.tell("change", {"n": 1})
+        assert '{"n":1}' in await waiting
+        assert "retry: 1000" in await first(silent)
+        with pytest.raises(StopAsyncIteration):
+            await anext(silent)
+        assert stream.readers == 2
+
+    asyncio.run(script())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
+from berth.cli.input.validating import IGNORE, STRICT, WARN, unknown_in
 from berth.cli.output.documents import Document, audit_document, explanation_document, simulation_document
 from berth.cli.output.what_if_documents import what_if_document
 from berth.engine.offline.audit import audit
@@ -82,7 +84,7 @@ def _simulation(snapshot: Snapshot) -> Document:
     return simulation_document(simulation, domains(simulation), spreads(simulation))
 
 
-def _fleet(listing: Listing, made: bool) -> Document:
+def _fleet(listing: Listing, made: bool, *, validate: str) -> Document:
     """Where `berth fleet simulate` would place every workload.
 
     Raises:
@@ -92,15 +94,18 @@ def _fleet(listing: Listing, made: bool) -> Document:
     from berth.cli.fleet.documents import simulation_document as fleet_document  # noqa: PLC0415
     from berth.cli.fleet.input import fleet_of  # noqa: PLC0415
     from berth.cli.fleet.schemas import karmada_schemas  # noqa: PLC0415
-    from berth.cli.input.validating import unknown_in  # noqa: PLC0415
 
+    checked = not made and validate != IGNORE
+    warnings = unknown_in(listing.manifests, karmada_schemas()) if checked else []
+    if warnings and validate == STRICT:
+        raise ValueError(warnings[0])
     try:
         given = fleet_of(listing.manifests, FleetOptions(), make=not made)
     except ManifestError as error:
         raise ValueError(str(error)) from None
     found = simulate_fleet(given.fleet, given.workloads, retry=given.retry)
     found.notes = [*listing.notes, *given.notes]
-    found.warnings = [] if made else unknown_in(listing.manifests, karmada_schemas())
+    found.warnings = warnings
     return fleet_document(found, found.workloads)
 
 
@@ -117,10 +122,15 @@ def same_flags(options: Options, version: str | None = None) -> str:
     return shlex.join(f"{flag}={value}" for flag, value in found.items())
 
 
-PAGE_DOCUMENTS = CommandDocuments(
-    explanation=explanation_document,
-    audit=lambda snapshot: audit_document(audit(snapshot).only(None, ())),
-    simulation=_simulation,
-    what_if=_what_if,
-    fleet=_fleet,
-)
+def page_documents(validate: str = WARN) -> CommandDocuments:
+    """The documents of commands that are told to `--validate` files in this way."""
+    return CommandDocuments(
+        explanation=explanation_document,
+        audit=lambda snapshot: audit_document(audit(snapshot).only(None, ())),
+        simulation=_simulation,
+        what_if=_what_if,
+        fleet=partial(_fleet, validate=validate),
+    )
+
+
+PAGE_DOCUMENTS = page_documents()

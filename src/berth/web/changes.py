@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections import deque
 from collections.abc import AsyncGenerator
 
@@ -12,7 +13,8 @@ import msgspec
 _KEPT_BYTES = 8 << 20
 _PIECE = 64 << 10  # bytes that are handed out at once
 _MOST_READERS = 256
-_RETRY = 30_000  # milliseconds until a page that was refused asks again
+_STAY = 60.0  # seconds after which a reader leaves its place to another one that wants it
+_RETRY, _SOON = 30_000, 1_000  # milliseconds until a page asks again that was refused, or has left its place
 _FULL = {"error": f"{_MOST_READERS} pages are open, and no more can be kept up to date: close some."}
 _HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
 
@@ -30,7 +32,11 @@ class ChangeStream:
         self._bytes = 0
         self._news = asyncio.Event()
         self._ended = False
-        self.readers = 0
+        self._places: dict[object, float] = {}  # of readers, the oldest first, and since when
+
+    @property
+    def readers(self) -> int:
+        return len(self._places)
 
     @property
     def position(self) -> str:
@@ -45,8 +51,7 @@ class ChangeStream:
         self._bytes += len(message)
         while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._bytes -= len(self._kept.popleft()[1])
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        self._wake()
 
     def end(self) -> None:
         """Let everybody go who follows."""
@@ -57,18 +62,20 @@ class ChangeStream:
         """Messages after a position; if they are no longer known, the word to begin anew.
 
         They come in small pieces, and not to more readers than a machine can bear: whoever reads slowly, or
-        not at all, takes little memory, however many they are.
+        not at all, takes little memory, however many they are.  Once all places are taken, the oldest reader
+        leaves its own: whoever is still there comes back and goes on, whoever is not blocks nobody.
         """
-        if self.readers >= _MOST_READERS:
+        if not self._has_room():
             yield b"retry: %d\nevent: refused\ndata: %b\n\n" % (_RETRY, msgspec.json.encode(_FULL))
             return
-        self.readers += 1
+        place = object()
+        self._places[place] = time.monotonic()
         try:
             number = self._resumed(since)
             if number is None:
                 number = self._number
                 yield self._reset()
-            while not self._ended:
+            while not self._ended and place in self._places:
                 news = self._news
                 found = self._after(number)
                 if found and found[0][0] != number + 1:  # the reader is too slow
@@ -83,9 +90,25 @@ class ChangeStream:
                     try:
                         await asyncio.wait_for(news.wait(), _HEARTBEAT)
                     except TimeoutError:
-                        yield b": still here\n\n"
+                        yield b"retry: %d\n: still here\n\n" % _SOON
+            yield b"retry: %d\n\n" % _SOON
         finally:
-            self.readers -= 1
+            self._places.pop(place, None)
+
+    def _has_room(self) -> bool:
+        """Whether a reader gets a place, if need be that of one who has had it for long."""
+        if self.readers < _MOST_READERS:
+            return True
+        oldest, since = next(iter(self._places.items()))
+        if time.monotonic() - since < _STAY:
+            return False
+        del self._places[oldest]
+        self._wake()
+        return True
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     def _reset(self) -> bytes:
         return b"id: %b\nevent: reset\ndata: {}\n\n" % self.position.encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -156,6 +157,12 @@ class DumpSource:
         for manifest in manifests:
             if manifest.kind == EVENTS.kind:
                 self.happened.put(msgspec.convert(manifest.to_dict(), HappenedEvent))
+
+    @property
+    def shows_anything(self) -> bool:
+        """Whether a view has something of it."""
+        some = itertools.chain(self.board.nodes, self.board.pods, self.happened, self.fleet_objects())
+        return next(some, None) is not None
 
     def want(self) -> None:
         """It is all there."""

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import signal
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack
 
@@ -16,16 +17,20 @@ from berth.cli.input.cluster import client_of
 from berth.cli.input.manifests import InputSettings, options_of, progress_bar, showing_options
 from berth.cli.input.validating import WARN, check_fields
 from berth.cli.output.tables import tell
-from berth.cli.page_documents import PAGE_DOCUMENTS, same_flags
+from berth.cli.page_documents import page_documents, same_flags
 from berth.engine.offline.snapshot import SnapshotError
 from berth.engine.state.options import Options
-from berth.kube.manifests.manifest import ManifestError, load
+from berth.kube.manifests.manifest import Manifest, ManifestError, load
 from berth.live.component.serving import ServingError
 from berth.live.connection import ConnectionSettingsError
 from berth.live.discovery import ask_version
 from berth.live.errors import ApiError
+from berth.web.questions import CommandDocuments
 from berth.web.serving import PageSettings, serving
 from berth.web.sources import ClusterSource, DumpSource, LiveSource
+
+_KUBECONFIG = "Config"
+_NAMED = 5  # kinds of which nothing is shown
 
 
 @click.command("web")
@@ -50,11 +55,12 @@ def command(
         raise click.UsageError("-f shows files and --kubeconfig a cluster; give one of them")
     flags = same_flags(options, settings["kubernetes_version"])
     asked = PageSettings(host=host, port=port, command=_same_input(settings), flags=flags)
+    documents = page_documents(settings["validate"])
     try:
         if settings["files"]:
-            asyncio.run(_serve(asked, _dump(settings, options), opens=opens))
+            asyncio.run(_serve(asked, _dump(settings, options), documents, opens=opens))
         else:
-            asyncio.run(_serve_cluster(asked, settings, options, opens=opens))
+            asyncio.run(_serve_cluster(asked, settings, options, documents, opens=opens))
     except* (ServingError, ConnectionSettingsError, ApiError) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     ctx.exit(0)
@@ -79,13 +85,29 @@ def _dump(settings: InputSettings, options: Options) -> DumpSource:
         if not manifests:
             raise click.ClickException(f"{', '.join(settings['files'])}: there is no object in it")
         warnings = check_fields(manifests, settings["validate"])
-        return DumpSource(manifests, options, "among the files", warnings)
+        source = DumpSource(manifests, options, "among the files", warnings)
     except (ManifestError, SnapshotError) as error:
         raise click.ClickException(str(error)) from None
+    if not source.shows_anything:
+        raise click.ClickException(_nothing_shown(settings["files"], manifests))
+    return source
+
+
+def _nothing_shown(files: Sequence[str], manifests: Sequence[Manifest]) -> str:
+    kinds = sorted({manifest.kind for manifest in manifests})
+    if kinds == [_KUBECONFIG]:
+        return f"{files[0]} is a kubeconfig: give it as --kubeconfig"
+    found = f"{', '.join(kinds[:_NAMED])}{' …' if len(kinds) > _NAMED else ''}"
+    return f"{', '.join(files)}: no node, pod, workload, event or cluster is in it, only {found}"
 
 
 async def _serve_cluster(
-    asked: PageSettings, settings: InputSettings, options: Options, *, opens: bool
+    asked: PageSettings,
+    settings: InputSettings,
+    options: Options,
+    documents: CommandDocuments,
+    *,
+    opens: bool,
 ) -> None:
     async with await client_of(settings["kubeconfig"], settings["context"]) as client:
         server = await ask_version(client)  # whoever cannot be asked is not shown
@@ -99,11 +121,13 @@ async def _serve_cluster(
         source.want()
         async with asyncio.TaskGroup() as group:
             following = group.create_task(source.run())
-            await _serve(asked, source, opens=opens)
+            await _serve(asked, source, documents, opens=opens)
             following.cancel()
 
 
-async def _serve(asked: PageSettings, source: ClusterSource, *, opens: bool) -> None:
+async def _serve(
+    asked: PageSettings, source: ClusterSource, documents: CommandDocuments, *, opens: bool
+) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -113,7 +137,7 @@ async def _serve(asked: PageSettings, source: ClusterSource, *, opens: bool) -> 
         click.echo(f"{'for another browser' if links else 'page'}   {link}")
         links.append(link)
 
-    async with serving(asked, source, PAGE_DOCUMENTS, told):
+    async with serving(asked, source, documents, told):
         if opens:
             await asyncio.to_thread(webbrowser.open, links[0])
         await stop.wait()

@@ -42,6 +42,11 @@ DEFAULT_NAMESPACE = "default"
 _EXTENSIONS = (".json", ".yaml", ".yml")
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
+_NO_TEXT = {  # how files begin that have to be made text first
+    b"\x1f\x8b": "compressed (gzip): unpack it first",
+    b"PK\x03\x04": "an archive (zip): unpack it first",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16 text: save it as UTF-8"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +259,9 @@ def _read(
 def _read_any(
     file: str, name: str, content: bytes, report: Report | None, refused: Refused | None
 ) -> Iterator[Manifest]:
+    for beginning, what in _NO_TEXT.items():
+        if content.startswith(beginning):
+            raise ManifestError(f"{name}: it is {what}")
     content = content.removeprefix(_BOM)
     start = content.lstrip(_BLANK)[:1]
     is_json = file.endswith(".json")

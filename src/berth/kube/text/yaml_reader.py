@@ -93,7 +93,8 @@ def read(
         mark = error.problem_mark or error.context_mark
         raise YamlError(error.problem or str(error), mark.line + 1 if mark else None) from None
     except yaml.YAMLError as error:
-        raise YamlError(" ".join(str(error).split())) from None
+        words = " ".join(str(error).split())
+        raise YamlError(words.partition(' in "<unicode string>"')[0]) from None  # what nobody has written
     finally:
         parser.dispose()
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import datetime as dt
 import ipaddress
+import itertools
 import logging
 import os
 import socket
@@ -28,7 +29,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from berth import __version__
 from berth.certificates import LOOPBACK, self_signed
@@ -44,7 +45,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
-_IDLE = 10.0  # seconds after which connections that ask nothing are ended, give or take as many
+_IDLE = 10.0  # seconds after which connections that ask or take nothing are ended, give or take as many
 _BUSY = object()
 _RELOAD = 60.0  # seconds between looks at the certificate files
 
@@ -117,9 +118,10 @@ async def listening(
     Raises:
         ServingError: the port is taken.
     """
+    taking = _Taking(app)
     with contextlib.closing(_listen(host, port)) as listener:
         config = uvicorn.Config(
-            app,
+            taking,
             log_config=None,
             access_log=False,
             ws="none",
@@ -131,7 +133,7 @@ async def listening(
         )
         config.load()
         config.ssl = context
-        server = _Server(config)
+        server = _Server(config, taking)
         found: int = listener.getsockname()[1]  # the server will close the listener
         tasks = [
             asyncio.create_task(server.serve(sockets=[listener]), name="serve"),
@@ -146,12 +148,34 @@ async def listening(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class _Taking:
+    """An application of which it is known which client has been handed what, and not taken it yet."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._pieces = itertools.count()
+        self.piece: dict[object, int] = {}  # that waits for a client, by its address
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = scope.get("client")
+
+        async def hand(message: Message) -> None:
+            self.piece[client] = next(self._pieces)
+            try:
+                await send(message)
+            finally:
+                self.piece.pop(client, None)
+
+        await self._app(scope, receive, hand)
+
+
 class _Server(uvicorn.Server):
     """uvicorn's, which leaves signals to the component and says when it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, taking: _Taking) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._taking = taking
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -169,18 +193,24 @@ class _Server(uvicorn.Server):
             cutting.cancel()
 
     async def hang_up(self) -> None:
-        """End connections that never finish their question: enough of them would keep everyone else out."""
-        before: set[tuple[object, object]] = set()
+        """End connections that never finish their question, or do not take the answer.
+
+        Enough of them would keep everyone else out.
+        """
+        before: set[tuple[object, ...]] = set()
         while True:
             await asyncio.sleep(_IDLE)
-            idle: set[tuple[object, object]] = set()
+            idle: set[tuple[object, ...]] = set()
             for connection in list(self.server_state.connections):
                 request = getattr(connection, "cycle", _BUSY)  # what was asked last
-                if not getattr(request, "response_complete", request is None):
+                client = getattr(connection, "client", None)
+                piece = self._taking.piece.get(client)
+                if piece is None and not getattr(request, "response_complete", request is None):
                     continue
-                # The same request as the last time: nothing has been asked since.
-                idle.add((connection, request))
-                if (connection, request) in before:
+                # As the last time: nothing has been asked since, and no byte was taken.
+                state = (connection, request, piece, connection.transport.get_write_buffer_size())
+                idle.add(state)
+                if state in before:
                     connection.transport.abort()
             before = idle
 
