@@ -52,6 +52,12 @@ def volume_of(world: World, claim: PersistentVolumeClaim) -> Volume | None:
 
 
 def volumes_of(world: World, pod: Pod) -> Iterator[Volume]:
+    for mounted in pod.spec.volumes or []:
+        if mounted.gce_persistent_disk is not None:
+            disk = f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{mounted.gce_persistent_disk.pd_name}"
+            yield "pd.csi.storage.gke.io", disk
+        if mounted.aws_elastic_block_store is not None:
+            yield "ebs.csi.aws.com", mounted.aws_elastic_block_store.volume_id or ""
     for name in claims_of(pod):
         claim = claim_named(world, namespace_of(pod), name)
         volume = volume_of(world, claim) if claim is not None else None
@@ -91,8 +97,7 @@ def wants_no_pods_where_missing(world: World, driver: str) -> bool:
 
 
 def prefilter(world: World, pod: Pod) -> Status:
-    del world
-    return Status(SUCCESS if claims_of(pod) else SKIP)
+    return Status(SUCCESS if claims_of(pod) or any(volumes_of(world, pod)) else SKIP)
 
 
 def judge(world: World, pod: Pod, node: Node) -> Status | None:

@@ -316,7 +316,7 @@ class Cluster:
         """Take up or free the pod's share of its node."""
         pod_class = self._class(pod)
         self.nodes.use(slot, pod_class.requests, pod_class.host_ports, sign)
-        if pod_class.claims:
+        if pod_class.volume_keys:
             self.volumes.csi.use(slot, self.volumes.csi_volumes(pod_class), sign)
         self.usage.append(slot)
         self.usage.trim(self.nodes.capacity)

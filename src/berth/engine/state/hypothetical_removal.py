@@ -51,8 +51,8 @@ class RemovablePods:
         return self._column(classes, lambda c: int(c in classes))
 
     def claims(self) -> Int64Array:
-        """How many claims each of them uses."""
-        return self._column("claims", lambda c: len(c.claims))
+        """How many volumes each of them mounts that may count for a driver."""
+        return self._column("claims", lambda c: len(c.volume_keys))
 
     def weight(self, counter: Counter) -> Int64Array:
         """What each pod counts in a counter by domain: nothing if it is not counted there at all."""
@@ -106,7 +106,7 @@ class HypotheticalRemoval:
             if counted is not None:
                 own = counted[0]
                 slot = int(cluster.pods.node[pod])
-                found.setdefault(slot, Counted()).update((own.namespace, use.name) for use in own.claims)
+                found.setdefault(slot, Counted()).update(own.volume_keys)
         return found
 
     def _by_node(self, column: Int64Array) -> Int64Array:

@@ -19,6 +19,7 @@ from berth.engine.state.requests import Requests, pod_requests
 from berth.engine.state.tables import ANY_IP, HostPort
 from berth.kube.affinity.annotations import effective_affinity, stated_affinity
 from berth.kube.gates import enabled_constraints
+from berth.kube.in_tree_volumes import translated
 from berth.kube.objects import Affinity, NodeSelector, Pod, PodAffinity, PodAffinityTerm, PodSpec
 from berth.kube.selectors import (
     NodeTerms,
@@ -31,6 +32,9 @@ from berth.kube.selectors import (
     selector_from_labels,
 )
 
+# A claim of a pod, by its namespace; or a volume without a claim, by its driver: then that is marked.
+VolumeKey = tuple[str, str]
+UNCLAIMED = "\0"
 # A label and its value; None stands for any.
 Anchor = tuple[str, str | None]
 
@@ -209,6 +213,7 @@ class PodClass:
 
     Attributes:
         pod: The pod the class was made from.
+        volume_keys: What a pod of this class mounts that may count for a CSI driver.
         touches: The counters a pod of this class counts in, and its weight there.
         running: How many pods of the class are on nodes.
         node_name: The node a pod that is still to be placed asks for by name.
@@ -246,6 +251,7 @@ class PodClass:
         self.priority = pod.spec.priority or 0
         self.claims: tuple[ClaimUse, ...] = tuple(dict.fromkeys(_claims(pod))) if pod.spec.volumes else ()
         self.disks: tuple[DiskUse, ...] = tuple(dict.fromkeys(_disks(pod))) if pod.spec.volumes else ()
+        self.volume_keys: tuple[VolumeKey, ...] = tuple(self._volume_keys()) if pod.spec.volumes else ()
         self.device_claims = tuple(_device_claims(pod)) if pod.spec.resource_claims else ()
         self.touches: dict[ClassCounter, int] = {}
         self.running = 0
@@ -254,6 +260,13 @@ class PodClass:
         for constraint in self.spread_constraints:
             index.mention(selected_keys(constraint.label_selector))
             index.mention(constraint.match_label_keys or ())
+
+    def _volume_keys(self) -> Iterable[VolumeKey]:
+        for use in self.claims:
+            yield self.namespace, use.name
+        for volume in self.spec.volumes or ():
+            if (found := translated(volume)) is not None:
+                yield UNCLAIMED + found[0], found[1]
 
     def _compile_terms(self, index: TermIndex) -> None:
         together = [

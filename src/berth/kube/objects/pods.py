@@ -14,8 +14,11 @@ from berth.kube.objects.base import Int32, Int64, Labels, RawObject, ResourceLis
 from berth.kube.objects.metadata import Condition, ObjectMeta, TypedObject, UntimedCondition
 from berth.kube.objects.storage import (
     AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    CinderVolumeSource,
     GCEPersistentDiskVolumeSource,
     PersistentVolumeClaimTemplate,
+    PortworxVolumeSource,
 )
 
 
@@ -86,11 +89,22 @@ class Volume(Struct, frozen=True):
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
 
     @property
     def is_disk(self) -> bool:
-        """Whether it is a disk that pods cannot share at will."""
-        return bool(self.gce_persistent_disk or self.aws_elastic_block_store or self.iscsi or self.rbd)
+        """Whether it is a disk that pods cannot share at will, or of which a node takes only so many."""
+        return bool(
+            self.gce_persistent_disk
+            or self.aws_elastic_block_store
+            or self.iscsi
+            or self.rbd
+            or self.azure_disk
+            or self.cinder
+            or self.portworx_volume
+        )
 
 
 class PodSchedulingGroup(Struct, frozen=True):

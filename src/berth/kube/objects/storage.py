@@ -60,7 +60,7 @@ class AzureDiskVolumeSource(Struct, frozen=True):
     kind: str | None = None
 
 
-class CinderPersistentVolumeSource(Struct, frozen=True):
+class CinderVolumeSource(Struct, frozen=True):
     volume_id: str | None = msgspec.field(default=None, name="volumeID")
 
 
@@ -80,7 +80,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
-    cinder: CinderPersistentVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
     portworx_volume: PortworxVolumeSource | None = None
 
 

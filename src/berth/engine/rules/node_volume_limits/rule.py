@@ -63,7 +63,7 @@ class NodeVolumeLimits(TopologyRule):
 
     @classmethod
     def concerns(cls, cluster: Cluster, pod_class: PodClass) -> bool:
-        return cluster.volumes.concerns(pod_class)
+        return cluster.volumes.known and bool(pod_class.volume_keys)
 
     def _wanted(self) -> dict[str, set[CsiVolume]]:
         """The pod's own volumes by driver, as they are now."""
@@ -148,13 +148,10 @@ class NodeVolumeLimits(TopologyRule):
 
     def helped_by(self, change: ClusterEvent) -> bool:
         if isinstance(change, PodDeleted):
-            return bool(change.pod_class.claims) and change.slot >= 0 and not self.bars(change.slot)
+            return bool(change.pod_class.volume_keys) and change.slot >= 0 and not self.bars(change.slot)
         if isinstance(change, VolumeDetached):
             return not self.bars(change.slot)
         if isinstance(change, PodAdded):
             # A volume that is attached already needs no room.
-            added = change.pod_class
-            return added.namespace == self.pod_class.namespace and not {
-                use.name for use in added.claims
-            }.isdisjoint(use.name for use in self.pod_class.claims)
+            return not set(self.pod_class.volume_keys).isdisjoint(change.pod_class.volume_keys)
         return isinstance(change, VolumesChanged)

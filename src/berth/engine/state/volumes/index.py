@@ -16,11 +16,10 @@ import numpy as np
 
 from berth.engine.state.arrays import IndexArray
 from berth.engine.state.plans import PlanCache
-from berth.engine.state.pod_class import ClaimUse, DiskUse, PodClass
+from berth.engine.state.pod_class import UNCLAIMED, ClaimUse, DiskUse, PodClass
 from berth.engine.state.tables import NodeTable
 from berth.engine.state.volumes.attachments import VolumeAttachments
 from berth.engine.state.volumes.csi import CsiIndex, CsiVolume, StorageCapacities
-from berth.engine.state.volumes.in_tree import DRIVERS
 from berth.engine.state.volumes.needs import (
     EVERYWHERE,
     NOTHING_TO_DO,
@@ -43,6 +42,7 @@ from berth.engine.state.volumes.objects import (
     volume_from,
 )
 from berth.kube import objects
+from berth.kube.in_tree_volumes import DRIVERS
 from berth.kube.selectors import NodeTerms
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
@@ -239,7 +239,9 @@ class VolumeIndex:
                 self.csi.resolve(key, self._csi_volume(key))
 
     def _csi_volume(self, key: ClaimKey) -> CsiVolume | None:
-        """The volume of a claim as its driver counts it; None if no driver does."""
+        """A volume as its driver counts it, that of a claim or of none; None if no driver does."""
+        if key[0].startswith(UNCLAIMED):
+            return CsiVolume(key[0].removeprefix(UNCLAIMED), key[1])
         claim = self.claims.get(key)
         if claim is None:
             return None
@@ -254,9 +256,8 @@ class VolumeIndex:
         return CsiVolume(*found) if found and all(found) else None
 
     def csi_volumes(self, pod_class: PodClass) -> Iterator[tuple[ClaimKey, CsiVolume | None]]:
-        """The claims of a pod, and what each of them counts as."""
-        for use in pod_class.claims:
-            key = (pod_class.namespace, use.name)
+        """What a pod mounts, and what each of it counts as."""
+        for key in pod_class.volume_keys:
             yield key, self._csi_volume(key)
 
     def _volume_changed(self, *states: VolumeRecord | None) -> None:

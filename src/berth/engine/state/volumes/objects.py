@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from berth.engine.state.volumes.in_tree import translated
 from berth.kube import objects
 from berth.kube.amounts import quantity
+from berth.kube.in_tree_volumes import translated
 from berth.kube.objects import ObjectMeta, ResourceList
 from berth.kube.ownership import controller_of
 from berth.kube.selectors import (
@@ -27,12 +27,9 @@ from berth.kube.well_known import BETA_STORAGE_CLASS, BETA_ZONE, REGION, SELECTE
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONCE_PER_POD = "ReadWriteOncePod"
-_BETA_ZONE, _BETA_REGION = (
-    BETA_ZONE,
-    "failure-domain.beta.kubernetes.io/region",
-)
+_BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 # The labels that say where a volume can be reached, with what a node may call the same today.
-ZONE_KEYS = {_BETA_ZONE: ZONE, _BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+ZONE_KEYS = {BETA_ZONE: ZONE, _BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 
 _BILLION = 10**9
 
@@ -212,7 +209,9 @@ def volume_from(view: objects.PersistentVolume) -> VolumeRecord:
         zones=_zones(meta.labels or {}),
         available=view.status is not None and view.status.phase == "Available",
         deleting=meta.deletion_timestamp is not None,
-        csi=translated(view) if spec.csi is None else (spec.csi.driver or "", spec.csi.volume_handle or ""),
+        csi=translated(spec, meta.labels)
+        if spec.csi is None
+        else (spec.csi.driver or "", spec.csi.volume_handle or ""),
         in_tree=spec.csi is None,
     )
 

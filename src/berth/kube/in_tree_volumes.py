@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from berth.kube.objects import PersistentVolume
+from berth.kube.objects import PersistentVolumeSpec, Volume
 from berth.kube.well_known import BETA_ZONE, ZONE
 
 # By the name that a plugin has as a provisioner. Of other in-tree volumes no driver's limit is asked.
@@ -19,12 +19,13 @@ DRIVERS = {
 _UNSPECIFIED = "UNSPECIFIED"
 
 
-def translated(volume: PersistentVolume) -> tuple[str, str] | None:
-    """Driver and handle of an in-tree volume, None if there is no driver for it."""
-    spec = volume.spec
+def translated(
+    spec: PersistentVolumeSpec | Volume, labels: Mapping[str, str] | None = None
+) -> tuple[str, str] | None:
+    """Driver and handle of an in-tree volume, or one of a pod, None if there is no driver for it."""
     plugin, handle = "", None
     if (gce := spec.gce_persistent_disk) is not None:
-        plugin, handle = "gce-pd", _gce_handle(gce.pd_name or "", volume.metadata.labels or {})
+        plugin, handle = "gce-pd", _gce_handle(gce.pd_name or "", labels or {})
     elif (ebs := spec.aws_elastic_block_store) is not None:
         plugin, handle = "aws-ebs", _ebs_handle(ebs.volume_id or "")
     elif (azure := spec.azure_disk) is not None:
