@@ -90,6 +90,9 @@ class LimitedProtocol(HttpToolsProtocol):
             host = re.split(rb"[/?#]", rest, maxsplit=1)[0]
             self.headers[:] = [(b"host", host), *(pair for pair in self.headers if pair[0] != b"host")]
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """A client may ask for another protocol, as `kubectl exec` does: what is answered says enough."""
+
     def send_400_response(self, msg: str) -> None:
         if not self._too_large:
             super().send_400_response(msg)

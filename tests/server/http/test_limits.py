@@ -171,6 +171,14 @@ def test_two_hosts(client: Client) -> None:
         assert answer(client, request).split()[1] in (b"400", b"403")
 
 
+@pytest.mark.parametrize("protocol", ["websocket", "SPDY/3.1"])
+def test_other_protocols(client: Client, caplog: pytest.LogCaptureFixture, protocol: str) -> None:
+    """Who asks for one is answered as if he had not, and nobody is warned of it."""
+    wanted = ("Connection: Upgrade", f"Upgrade: {protocol}", "", "")
+    assert answer(client, head(client, *wanted)).startswith(b"HTTP/1.1 200 ")
+    assert [record.message for record in caplog.records if "pgrade" in record.message] == []
+
+
 def test_names_in_metrics_are_bounded(client: Client) -> None:
     """What anybody asks for is no label: only resources that are served are."""
     for i in range(20):
