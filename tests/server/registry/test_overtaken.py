@@ -49,3 +49,32 @@ def test_only_one_creates_a_large_object(client: Client, space: str) -> None:
         thread.join(60)
 
     assert sorted(statuses) == [201, 409, 409, 409, 409, 409]
+
+
+def test_applying_what_another_creates_meanwhile(client: Client, space: str) -> None:
+    """Who applies an object that was not there when he began changes it if it is there when he is done."""
+    answers: list[tuple[int, str]] = []
+
+    def applying(writer: int) -> None:
+        own = Client(client.prepared)
+        applied = config_map("applied", **{f"by{writer}": TEXT[:100_000]})
+        answer = own.send(
+            "PATCH",
+            f"{space}/configmaps/applied",
+            applied,
+            content_type="application/apply-patch+yaml",
+            fieldManager=f"writer{writer}",
+        )
+        answers.append((answer.status, answer.json.get("reason", "")))
+        own.close()
+
+    threads = [threading.Thread(target=applying, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert len(answers) == 4
+    assert (409, "AlreadyExists") not in answers
+    assert {status for status, _ in answers} <= {200, 201, 409}
+    assert [status for status, _ in answers].count(201) == 1

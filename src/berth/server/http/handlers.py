@@ -150,7 +150,7 @@ async def _update(state: ServerState, request: ApiRequest, endpoint: Endpoint) -
         metadata.settle_key(endpoint, metadata.own_metadata(obj), key)
         if endpoint.strategy.create_on_update and endpoint.bucket.newest(key) is None:
             require(state.registry, request.user, request.attributes("create"))
-            return writes.create(state.registry, endpoint, obj, address.namespace, intent)
+            return writes.create(state.registry, endpoint, obj, address.namespace, intent, was_missing=True)
         return writes.update(state.registry, endpoint, writes.current(endpoint, key), obj, intent)
 
     size = (len(body) + _size_of(endpoint, key)) * endpoint.strategy.weight

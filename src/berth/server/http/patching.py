@@ -109,7 +109,7 @@ def server_side_apply(state: ServerState, request: ApiRequest, endpoint: Endpoin
     intent = Intent(manager, request.dry_run, address.subresource, tracked=True, user=request.user)
     if record is None:
         require(state.registry, request.user, request.attributes("create"))
-        return writes.create(state.registry, endpoint, merged, address.namespace, intent)
+        return writes.create(state.registry, endpoint, merged, address.namespace, intent, was_missing=True)
     merged["metadata"]["resourceVersion"] = str(record.rv)
     return writes.update(state.registry, endpoint, record, merged, intent)
 

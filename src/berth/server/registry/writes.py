@@ -54,15 +54,24 @@ class Write:
 # --- create ---------------------------------------------------------------------------------------
 
 
-def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: str, intent: Intent) -> Write:
+def create(
+    registry: Registry,
+    endpoint: Endpoint,
+    obj: RawObject,
+    namespace: str,
+    intent: Intent,
+    *,
+    was_missing: bool = False,
+) -> Write:
     """Propose a new object; `obj` was checked against its schema and is used up.
 
     Raises:
         StatusError: it may not be created.
+        OvertakenError: `was_missing` when it was decided to create it, and is there now.
     """
     if endpoint.keeper is not None:
         kept = endpoint.strategy.to_stored(obj)
-        return create(registry, endpoint.keeper, kept, namespace, intent)
+        return create(registry, endpoint.keeper, kept, namespace, intent, was_missing=was_missing)
     meta = metadata.own_metadata(obj)
     metadata.prune(meta)
     if meta.get("resourceVersion"):
@@ -88,6 +97,8 @@ def create(registry: Registry, endpoint: Endpoint, obj: RawObject, namespace: st
     strategy.permit(registry, obj, None, intent.user)
     key = metadata.key_of(endpoint, meta)
     if endpoint.bucket.newest(key) is not None:
+        if was_missing:
+            raise OvertakenError
         raise errors.already_exists(resource.plural, resource.group, name)
     strategy.accept(registry, obj, None)
     if first is not None:
