@@ -55,6 +55,7 @@ def test_the_topology_is_nested_by_what_the_reader_picks(visit: Visit) -> None:
     assert names == ["a", "b", "c"]
     visit.page.get_by_label("Do not nest by zone").click()
     visit.page.wait_for_url(re.compile(r"/topology(\?|$)(?!.*by=zone)"))
+    visit.page.locator("canvas[aria-label*='by nothing']").wait_for()
 
 
 def test_pods_are_found_by_label_workload_and_name(visit: Visit) -> None:

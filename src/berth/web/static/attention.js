@@ -5,12 +5,13 @@ import { store, ask } from "./store.js";
 
 const REST = 20_000; // between two looks, since thinking costs the server something
 const known = { pending: null, constraints: null, audit: null };
-let looking = false, looked = 0, changed = true;
+let looking = false, looked = 0, changed = true, hears = () => {};
 
 store.addEventListener("change", () => { changed = true; });
 
-// Ask for what is not known, or no longer true; `told` hears of every answer.
+// Ask for what is not known, or no longer true; `told` hears of every answer, until another view asks.
 export async function look(told) {
+  hears = told;
   if (looking || store.source.loading || (looked && (!changed || performance.now() - looked < REST))) return;
   looking = true;
   changed = false;
@@ -20,7 +21,7 @@ export async function look(told) {
     } catch {
       changed = true; // the rest is told all the same
     }
-    told();
+    hears();
   }
   looked = performance.now();
   looking = false;

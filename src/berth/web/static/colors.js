@@ -12,17 +12,20 @@ export function onTheme(act, element) {
   dark.addEventListener("change", changed);
 }
 
-// Names are given colours in the order in which they are asked for, so that few names never share one.
-const given = new Map();
+// Names of a kind are given colours in the order in which they are asked for, so that few names never share one;
+// rules that score in an order of their own, so that every pod's are the same, whichever was looked at before.
+const SCORING = ["TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "VolumeBinding", "DynamicResources"];
+const given = { score: new Map(SCORING.map((name, i) => [name, i])), rule: new Map(), namespace: new Map(), workload: new Map() };
 
-export function nameColors(names) {
-  for (const name of [...names].sort()) if (!given.has(name)) given.set(name, given.size);
+const numberOf = (kind, name) => given[kind].get(name) ?? given[kind].set(name, given[kind].size).get(name);
+
+export function nameColors(kind, names) {
+  for (const name of [...names].sort()) numberOf(kind, name);
 }
 
-export function colorOf(name) {
-  if (!given.has(name)) given.set(name, given.size);
+export function colorOf(kind, name) {
   const colors = palette();
-  return colors[given.get(name) % colors.length];
+  return colors[numberOf(kind, name) % colors.length];
 }
 
 export function theme() {

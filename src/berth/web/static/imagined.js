@@ -23,7 +23,7 @@ export function imagined(found, done, at, choose) {
     if (!element.isConnected) return;
     const all = element.clientWidth, wide = all > NARROW, width = (found && wide ? (all - 12) / 2 : all) - 20;
     pictures = drawn(sides, Math.max(width, 200), !wide ? 700 : found ? 430 : innerHeight - 380);
-    if (colour === "workload") nameColors(new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
+    if (colour === "workload") nameColors("workload", new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
     pictures.forEach((picture, i) => {
       paint(new CanvasPainter(canvases[i], ...sizeOf(picture)), picture, how());
       canvases[i].setAttribute("aria-label", `${sides[i].title}: ${plural(sides[i].nodes.filter((node) => !node.absent).length, "node")}, ${plural(sides[i].pods.length, "pod")}. Arrow keys choose a node.`);

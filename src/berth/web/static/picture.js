@@ -152,11 +152,11 @@ function cellColor(pods, { match, colour, broken }, colors) {
 }
 
 export function podColor(pod, colour, colors, broken) {
-  if (colour === "namespace") return colorOf(pod.namespace);
+  if (colour === "namespace") return colorOf("namespace", pod.namespace);
   if (colour === "phase") return colors[PHASES[pod.phase] ?? "soft"];
-  if (colour === "rule") { const own = broken.get(keyOf(pod)); return own ? colorOf(`rule ${own.rule}`) : colors.line; }
+  if (colour === "rule") { const own = broken.get(keyOf(pod)); return own ? colorOf("rule", own.rule) : colors.line; }
   if (colour === "use") return colors.accent;
-  return colorOf(`${pod.namespace}/${pod.workload}`);
+  return colorOf("workload", `${pod.namespace}/${pod.workload}`);
 }
 
 // How much of a node is asked for: what is known of it, or else what its pods ask for.

@@ -92,7 +92,7 @@ function waterfall(ranked, node) {
     svg.append(s("text", { x: 4, y: 34 * row + 21, "font-weight": row ? 400 : 600 }, each.name.slice(0, Math.floor(left / 7))));
     for (const score of each.scores) {
       if (!score.weighted) continue;
-      svg.append(s("rect", { x, y: 34 * row + 6, width: Math.max(score.weighted * scale - 1, 1), height: 22, rx: 2, fill: colorOf(score.rule) }, s("title", {}, `${score.rule}: ${score.weighted}`)));
+      svg.append(s("rect", { x, y: 34 * row + 6, width: Math.max(score.weighted * scale - 1, 1), height: 22, rx: 2, fill: colorOf("score", score.rule) }, s("title", {}, `${score.rule}: ${score.weighted}`)));
       x += score.weighted * scale;
     }
     svg.append(s("text", { x: x + 6, y: 34 * row + 21 }, String(each.total)));
@@ -100,7 +100,7 @@ function waterfall(ranked, node) {
   rules.forEach((each, i) => {
     const x = 4 + (i % columns) * 285, y = 34 * shown.length + 20 + 20 * Math.floor(i / columns);
     const difference = other ? each.weighted - (other.scores.find((score) => score.rule === each.rule)?.weighted ?? 0) : each.weighted;
-    svg.append(s("rect", { x, y: y - 10, width: 12, height: 12, rx: 2, fill: colorOf(each.rule) }),
+    svg.append(s("rect", { x, y: y - 10, width: 12, height: 12, rx: 2, fill: colorOf("score", each.rule) }),
       s("text", { x: x + 18, y, class: "soft" }, `${each.rule} ${difference > 0 ? "+" : ""}${difference}`));
   });
   return svg;

@@ -14,10 +14,11 @@ const COLOURS = [["workload", "workload"], ["namespace", "namespace"], ["phase",
 const COMMANDS = { rule: "audit" };
 const HOLD = "all rules hold";
 const SIGNS = () => h("span", {}, "hollow: not ready yet, or ending · dashed ⊘: cordoned · ✕ or struck: not ready");
+const FLAT = "-"; // in the address: nested by nothing
 const FEW = 48; // nodes up to which workloads can be told apart by their colours
 
 export function topology(view, query, go) {
-  const keys = (query.get("by") ?? defaultKeys()).split(",").filter(Boolean).map(longKey);
+  const keys = (query.get("by") ?? defaultKeys()).split(",").filter((key) => key && key !== FLAT).map(longKey);
   const colour = query.get("color") ?? (store.nodes.size > FEW ? "use" : "workload");
   const filter = query.get("find") ?? "";
   const chosen = query.get("at") ?? "";
@@ -28,7 +29,7 @@ export function topology(view, query, go) {
   const legend = h("div", { class: "legend", role: "group", "aria-label": "Legend: press to find" });
   const details = h("aside", { "aria-label": "Details" });
   const domains = h("div"), trouble = h("div");
-  const to = (changes) => go("/topology", { by: keys.map(shortKey).join(","), color: colour, find: filter, at: chosen, ...changes });
+  const to = (changes) => go("/topology", { by: addressed(keys), color: colour, find: filter, at: chosen, ...changes });
 
   replace(view,
     h("div", { class: "bar" },
@@ -42,7 +43,7 @@ export function topology(view, query, go) {
     if (!holder.isConnected) return;
     const podsOf = store.podsByNode();
     const match = matcher(filter, state.broken);
-    if (colour === "workload") nameColors(new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
+    if (colour === "workload") nameColors("workload", new Set([...store.pods.values()].map((pod) => `${pod.namespace}/${pod.workload}`)));
     const nodes = [...store.nodes.values()];
     const picture = (state.picture = pictureOf(nodes, keys, podsOf, { width: holder.clientWidth - 18, height: innerHeight - 290, waiting: store.waiting() }));
     state.how = { match, colour, broken: state.broken, chosen };
@@ -92,6 +93,8 @@ export function topology(view, query, go) {
   };
 }
 
+const addressed = (keys) => keys.map(shortKey).join(",") || FLAT;
+
 function defaultKeys() {
   const known = store.labelKeys();
   return ["region", "zone"].filter((key) => (known.get(longKey(key))?.size ?? 0) > 1).join(",");
@@ -100,7 +103,7 @@ function defaultKeys() {
 function nesting(keys, to) {
   const known = [...store.labelKeys()].filter(([key, values]) => !keys.includes(key) && values.size < store.nodes.size)
     .sort((a, b) => a[1].size - b[1].size || a[0].localeCompare(b[0]));
-  const set = (found) => to({ by: found.map(shortKey).join(",") });
+  const set = (found) => to({ by: addressed(found) });
   return h("div", { role: "group", "aria-label": "Nest by" }, h("div", { class: "label" }, "Nest by"),
     h("div", { class: "chips" },
       keys.map((key, i) => [i > 0 && h("span", { class: "arrow", "aria-hidden": "true" }, "→"),
