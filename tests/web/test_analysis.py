@@ -35,3 +35,29 @@ def test_a_page_closes_while_a_question_is_computed() -> None:
         assert all(thread.daemon for thread in threads)
     finally:
         release.set()
+
+
+def test_who_asks_after_a_change_hears_of_it() -> None:
+    """Neither an answer that was begun before nor one that took long stands for the cluster as it is now."""
+    started, release = threading.Event(), threading.Event()
+    source = DumpSource([manifest(zone_node("a", "a").build())], Options(), "here")
+
+    def question(_snapshot: Snapshot) -> int:
+        version = source.version
+        started.set()
+        release.wait(60)
+        return version
+
+    async def ask_meanwhile() -> list[bytes]:
+        analyst = Analyst(source)
+        before = asyncio.create_task(analyst.ask("slow", question))
+        assert await asyncio.to_thread(started.wait, 60)
+        source.version = 2
+        after = asyncio.create_task(analyst.ask("slow", question))
+        await asyncio.sleep(0.05)
+        release.set()
+        answers = [await before, await after]
+        source.version = 3
+        return [*answers, await analyst.ask("slow", question)]
+
+    assert asyncio.run(ask_meanwhile()) == [b"1", b"2", b"3"]

@@ -19,7 +19,7 @@ from berth.engine.offline.snapshot import Snapshot
 from berth.web.sources import ClusterSource
 
 Question = Callable[[Snapshot], object]
-_REST = 3.0  # how many times as long as it took an answer is kept, whatever changed since
+_REST = 3.0  # how many times as long as an answer took nobody works on the next one
 _KEPT = 64  # answers
 
 
@@ -30,8 +30,9 @@ class _Answer:
     seconds: float
     at: float
 
-    def serves(self, version: int, now: float) -> bool:
-        return self.version == version or now - self.at < _REST * self.seconds
+    def rest(self, now: float) -> float:
+        """For how long nobody works on the next one, whatever changed."""
+        return max(self.at + _REST * self.seconds - now, 0.0)
 
 
 @dataclass(slots=True)
@@ -64,18 +65,23 @@ class Analyst:
         # Nobody waits for it at the end: a question that takes minutes must not keep a page from closing.
         threading.Thread(target=_work, args=(self._questions,), name="analyst", daemon=True).start()
         self._answers: dict[str, _Answer] = {}
-        self._asked: dict[str, asyncio.Task[bytes]] = {}
+        self._asked: dict[str, asyncio.Task[_Answer]] = {}
 
     async def ask(self, name: str, question: Question) -> bytes:
-        """The answer as JSON; who asks the same meanwhile gets the same.
+        """The answer as JSON, of the cluster as it is now or later; who asks the same gets the same.
 
         Raises:
             berth.engine.offline.snapshot.SnapshotError: the objects cannot be used together.
             EndedError: the page is closed before there is one.
         """
-        known = self._answers.get(name)
-        if known is not None and known.serves(self._source.version, time.monotonic()):
-            return known.content
+        wanted = self._source.version
+        answer = self._answers.get(name)
+        # One that was begun before is of the cluster as it was, and nobody would ask again for the rest.
+        while answer is None or answer.version < wanted:
+            answer = await self._next(name, question)
+        return answer.content
+
+    async def _next(self, name: str, question: Question) -> _Answer:
         task = self._asked.get(name)
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._answer(name, question))
@@ -85,7 +91,9 @@ class Analyst:
             raise EndedError
         return task.result()
 
-    async def _answer(self, name: str, question: Question) -> bytes:
+    async def _answer(self, name: str, question: Question) -> _Answer:
+        if (known := self._answers.get(name)) is not None:
+            await asyncio.sleep(known.rest(time.monotonic()))
         version, snapshot = self._source.version, self._source.snapshot
         start = time.monotonic()
         loop = asyncio.get_running_loop()
@@ -95,8 +103,8 @@ class Analyst:
         end = time.monotonic()
         while len(self._answers) >= _KEPT:
             del self._answers[next(iter(self._answers))]
-        self._answers[name] = _Answer(version, content, end - start, end)
-        return content
+        answer = self._answers[name] = _Answer(version, content, end - start, end)
+        return answer
 
     def close(self) -> None:
         """Answer nobody any more; whoever waits is told so."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import TimeoutError as PageTimeoutError
 
 from tests.support.processes.control_plane import Up, up
 
@@ -86,7 +87,11 @@ class Visit:
 
     def says(self, text: str, *, within: str = "body", timeout: float = 30_000) -> None:
         """Wait until a part of the page says something."""
-        self.page.locator(within, has_text=text).first.wait_for(timeout=timeout)
+        try:
+            self.page.locator(within, has_text=text).first.wait_for(timeout=timeout)
+        except PageTimeoutError:
+            shown = self.page.inner_text("body")
+            raise AssertionError(f"{text!r} is not in {within}; the page says: {shown[:3000]}") from None
 
 
 @pytest.fixture(scope="module")
