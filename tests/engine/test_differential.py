@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from berth.engine.placement.evaluation import evaluate
 from berth.engine.rules.inter_pod_affinity import score
 from berth.engine.state import matching
+from berth.engine.state.cluster import Cluster as EngineCluster
+from berth.kube.defaults import created, default_node
 from berth.kube.objects import Pod
 from tests.reference import evaluate_pod
 from tests.support import strategies
+from tests.support.builders import HOSTNAME, ZONE, make_node, make_pod
 from tests.support.changes import Change
 from tests.support.cluster import Cluster
 from tests.support.engine import chosen_by, engine_of, fast_totals, follow, plan_of, verdict_of
@@ -106,3 +109,20 @@ def test_the_ways_of_large_clusters_change_no_answer(history: History, pods: lis
             verdict = evaluate(plan)
             if verdict.error is None:
                 assert verdict.totals.tolist() == fast_totals(plan, verdict)
+
+
+def test_a_domain_all_of_whose_nodes_differ_is_not_scored_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count of a domain without that of any of its nodes is neither the worst nor the best score."""
+    cluster = EngineCluster(expected_nodes=3)
+    for name, zone in (("a1", "a"), ("a2", "a"), ("b", "b")):
+        cluster.add_node(default_node(make_node(name).labels({HOSTNAME: name, ZONE: zone}).build()))
+    for app, node in (("db", "a1"), ("db", "a1"), ("db", "b"), ("web", "a1"), ("web", "a2"), ("web", "a2")):
+        name = f"{app}-{len(cluster.pods.index)}"
+        cluster.add_pod(created(make_pod(name).labels(app=app).on(node).build()))
+    near = make_pod("p").prefers_affinity_to(app="db", topology=ZONE, weight=10)
+    pod = near.prefers_anti_affinity_to(app="web", topology=HOSTNAME, weight=7).build()
+    plan = plan_of(cluster, pod)
+    expected = plan.totals(plan.blocked()).tolist()
+    monkeypatch.setattr(score, "_MANY", 0)
+    assert plan.totals(plan.blocked()).tolist() == expected
+    assert len(set(expected)) == 3
