@@ -24,7 +24,7 @@ INSTALL    = $(BIN)/python -m pip install --disable-pip-version-check --no-warn-
              --root-user-action=ignore --constraint $(LOCK) --editable
 endif
 
-.PHONY: up test test-cluster soak check lint format types layers browser unit bench bench-live clean help
+.PHONY: up bytecode test test-cluster soak check lint format types layers browser unit bench bench-live clean help
 
 help:
 	@echo "make up            set up and run a control plane on this machine"
@@ -51,7 +51,11 @@ $(TOOLS): $(READY)
 	@$(INSTALL) '.[dev]'
 	@touch $@
 
-up: $(READY)
+# Where Python is told to write no bytecode, every process would compile all of Berth anew when it starts.
+bytecode: $(READY)
+	@$(BIN)/python -m compileall -q src
+
+up: $(READY) bytecode
 	@echo "==> Starting the control plane: berth up"
 	@$(BIN)/berth up
 
@@ -80,12 +84,12 @@ browser:
 	  apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; \
 	else echo "==> There is no browser in \$$CHROME or on PATH: the tests of the page are skipped"; fi
 
-unit: $(TOOLS) browser
+unit: $(TOOLS) bytecode browser
 	@echo "==> pytest: every test, $(JOBS) at a time; finding them takes half a minute, then a dot is one that passed"
 	@$(BIN)/pytest -n $(JOBS)
 
 # The folder is named as setup-envtest names it; etcd may be on PATH instead.
-test-cluster: $(TOOLS)
+test-cluster: $(TOOLS) bytecode
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "test-cluster is skipped: KUBEBUILDER_ASSETS does not name a folder with kube-apiserver and etcd."; \
 	else BERTH_TEST_BACKEND=kube-apiserver $(BIN)/pytest -n $(JOBS) tests/system/scheduler tests/system/eviction tests/system/spreading tests/system/fleet tests/system/controllers; fi
@@ -93,14 +97,14 @@ test-cluster: $(TOOLS)
 # The same tests as in `make test`, over and over: loss of power, failing disks, histories under kills, stops and
 # wrong clocks, hostile requests; what memory, disk and answers come to is printed, and has limits.
 MINUTES ?= 12
-soak: $(TOOLS)
+soak: $(TOOLS) bytecode
 	@BERTH_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(BIN)/pytest -n 0 -s tests/server/storage/test_power_loss.py \
 	  tests/system/server/test_histories.py tests/system/server/test_hostile_requests.py
 
-bench: $(TOOLS)
+bench: $(TOOLS) bytecode
 	@$(BIN)/python -m bench
 
-bench-live: $(TOOLS)
+bench-live: $(TOOLS) bytecode
 	@$(BIN)/python -m bench live $(BENCH)
 
 format: $(TOOLS)

@@ -67,7 +67,7 @@ def test_up_installs_only_what_runs_and_test_adds_the_rest(tmp_path: Path, *, uv
     _, ran = machine.make("test")
     assert [line.split(" --editable ")[1] for line in ran if "install" in line] == [".[dev]"]
     _, ran = machine.make("up")
-    assert ran == ["berth up"]
+    assert ran == ["python -m compileall -q src", "berth up"]
 
 
 def test_every_step_is_announced_before_it_runs(tmp_path: Path) -> None:
