@@ -24,6 +24,7 @@ from bench.workloads import (
 from berth.engine.placement.plan import plan_for
 from berth.engine.state.cluster import Cluster
 from berth.kube.objects import Pod
+from berth.live.component.lifecycle import keep_many_objects
 
 SIZES = ((500, 1_000), (5_000, 2_000), (100_000, 100_000))
 WARM_UP = 100
@@ -78,6 +79,7 @@ def place(cluster: Cluster, pods: Sequence[Pod]) -> int:
 
 def cost_us(workload: Workload, nodes: int, running: int, count: int) -> float:
     """Microseconds a placement takes once the classes are known: the best of a few batches."""
+    keep_many_objects()  # as every component does
     cluster = build(workload, nodes, running)
     batch = min(count // 5, nodes // 20)
     warm_up = min(WARM_UP, nodes // 10)

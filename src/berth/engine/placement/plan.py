@@ -234,12 +234,22 @@ class Plan:
             np.bitwise_or(self._memory, part, out=self._memory)
         return self._memory[:]
 
-    def totals(self, blocked: Int32Array, out: Int32Array | None = None) -> Int32Array:
-        """The weighted total of every node, into `out` if given; meaningful for feasible nodes only."""
+    def totals(self, blocked: Int32Array) -> Int32Array:
+        """The weighted total of every node; meaningful for feasible nodes only."""
+        constant, parts = self._scores(blocked)
+        total: Int32Array = parts[0] + np.int32(constant)
+        for part in parts[1:]:
+            total += part
+        return total
+
+    def _scores(self, blocked: Int32Array) -> tuple[int, list[Int32Array]]:
+        """What every node's total is the sum of: a number for all, and vectors."""
         count = len(blocked)
         answers = self.answers
         constant = 0
-        parts = [answers.base[:count]] if answers.adds else []
+        parts = [answers.usage.base[:count]]
+        if answers.adds:
+            parts.append(answers.base[:count])
         for scaled in answers.scaled:
             scores = scaled.weighted(blocked)
             if isinstance(scores, int):
@@ -249,10 +259,7 @@ class Plan:
         weights = self.pod_class.options.weights
         scored = (r.weighted(blocked, weights[r.name]) for r in self.topology_rules if r.name in weights)
         parts.extend(scores for scores in scored if scores is not None)
-        total: Int32Array = np.add(answers.usage.base[:count], np.int32(constant), out=out)
-        for part in parts:
-            total += part
-        return total
+        return constant, parts
 
     def choose(self, rng: np.random.Generator | None = None, also: Int32Array | None = None) -> int | None:
         """The best node's slot, None if no node is feasible.
@@ -271,19 +278,21 @@ class Plan:
         blocked = self.blocked()
         if also is not None:
             blocked = blocked | also
-        value = self.totals(blocked, self.cluster.plans.scratch(len(blocked)))
-        value -= blocked
+        constant, parts = self._scores(blocked)
+        value = np.subtract(parts[0], blocked, out=self.cluster.plans.scratch(len(blocked)))
+        for part in parts[1:]:
+            value += part
         best = int(value.argmax())
         if value[best] < 0:
             return None
         if self.error is not None:
             raise SchedulingError(self.error)
         nodes = self.cluster.nodes
-        total = int(value[best])
+        highest = value[best]
         if rng is not None or not nodes.in_order:
-            ties: IndexArray = np.flatnonzero(value == total)
+            ties: IndexArray = np.flatnonzero(value == highest)
             best = int(ties[nodes.arrival[ties].argmin()] if rng is None else rng.choice(ties))
-        return best, total
+        return best, int(highest) + constant
 
     def best_nodes(self) -> IndexArray:
         """The slots of all nodes that are as good as the best one, those that came first in front."""

@@ -114,11 +114,67 @@ def blocked_where(condition: BoolArray) -> Int32Array:
     return np.multiply(condition, np.int32(BLOCKED), dtype=np.int32)
 
 
-def blocked_by(counters: Sequence[Counter], out: Int32Array) -> Int32Array:
-    """BLOCKED where any of these counts somebody; as a view of `out` that is a new object."""
-    counts = counters[0].counts
-    for counter in counters[1:]:
-        counts = counts | counter.counts
-    np.copyto(out, counts != 0)
-    np.multiply(out, np.int32(BLOCKED), out=out)
-    return out[:]
+class OccupiedDomains:
+    """BLOCKED for the nodes in whose domain one of some counters counts somebody.
+
+    Where a domain is a node, the table is long, so it is corrected where a count changed.
+    """
+
+    __slots__ = ("_column", "_counted", "_nodes", "_projection", "_table", "_vector", "_versions")
+
+    def __init__(self, nodes: NodeTable, column: LabelColumn) -> None:
+        self._nodes = nodes
+        self._column = column
+        self._projection = Projection(nodes, column)
+        self._table: Int32Array = np.zeros(0, dtype=np.int32)
+        self._vector: Int32Array | None = None
+        self._counted: Sequence[Counter] = ()
+        self._versions: tuple[int, ...] = ()
+
+    def of(self, counters: Sequence[Counter]) -> Int32Array | None:
+        """A new object if it is not what it was; None if nobody is counted."""
+        versions = (self._nodes.version, *[counter.version for counter in counters])
+        if versions == self._versions and counters == self._counted:
+            return self._vector
+        if not any(counter.total for counter in counters):
+            self._vector = None
+        elif (changed := self._changed(counters, versions[0])) is None:
+            self._fill(counters)
+            self._vector = self._projection.of(self._table)
+        elif self._correct(counters, changed):
+            self._vector = self._projection.of(self._table)
+        self._counted, self._versions = counters, versions
+        return self._vector
+
+    def _changed(self, counters: Sequence[Counter], nodes_version: int) -> set[int] | None:
+        """The domains whose counts changed since the last time; None to look at all."""
+        if self._vector is None or counters != self._counted or self._versions[0] != nodes_version:
+            return None
+        if not self._column.identity or len(self._table) != len(counters[0].counts):
+            return None
+        found: set[int] = set()
+        for counter, version in zip(counters, self._versions[1:], strict=True):
+            changed = counter.changed_since(version)
+            if changed is None:
+                return None
+            found.update(changed)
+        return found
+
+    def _fill(self, counters: Sequence[Counter]) -> None:
+        counts = counters[0].counts
+        for counter in counters[1:]:
+            counts = counts | counter.counts
+        # What was handed out where domains are no nodes is compared with what comes next: it stays as it is.
+        if len(self._table) != len(counts) or not self._column.identity:
+            self._table = np.empty(len(counts), dtype=np.int32)
+        np.multiply(counts != 0, np.int32(BLOCKED), out=self._table)
+
+    def _correct(self, counters: Sequence[Counter], domains: set[int]) -> bool:
+        """Whether any of these domains was corrected."""
+        corrected = False
+        for domain in domains:
+            blocked = BLOCKED if any(counter.counts[domain] for counter in counters) else 0
+            if self._table[domain] != blocked:
+                self._table[domain] = blocked
+                corrected = True
+        return corrected

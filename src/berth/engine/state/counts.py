@@ -8,6 +8,8 @@ from berth.engine.state.arrays import BoolArray, IndexArray, Int32Array, Int64Ar
 from berth.engine.state.columns import LabelColumn
 from berth.engine.state.pod_class import PodClass
 
+_MOST_CHANGES = 64  # remembered one by one
+
 
 class Counter:
     """A weighted count of pods per domain of one topology.
@@ -25,7 +27,18 @@ class Counter:
         version: Grows with every change.
     """
 
-    __slots__ = ("classes", "column", "counts", "eligible", "living_only", "total", "unlabelled", "version")
+    __slots__ = (
+        "_changed",
+        "_changed_since",
+        "classes",
+        "column",
+        "counts",
+        "eligible",
+        "living_only",
+        "total",
+        "unlabelled",
+        "version",
+    )
 
     def __init__(
         self,
@@ -44,11 +57,19 @@ class Counter:
         self.classes: dict[PodClass, None] = {}
         self.total = 0
         self.version = 0
+        self._changed: list[int] = []  # the domain of every change since a version
+        self._changed_since = 0
         if column is not None:
             column.dependents[self] = None
 
     def grow(self, size: int) -> None:
         self.counts = grown(self.counts, size)
+
+    def changed_since(self, version: int) -> list[int] | None:
+        """The domains that changed since a version; None if that is so long ago that any may have."""
+        if version < self._changed_since:
+            return None
+        return self._changed[version - self._changed_since :]
 
     def release(self) -> None:
         """Stop counting: no class touches it any more."""
@@ -71,6 +92,13 @@ class Counter:
             self.counts[domain] += weight
             self.total += weight
             self.version += 1
+            self._changed.append(int(domain))
+            if len(self._changed) > _MOST_CHANGES:
+                self._forget_changes()
+
+    def _forget_changes(self) -> None:
+        self._changed = []
+        self._changed_since = self.version
 
     def recount(self, slots: IndexArray, weights: Int64Array) -> None:
         """Count afresh the given pods, one entry each: where it runs and what it weighs."""
@@ -84,3 +112,4 @@ class Counter:
             self.counts[0] = 0
         self.total = int(self.counts.sum(dtype=np.int64))
         self.version += 1
+        self._forget_changes()

@@ -27,7 +27,7 @@ from berth.engine.rules.inter_pod_affinity.terms import (
 )
 from berth.engine.rules.reasons import MOST_PEERS, Cause
 from berth.engine.rules.relaxing import Change, Question, level
-from berth.engine.rules.vectors import Projection, blocked_by, blocked_where
+from berth.engine.rules.vectors import OccupiedDomains, Projection, blocked_where
 from berth.engine.rules.verdicts import (
     PROCEED,
     SKIPPED,
@@ -68,8 +68,7 @@ class InterPodAffinity(TopologyRule):
         self._hints = AffinityHints(self._counts, cluster.nodes)
         self._filtering = True
         self._projections: dict[tuple[str, str], Projection] = {}
-        self._by_node: dict[str, Int32Array] = {}
-        self._avoided: dict[str, tuple[tuple[int, ...], Int32Array | None]] = {}
+        self._occupied: dict[str, OccupiedDomains] = {}
 
     def release(self) -> None:
         self._counts.release()
@@ -136,21 +135,11 @@ class InterPodAffinity(TopologyRule):
 
     def _kept_away(self, key: str) -> Int32Array | None:
         """The nodes in whose domain of this topology is somebody whom the pod avoids or who avoids it."""
+        occupied = self._occupied.get(key)
+        if occupied is None:
+            occupied = self._occupied[key] = OccupiedDomains(self.nodes, self.nodes.column(key))
         pair = self._counts.anti.get(key), self._counts.existing.get(key)
-        stamp = (self.nodes.version, *[counter.version if counter else -1 for counter in pair])
-        known = self._avoided.get(key)
-        if known is None or known[0] != stamp:
-            counting = [counter for counter in pair if counter and counter.total]
-            known = self._avoided[key] = stamp, self._where_counted(key, counting) if counting else None
-        return known[1]
-
-    def _where_counted(self, key: str, counters: Sequence[Counter]) -> Int32Array:
-        size = len(counters[0].counts)
-        # Where a domain is a node, the vector is large, and new memory costs more than what is computed.
-        table = self._by_node.get(key) if self.nodes.column(key).identity else None
-        if table is None or len(table) != size:
-            table = self._by_node[key] = np.zeros(size, dtype=np.int32)
-        return self._project("anti", key).of(blocked_by(counters, table))
+        return occupied.of([counter for counter in pair if counter is not None])
 
     def _without_peer(self, key: str, counter: Counter, *, first: bool) -> Int32Array:
         """The nodes in whose domain nobody is whom the pod wants, or that have no such label."""
