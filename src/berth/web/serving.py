@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from berth.live.component.serving import listening
+from berth.live.component.endpoint import listen
+from berth.live.component.serving import answering
 from berth.web.app import PageServer
 from berth.web.questions import CommandDocuments
 from berth.web.sessions import Guard, Sessions
@@ -40,7 +41,7 @@ async def serving(
     """Serve as long as the context lasts; `told` hears of every link that opens the page.
 
     Raises:
-        berth.live.component.serving.ServingError: the port is taken.
+        berth.live.component.endpoint.ServingError: the port is taken.
     """
     where = {"port": settings.port}  # known once we listen
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -51,7 +52,8 @@ async def serving(
     sessions = Sessions(settings.token, lambda link: told(address(link)))
     page = PageServer(source, documents, settings.command, settings.flags)
     guard = Guard(page.app(), sessions, host=settings.host, port=lambda: where["port"])
-    async with listening(guard, settings.host, settings.port, connections=_CONNECTIONS) as port:
+    listener = listen(settings.host, settings.port)
+    async with answering(guard, listener, connections=_CONNECTIONS) as port:
         where["port"] = port
         told(address(sessions.link))
         try:

@@ -21,8 +21,9 @@ from berth.certificates import self_signed
 from berth.files import write_private
 from berth.live.client import Client
 from berth.live.component import reviews, serving
+from berth.live.component.endpoint import ServingError, ServingSettings
 from berth.live.component.reviews import Reviewer
-from berth.live.component.serving import Checks, ServingError, ServingSettings, serve
+from berth.live.component.serving import Checks, serve
 from tests.support.api.client import Client as ServerClient
 from tests.support.api.fake import FakeApi, Raw
 from tests.support.api.fake import serving as serving_api

@@ -16,7 +16,7 @@ import pytest
 from berth.certificates import LOOPBACK, self_signed
 from berth.files import write_private
 from berth.live.component import serving as endpoints
-from berth.live.component.serving import ServingSettings
+from berth.live.component.endpoint import ServingSettings
 from berth.live.webhook import component
 from berth.live.webhook.component import WebhookSettings, serving
 from tests.live.webhook.reviews import EXECUTION, Json, apart, pod, review, term

@@ -18,7 +18,7 @@ from berth.cli.output.tables import tell
 from berth.files import write_private
 from berth.kube import names
 from berth.live import logs
-from berth.live.component.serving import HEALTH_PATHS, ServingSettings
+from berth.live.component.endpoint import HEALTH_PATHS, ServingSettings
 from berth.live.webhook.component import ChargingSettings, WebhookSettings, run
 
 # Its metrics say how many and how fast, nothing about whose; so no rights are needed to check readers.

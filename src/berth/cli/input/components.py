@@ -16,8 +16,8 @@ import uvloop
 from berth.kube import names
 from berth.kube.times import DurationError, parse_duration
 from berth.live.component.election import ElectionSettings, LeadershipLost
+from berth.live.component.endpoint import ServingError, ServingSettings
 from berth.live.component.lifecycle import StartError
-from berth.live.component.serving import ServingError, ServingSettings
 from berth.live.connection import ConnectionSettingsError
 
 _T = TypeVar("_T")

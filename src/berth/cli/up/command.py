@@ -38,7 +38,7 @@ from berth.kube.objects import Node, RawObject
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.live import logs
 from berth.live.client import Client
-from berth.live.component.serving import ServingError, ServingSettings
+from berth.live.component.endpoint import ServingError, ServingSettings
 from berth.live.discovery import discover
 from berth.live.errors import ApiError
 from berth.server import DataDirError, Prepared, ServerSettings, prepare

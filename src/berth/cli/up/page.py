@@ -26,7 +26,7 @@ from berth.engine.state.options import Options
 from berth.kube.gates import DEFAULT_GATES, FeatureGates
 from berth.kube.versions import VERSIONS
 from berth.live.client import Client
-from berth.live.component.serving import ServingError
+from berth.live.component.endpoint import ServingError
 from berth.web.serving import PageSettings, serving
 from berth.web.sources import LiveSource
 

@@ -21,7 +21,8 @@ from berth.kube.objects import RawObject
 from berth.kube.versions import NEWEST, KubernetesVersion
 from berth.kube.well_known import DEFAULT_SCHEDULER_NAME
 from berth.live.client import Client
-from berth.live.component.serving import ServingSettings, serve
+from berth.live.component.endpoint import ServingSettings
+from berth.live.component.serving import serve
 from berth.live.machine_loop import MachineSettings
 from berth.live.referred_kinds import LateResources
 from berth.live.runner import Runner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from berth.live.client import Client
 from berth.live.component.election import Election, ElectionSettings, LeaderFence, lead
-from berth.live.component.serving import ServingSettings, serve
+from berth.live.component.endpoint import ServingSettings, given_certificate, listen
 from berth.live.component.versions import FollowedVersion
 from berth.live.connection import connect
 from berth.live.errors import ApiError, Unauthorized
@@ -198,11 +199,28 @@ async def _endpoints(
     if settings.serving is None:
         yield
         return
+    serving = settings.serving
+    given_certificate(serving)
+    listener = listen(serving.host, serving.port)
     checks = {"ping": lambda: None, "informers": rounds.unsynced}
     live_checks = {} if settings.election is None else {"leaderElection": rounds.failing}
-    async with serve(settings.serving, checks, registry, client.unlimited(), live_checks=live_checks) as port:
-        say(_log, logging.INFO, "Serving securely", address=settings.serving.host, port=port)
-        yield
+
+    async def answer() -> None:
+        # In a thread: what the component needs to know is listed meanwhile.
+        module = await asyncio.to_thread(importlib.import_module, "berth.live.component.serving")
+        async with module.serve(
+            serving, checks, registry, client.unlimited(), live_checks=live_checks, listener=listener
+        ) as port:
+            say(_log, logging.INFO, "Serving securely", address=serving.host, port=port)
+            await _never()
+
+    with contextlib.closing(listener):
+        async with asyncio.TaskGroup() as group:
+            answering = group.create_task(answer())
+            try:
+                yield
+            finally:
+                answering.cancel()
 
 
 async def _reach(client: Client) -> None:

@@ -18,7 +18,6 @@ import ssl
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
@@ -34,6 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from berth import __version__
 from berth.certificates import LOOPBACK, self_signed
 from berth.live.client import Client
+from berth.live.component.endpoint import ServingSettings, given_certificate, listen, tls
 from berth.live.component.reviews import ALLOWED, NOBODY, Reviewer
 from berth.live.logs import say, v
 
@@ -43,34 +43,10 @@ Check = Callable[[], str | None]  # what is wrong, None if nothing is
 Checks = Mapping[str, Check]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 _PATIENCE, _GRACE = 0.5, 2  # seconds for idle connections and for requests when the server stops
 _IDLE = 10.0  # seconds after which connections that ask or take nothing are ended, give or take as many
 _BUSY = object()
 _RELOAD = 60.0  # seconds between looks at the certificate files
-
-
-class ServingError(Exception):
-    """The endpoint cannot be opened; the message is a sentence for the user."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingSettings:
-    """Where to listen and how to prove who we are.
-
-    Attributes:
-        port: 0 stands for any that is free.
-        cert_file: With `key_file`; without them a certificate is made that nobody vouches for.
-        always_allow: Paths that need no token; a trailing `*` stands for anything.
-        connections: How many at once; further ones are told that we are busy.
-    """
-
-    host: str = LOOPBACK[0]
-    port: int = 0
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    always_allow: tuple[str, ...] = HEALTH_PATHS
-    connections: int = 128
 
 
 @contextlib.asynccontextmanager
@@ -82,6 +58,7 @@ async def serve(
     *,
     live_checks: Checks | None = None,
     routes: Sequence[Route] = (),
+    listener: socket.socket | None = None,
 ) -> AsyncIterator[int]:
     """Serve as long as the context lasts; gives the port.
 
@@ -92,15 +69,17 @@ async def serve(
         client: Asked about tokens; without it nobody beyond loopback sees more than the open paths.
         live_checks: What has to hold to be alive, too.
         routes: What the component serves besides; open to everyone.
+        listener: Listens there already; it is closed afterwards.
 
     Raises:
         ServingError: the port is taken, or the certificate cannot be used.
     """
-    context = _context(settings)
+    context = given_certificate(settings) or _made_certificate(settings)
     reviewer = None if client is None else Reviewer(client)
     gate = None if _is_loopback(settings.host) else _Gate(settings, reviewer)
     app = _build(gate, live_checks or {}, checks, registry, routes)
-    async with listening(app, settings.host, settings.port, context, settings.connections) as port:
+    listener = listener or listen(settings.host, settings.port)
+    async with answering(app, listener, context, settings.connections) as port:
         reloading = asyncio.create_task(_reload(settings, context), name="reload certificates")
         try:
             yield port
@@ -110,16 +89,12 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def listening(
-    app: ASGIApp, host: str, port: int, context: ssl.SSLContext | None = None, connections: int = 128
+async def answering(
+    app: ASGIApp, listener: socket.socket, context: ssl.SSLContext | None = None, connections: int = 128
 ) -> AsyncIterator[int]:
-    """Let an application answer on a port as long as the context lasts; gives the port.
-
-    Raises:
-        ServingError: the port is taken.
-    """
+    """Let an application answer whom a socket listens to as long as the context lasts; gives the port."""
     taking = _Taking(app)
-    with contextlib.closing(_listen(host, port)) as listener:
+    with contextlib.closing(listener):
         config = uvicorn.Config(
             taking,
             log_config=None,
@@ -352,36 +327,11 @@ def _is_loopback(host: str) -> bool:
 # --- transport ------------------------------------------------------------------------------------
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        why = (error.strerror or str(error)).partition(" (while attempting")[0]
-        raise ServingError(f"cannot listen on port {port} of {host}: {why}") from None
-
-
-def _context(settings: ServingSettings) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if settings.cert_file is None:
-        names = ("localhost", *LOOPBACK, settings.host, socket.gethostname())
-        certificate, key = self_signed("berth", names, dt.datetime.now(dt.UTC))
-        _load(context, key + certificate)
-        return context
-    for file in (settings.cert_file, settings.key_file):
-        if file is not None and not file.is_file():
-            raise ServingError(f"{file}: the certificate cannot be used: no such file")
-    try:
-        context.load_cert_chain(settings.cert_file, settings.key_file)
-    except ssl.SSLError as error:
-        raise ServingError(
-            f"{settings.cert_file}: the certificate cannot be used: it is no certificate in PEM form, "
-            f"or {settings.key_file} is not its key ({error.reason or error})"
-        ) from None
-    except OSError as error:
-        why = error.strerror or error
-        raise ServingError(f"{settings.cert_file}: the certificate cannot be used: {why}") from None
+def _made_certificate(settings: ServingSettings) -> ssl.SSLContext:
+    context = tls()
+    names = ("localhost", *LOOPBACK, settings.host, socket.gethostname())
+    certificate, key = self_signed("berth", names, dt.datetime.now(dt.UTC))
+    _load(context, key + certificate)
     return context
 
 

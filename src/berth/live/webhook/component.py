@@ -22,7 +22,8 @@ from starlette.routing import Route
 from berth.kube.affinity.anti_affinity import AdmissionPolicy
 from berth.kube.quota.exclusive import LARGEST
 from berth.kube.well_known import JSON
-from berth.live.component.serving import ServingSettings, serve
+from berth.live.component.endpoint import ServingSettings
+from berth.live.component.serving import serve
 from berth.live.connection import connect
 from berth.live.logs import say, v
 from berth.live.webhook import admission_review

@@ -1,0 +1,81 @@
+"""Where a component is to be reached: what can be wrong with it is found before anything else is begun.
+
+What answers there is in `serving`, which takes as long to import as a good part of a component.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
+
+
+class ServingError(Exception):
+    """The endpoint cannot be opened; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingSettings:
+    """Where to listen and how to prove who we are.
+
+    Attributes:
+        port: 0 stands for any that is free.
+        cert_file: With `key_file`; without them a certificate is made that nobody vouches for.
+        always_allow: Paths that need no token; a trailing `*` stands for anything.
+        connections: How many at once; further ones are told that we are busy.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    always_allow: tuple[str, ...] = HEALTH_PATHS
+    connections: int = 128
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections; those that come before anybody answers wait.
+
+    Raises:
+        ServingError: the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while attempting")[0]
+        raise ServingError(f"cannot listen on port {port} of {host}: {why}") from None
+
+
+def given_certificate(settings: ServingSettings) -> ssl.SSLContext | None:
+    """TLS with the certificate that the settings name, None if they name none.
+
+    Raises:
+        ServingError: it cannot be used.
+    """
+    if settings.cert_file is None:
+        return None
+    context = tls()
+    for file in (settings.cert_file, settings.key_file):
+        if file is not None and not file.is_file():
+            raise ServingError(f"{file}: the certificate cannot be used: no such file")
+    try:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    except ssl.SSLError as error:
+        raise ServingError(
+            f"{settings.cert_file}: the certificate cannot be used: it is no certificate in PEM form, "
+            f"or {settings.key_file} is not its key ({error.reason or error})"
+        ) from None
+    except OSError as error:
+        why = error.strerror or error
+        raise ServingError(f"{settings.cert_file}: the certificate cannot be used: {why}") from None
+    return context
+
+
+def tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
