@@ -181,10 +181,8 @@ class NodeTable:
     def _set_allocatable(self, slot: int, node: Node) -> bool:
         units = units_of(node.status.allocatable if node.status else None)
         rows = {self.row(name): amount for name, amount in units.items()}  # before the array is taken
-        wanted = np.zeros(len(self.allocatable), dtype=np.int64)
-        for row, amount in rows.items():
-            wanted[row] = amount
-        if np.array_equal(self.allocatable[:, slot], wanted):
+        wanted = [rows.get(row, 0) for row in range(len(self.allocatable))]
+        if self.allocatable[:, slot].tolist() == wanted:
             return False
         self.allocatable[:, slot] = wanted
         return True
