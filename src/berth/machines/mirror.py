@@ -118,9 +118,10 @@ class Mirror:
             self.unreadable[key] = str(error)
             pod_class = self.cluster.class_of(without_annotation(pod))
         node = pod.spec.node_name or ""
-        same = before == (pod_class, node, is_terminating(pod))
-        if same and self.cluster.identity_at(name) == self.cluster.identity_of(pod):
-            return  # it was assumed to be here
+        if before == (pod_class, node, is_terminating(pod)):
+            # It was assumed to be here. The labels that binding gave it matter to nobody yet.
+            self.cluster.identify(name, self.cluster.identity_of(pod))
+            return
         self._remove(name)
         self.assume(pod, pod_class, node)
 

@@ -255,6 +255,14 @@ class Cluster:
         """The labels of a pod that is counted which its class did not show."""
         return self._identities.get(self.pods.index[key])
 
+    def identify(self, key: str, identity: dict[str, str] | None) -> None:
+        """Take over the labels of a pod that is counted which its class does not show."""
+        pod = self.pods.index[key]
+        if identity is None:
+            self._identities.pop(pod, None)
+        else:
+            self._identities[pod] = identity
+
     @contextmanager
     def without(self, *keys: str) -> Iterator[list[PodClass]]:
         """The cluster as it would be without some pods; yields their classes."""

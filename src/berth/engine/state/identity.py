@@ -1,11 +1,11 @@
 """Which pods are of one class: the key of a class, and the labels it leaves out.
 
-The pods of a StatefulSet and of an indexed Job each carry their own number or name as a label, and
-the pods of every Job its name and UID.  Taken at their word, a thousand of them would be a thousand
-classes, each compiled for itself, although hardly any selector ever looks at those labels.  So such
-labels, and all others that turn out to have many values, are left out of a pod's class until a
-selector does mention one: then it is revealed, once and for all, and the pods concerned are sorted
-into classes of their own.
+The pods of a StatefulSet and of an indexed Job each carry their own number or name as a label, the
+pods of every Job its name and UID, and pods that were bound the zone and region of their node.  Taken
+at their word, a thousand of them would be a thousand classes, each compiled for itself, although
+hardly any selector ever looks at those labels.  So such labels, and all others that turn out to have
+many values, are left out of a pod's class until a selector does mention one: then it is revealed, once
+and for all, and the pods concerned are sorted into classes of their own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from berth.kube.affinity.annotations import AFFINITY_ANNOTATION
 from berth.kube.objects import ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus, Volume
 from berth.kube.ownership import controller_of
+from berth.kube.well_known import REGION, ZONE
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
-# Labels that every pod, or every Job, has its own value of.
+# Labels that every pod, or every Job, has its own value of, and those that binding a pod gives it.
 IDENTITY_LABELS = frozenset(
     {
         "statefulset.kubernetes.io/pod-name",
@@ -31,6 +32,8 @@ IDENTITY_LABELS = frozenset(
         "batch.kubernetes.io/job-name",
         "controller-uid",
         "job-name",
+        REGION,
+        ZONE,
     }
 )
 # The controllers whose selectors default spreading asks for.
