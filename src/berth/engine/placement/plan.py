@@ -8,7 +8,7 @@ Then the choice is one argmax.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,6 @@ from berth.engine.rules.base import NodeRule, Rule, TopologyRule, scale_table
 from berth.engine.rules.verdicts import ERROR
 from berth.engine.state.arrays import BLOCKED, IndexArray, Int32Array, Slots
 from berth.engine.state.cluster import Cluster
-from berth.engine.state.identity import node_key
 from berth.engine.state.pod_class import PodClass
 
 # --- answers for one node -------------------------------------------------------------------------
@@ -133,10 +132,9 @@ def node_answers(cluster: Cluster, pod_class: PodClass) -> NodeAnswers:
     """Those of a class, shared where another class asks the same of a node."""
     if pod_class.claims or pod_class.device_claims:
         return NodeAnswers(cluster, pod_class)
-    key: Hashable = (pod_class.profile, pod_class.node_name, node_key(pod_class.pod))
-    found = cluster.plans.shared.get(key)
+    found = cluster.plans.shared.get(pod_class.node_key)
     if not isinstance(found, NodeAnswers):
-        found = cluster.plans.shared[key] = NodeAnswers(cluster, pod_class)
+        found = cluster.plans.shared[pod_class.node_key] = NodeAnswers(cluster, pod_class)
     return found
 
 

@@ -8,12 +8,12 @@ defined together: a class has one label set and owns terms, and each of those li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from berth.engine.state.identity import resizing, spreading_owner
+from berth.engine.state.identity import node_key, resizing, spreading_owner
 from berth.engine.state.options import Options
 from berth.engine.state.requests import Requests, pod_requests
 from berth.engine.state.tables import ANY_IP, HostPort
@@ -355,6 +355,11 @@ class PodClass:
     def execution_terms(self) -> tuple[OwnedTerm, ...]:
         """The required terms about other pods that must hold while the pod runs, too."""
         return tuple(o for o in (*self.required_affinity, *self.required_anti_affinity) if o.execution)
+
+    @cached_property
+    def node_key(self) -> Hashable:
+        """Equal for classes that ask the same of a node, but for volumes and devices, whoever else runs."""
+        return self.profile, self.node_name, node_key(self.pod)
 
     @cached_property
     def node_selector(self) -> Selector | None:

@@ -87,6 +87,22 @@ def _with_label_keys(constraint: TopologySpreadConstraint, pod_class: PodClass) 
     return selector.also(Requirement(key, "In", frozenset((labels[key],))) for key in keys)
 
 
+class EligibleNodes:
+    """The nodes whose pods count for a constraint, at one version of the nodes; many classes have the same.
+
+    Attributes:
+        eligible: By slot.
+        by_domain: How many there are in each domain.
+    """
+
+    def __init__(self, cluster: Cluster, eligible: BoolArray, column: LabelColumn) -> None:
+        self.version = cluster.nodes.version
+        self.eligible: BoolArray = np.zeros(cluster.nodes.capacity, dtype=np.bool_)
+        self.eligible[: cluster.nodes.count] = eligible
+        domains = column.ids[: cluster.nodes.count][eligible]
+        self.by_domain: Int32Array = np.bincount(domains, minlength=column.capacity).astype(np.int32)
+
+
 class CountedConstraint:
     """One constraint with its counts."""
 
@@ -95,12 +111,23 @@ class CountedConstraint:
     ) -> None:
         self.constraint = constraint
         self.column: LabelColumn = cluster.nodes.column(constraint.topology_key)
-        self._cluster, self._pod_class, self._keys = cluster, pod_class, tuple(keys)
+        self._cluster, self._pod_class, self._keys = cluster, pod_class, tuple(sorted(keys))
         self.term: Term = cluster.index.term(constraint.selector, frozenset((pod_class.namespace,)))
         self.matches_self = constraint.selector.matches(pod_class.labels)
-        self.eligible: BoolArray = np.zeros(cluster.nodes.capacity, dtype=np.bool_)
-        self.eligible[: cluster.nodes.count] = self.eligibility(cluster.nodes.every_slot)
+        self._found_eligible = self._eligible_nodes()
+        self.eligible: BoolArray = self._found_eligible.eligible.copy()
         self.counter = Counter(self.column, self.column.capacity, eligible=self.eligible, living_only=True)
+
+    def _eligible_nodes(self) -> EligibleNodes:
+        """Those of now, found out once for all classes that ask the same of a node."""
+        constraint, cluster = self.constraint, self._cluster
+        policies = constraint.honor_affinity, constraint.honor_taints
+        key = (constraint.topology_key, self.column.capacity, self._keys, policies, self._pod_class.node_key)
+        found = cluster.plans.shared.get(key)
+        if not isinstance(found, EligibleNodes) or found.version != cluster.nodes.version:
+            eligible = self.eligibility(cluster.nodes.every_slot)
+            found = cluster.plans.shared[key] = EligibleNodes(cluster, eligible, self.column)
+        return found
 
     def eligibility(self, slots: Slots) -> BoolArray:
         eligible = self.constraint.includes(self._pod_class, self._cluster, slots)
@@ -155,8 +182,7 @@ class HardConstraint(CountedConstraint):
         self, cluster: Cluster, pod_class: PodClass, constraint: Constraint, keys: Iterable[str]
     ) -> None:
         super().__init__(cluster, pod_class, constraint, keys)
-        domains = self.column.ids[: len(self.eligible)][self.eligible]
-        self.nodes_in: Int32Array = np.bincount(domains, minlength=self.column.capacity).astype(np.int32)
+        self.nodes_in: Int32Array = self._found_eligible.by_domain.copy()
         self._absent: Int32Array = np.where(self.nodes_in > 0, np.int32(0), _ABSENT).astype(np.int32)
         self.domains = int((self.nodes_in > 0).sum())
         self.projection = Projection(cluster.nodes, self.column)
