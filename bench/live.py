@@ -154,6 +154,24 @@ def figures(workload: Workload, size: Size, results: dict[str, Drain]) -> Iterab
             yield figure(f"{BERTH} / {KUBE}", own.rate / max(theirs.rate, 1e-9), "ratio", 1.0, higher=True)
 
 
+def side_by_side(found: dict[str, dict[str, Drain]]) -> Iterable[str]:
+    """All contenders in one table: pods a second, and milliseconds of CPU a pod."""
+    names = [
+        name for name in (LOOP, TELLING, BERTH, KUBE) if any(name in results for results in found.values())
+    ]
+    columns = ["workload", *names, f"{BERTH} / {LOOP}", f"{BERTH}, first binding"]
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
+    for workload, results in found.items():
+        cells = [
+            f"{result.rate:,.0f} · {result.cpu_per_pod:.2f} ms" if (result := results.get(name)) else ""
+            for name in names
+        ]
+        own = results[BERTH]
+        ratio = f"{own.rate / results[LOOP].rate:.2f}" if LOOP in results else ""
+        yield f"| {' | '.join([workload, *cells, ratio, f'{own.first:.2f} s'])} |"
+
+
 def arguments(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench live", description="Drain backlogs on an API server."
@@ -186,6 +204,7 @@ def main(given: list[str]) -> int:
     real = assets_folder() is not None and not wanted.embedded
     by_name = workloads()
     found: list[Figure] = []
+    drained: dict[str, dict[str, Drain]] = {}
     for name in wanted.workloads or (("mixed",) if wanted.soak else NAMES):
         with running_backend(real=real) as backend:
             if wanted.soak:
@@ -196,6 +215,8 @@ def main(given: list[str]) -> int:
                 size = Size(wanted.nodes, 4 * wanted.nodes, wanted.pending // 4)
             results = asyncio.run(compete(backend, by_name[name], size, wanted.patience))
         found += figures(by_name[name], size, results)
+        if not by_name[name].full:
+            drained[name] = results
         told = ", ".join(
             f"{contender} {result.told(full=by_name[name].full)}" for contender, result in results.items()
         )
@@ -203,6 +224,8 @@ def main(given: list[str]) -> int:
     server = "kube-apiserver and etcd" if real else "the embedded API server"
     print(f"\n{server}, {os.cpu_count()} cores; the yardstick is one binding of the bind loop\n")
     print_table(found)
+    if drained:
+        print("", "pods/s · CPU a pod", "", *side_by_side(drained), sep="\n")
     merge_json(found, OUTPUT)
     missed = [one.name for one in found if one.met is False]
     print(f"\n{len(found)} figures in {OUTPUT}" + (f"; limits missed: {', '.join(missed)}" if missed else ""))
