@@ -21,7 +21,7 @@ from berth.kube.manifests.unknown_annotations import (
     unknown_annotations,
 )
 from berth.kube.quota.pending import PENDING
-from berth.server.registry.kinds.karmada.definitions import AUTOUPDATE
+from berth.server.registry.kinds.custom.karmada import AUTOUPDATE
 
 if TYPE_CHECKING:
     from pathlib import Path

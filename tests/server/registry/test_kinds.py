@@ -8,7 +8,7 @@ from pathlib import Path
 
 import berth.server
 from berth.server.registry.kinds import BUILTIN, STRATEGIES
-from berth.server.registry.kinds.karmada.definitions import definitions
+from berth.server.registry.kinds.custom.karmada import definitions
 
 ROOT = Path(berth.server.__file__).parent
 KINDS = {resource.kind for resource in BUILTIN} | {crd["spec"]["names"]["kind"] for crd in definitions()}
@@ -53,7 +53,7 @@ def test_a_kind_is_named_in_one_file() -> None:
             and call.func.id == "served"
             and isinstance(call.args[2], ast.Constant)
         }
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
     }
     foreign = {
         path.name: kinds

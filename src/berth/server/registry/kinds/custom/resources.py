@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what they ask for is checked, accepted and served.
+"""CustomResourceDefinitions: what they ask for is checked, accepted and served; and the objects they define.
 
 Upstream: apiextensions-apiserver's defaulting, naming and establishing controllers, which here
 are part of the write itself: a definition is served from the moment it is accepted.
@@ -7,21 +7,30 @@ are part of the write itself: a definition is served from the moment it is accep
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
 from berth.kube import names
+from berth.kube.gates import FeatureGates
 from berth.kube.objects import RawObject
+from berth.kube.schema import Schema, patterns
+from berth.kube.schema.crd import TooManyDefaultsError
 from berth.kube.schema.structural import structural_errors
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID, REQUIRED
+from berth.kube.validation.propagation import validate_annotated
 from berth.server import errors
 from berth.server.registry import deletion, writes
 from berth.server.registry.fields import spec_of, unchanged
-from berth.server.registry.resources import served
+from berth.server.registry.resources import ServedResource, served
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.settings import OBJECT_LIMIT
+from berth.server.storage.selectors import paths
 from berth.server.storage.store import decode
+from berth.server.tables.custom import columns
 
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL_RULES = "https://github.com/kubernetes/enhancements/pull/1111"
 _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -85,7 +94,68 @@ STRATEGIES = (
 )
 
 
-def finish(registry: Registry, endpoint: Endpoint) -> None:
+@dataclass(eq=False, kw_only=True)
+class CustomStrategy(Strategy):
+    """An object of a custom resource is defaulted and validated by its schema."""
+
+    custom: ClassVar[bool] = True
+    schema: Schema | None
+
+    @classmethod
+    def of(cls, resource: ServedResource, crd: RawObject, schema: Schema | None) -> Self:
+        """The strategy of one version of a definition."""
+        versions = crd["spec"]["versions"]
+        version = next(entry for entry in versions if entry.get("name") == resource.version)
+        selectable = version.get("selectableFields") or ()
+        scale = (version.get("subresources") or {}).get("scale") or {}
+        return cls(
+            resource=resource,
+            columns=columns(version.get("additionalPrinterColumns")),
+            fields=paths(*(str(item.get("jsonPath", "")).lstrip(".") for item in selectable)),
+            scale_paths=(
+                scale.get("specReplicasPath", ""),
+                scale.get("statusReplicasPath", ""),
+                scale.get("labelSelectorPath", ""),
+            ),
+            needs_version=True,
+            status_metadata=(),
+            schema=schema,
+            weight=patterns.weight((version.get("schema") or {}).get("openAPIV3Schema") or {}),
+        )
+
+    def begin_status(self, obj: RawObject) -> None:
+        obj.pop("status", None)
+
+    def default(self, obj: RawObject) -> None:
+        if self.schema is None:
+            return
+        try:
+            self.schema.apply_defaults(obj)
+        except TooManyDefaultsError:
+            raise errors.too_large(OBJECT_LIMIT) from None
+
+    def validate(self, obj: RawObject, gates: FeatureGates) -> list[FieldError]:
+        found = [*self._validate_form(obj, gates), *self._validate_schema(obj)]
+        return [*found, *(self.check(obj) if not found else ()), *self._validate_annotations(obj)]
+
+    def _validate_schema(self, obj: RawObject) -> list[FieldError]:
+        return self.schema.validate(obj) if self.schema is not None else []
+
+    def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
+        return validate_annotated(obj["metadata"].get("annotations"))
+
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return self._validate_schema(obj)
+
+    def after_remove(self, registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:
+        _finish(registry, endpoint)
+
+    def from_stored(self, obj: RawObject) -> RawObject:
+        obj["apiVersion"] = self.resource.api_version
+        return obj
+
+
+def _finish(registry: Registry, endpoint: Endpoint) -> None:
     """Once the last object of a definition that is being deleted has gone, so does the definition."""
     if endpoint.bucket.newest_in(""):
         return
@@ -106,7 +176,7 @@ def finish(registry: Registry, endpoint: Endpoint) -> None:
 
 def _without_cleanup(crd: RawObject) -> list[str]:
     """Take the finalizer away that stands for the definition's objects; those that are left."""
-    kept = [item for item in crd["metadata"].get("finalizers") or () if item != CLEANUP]
+    kept = [item for item in crd["metadata"].get("finalizers") or () if item != _CLEANUP]
     crd["metadata"]["finalizers"] = kept
     return kept
 
@@ -133,8 +203,8 @@ def _establish(registry: Registry, crd: RawObject, old: RawObject | None) -> Non
     ]
     crd["status"] = status
     metadata = crd["metadata"]
-    if not metadata.get("deletionTimestamp") and CLEANUP not in (metadata.get("finalizers") or ()):
-        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
+    if not metadata.get("deletionTimestamp") and _CLEANUP not in (metadata.get("finalizers") or ()):
+        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), _CLEANUP]
 
 
 def _conformance(crd: RawObject, now: str) -> list[RawObject]:

@@ -10,7 +10,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID
 from berth.server import errors
 from berth.server.registry.fields import mapping
-from berth.server.registry.kinds import roles, service_accounts
+from berth.server.registry.kinds.access import roles, service_accounts
 from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
 from berth.server.registry.strategy import Answer, Registry, Strategy
 from berth.server.registry.users import ADMIN, AUTHENTICATION_GROUP, Attributes, User

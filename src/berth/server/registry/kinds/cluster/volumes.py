@@ -16,7 +16,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import Errors
 from berth.kube.well_known import BETA_STORAGE_CLASS
 from berth.server.registry.fields import copy_field, spec_of, spell_amounts, unchanged
-from berth.server.registry.kinds.limit_ranges import check_claim
+from berth.server.registry.kinds.cluster.limit_ranges import check_claim
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.store import decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.kube.objects import RawObject
 from berth.server import errors
 from berth.server.registry.fields import spec_of
-from berth.server.registry.kinds.service_accounts import provide
+from berth.server.registry.kinds.access.service_accounts import provide
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.selectors import paths

@@ -16,7 +16,7 @@ from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
 from berth.server.registry import deletion, writes
 from berth.server.registry.fields import decode_as, mapping
-from berth.server.registry.kinds.pods import upsert_condition
+from berth.server.registry.kinds.pods.pods import upsert_condition
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
 from berth.server.registry.writes import Write

@@ -12,7 +12,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import INVALID, REQUIRED, TOO_LONG
 from berth.server.registry import writes
 from berth.server.registry.fields import mapping
-from berth.server.registry.kinds.service_accounts import secret_token
+from berth.server.registry.kinds.access.service_accounts import secret_token
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.selectors import paths

@@ -10,7 +10,7 @@ from berth.kube.validation.errors import INVALID, NOT_SUPPORTED, REQUIRED
 from berth.kube.well_known import JOB_NAME
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
 from berth.server.registry.fields import mapping, spec_of, unchanged
-from berth.server.registry.kinds.pod_specs import TemplatedStrategy, default_pod_spec, default_template
+from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_pod_spec, default_template
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry
 from berth.server.storage.selectors import paths

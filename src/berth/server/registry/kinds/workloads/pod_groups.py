@@ -18,7 +18,7 @@ from berth.kube.validation import FieldError
 from berth.kube.validation.errors import TOO_MANY, Errors, Path, render
 from berth.kube.versions import VERSIONS, KubernetesVersion
 from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
-from berth.server.registry.kinds.priority_classes import resolve_group_priority
+from berth.server.registry.kinds.pods.priority_classes import resolve_group_priority
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.tables import cluster as tables

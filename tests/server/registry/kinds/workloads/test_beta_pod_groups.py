@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from berth.kube.versions import NEWEST, OLDEST, KubernetesVersion
-from berth.server.registry.kinds.pod_groups import ALPHA, BETA, converted
+from berth.server.registry.kinds.workloads.pod_groups import ALPHA, BETA, converted
 from tests.support.api.client import Client, Json
 from tests.support.api.servers import running_server
 

@@ -27,10 +27,17 @@ from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
 from berth.server.registry.fields import decode_as, spec_of
-from berth.server.registry.kinds import limit_ranges, runtime_classes, service_accounts
-from berth.server.registry.kinds.nodes import topology_labels
-from berth.server.registry.kinds.pod_specs import default_pod_spec, drop_disabled, drop_unserved, write_back
-from berth.server.registry.kinds.priority_classes import resolve_priority
+from berth.server.registry.kinds.access import service_accounts
+from berth.server.registry.kinds.cluster import limit_ranges
+from berth.server.registry.kinds.cluster.nodes import topology_labels
+from berth.server.registry.kinds.pods import runtime_classes
+from berth.server.registry.kinds.pods.pod_specs import (
+    default_pod_spec,
+    drop_disabled,
+    drop_unserved,
+    write_back,
+)
+from berth.server.registry.kinds.pods.priority_classes import resolve_priority
 from berth.server.registry.pod_rules import in_order, pod_spec_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy

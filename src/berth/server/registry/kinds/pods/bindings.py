@@ -9,8 +9,8 @@ from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.registry import writes
-from berth.server.registry.kinds.nodes import topology_labels
-from berth.server.registry.kinds.pods import upsert_condition
+from berth.server.registry.kinds.cluster.nodes import topology_labels
+from berth.server.registry.kinds.pods.pods import upsert_condition
 from berth.server.registry.resources import CREATE_ONLY, served
 from berth.server.registry.strategy import Answer, Registry, Strategy
 from berth.server.registry.users import User

@@ -11,7 +11,7 @@ from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
 from berth.server.registry.fields import decode_as, spec_of, unchanged
-from berth.server.registry.kinds.pod_specs import TemplatedStrategy, default_template
+from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_template
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Strategy
 from berth.server.storage.selectors import paths

@@ -1,10 +1,12 @@
-"""The strategies of Karmada's kinds: what its webhooks and its own API server do to objects that are written.
+"""Karmada's kinds: their definitions, and what its webhooks and its own API server do to what is written.
 
 Upstream: pkg/webhook/{propagationpolicy,clusterpropagationpolicy,resourcebinding},
 pkg/util/helper/policy.go, pkg/registry/cluster and pkg/apis/cluster/{mutation,validation}.
 """
 
 from __future__ import annotations
+
+from importlib.resources import files
 
 from berth.kube import names
 from berth.kube.amounts.quantity import Quantity, read
@@ -18,17 +20,27 @@ from berth.kube.karmada import (
     ResourceModel,
 )
 from berth.kube.objects import RawObject
+from berth.kube.text import yaml_reader
 from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
 from berth.kube.validation.metadata import check_label_key
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.server.registry.fields import decode_as, mapping, mappings
-from berth.server.registry.kinds.custom import CustomStrategy
+from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.strategy import Registry
 
+# A definition is brought up to date at the next start as long as it says so itself.
+AUTOUPDATE = "berth.dev/autoupdate"
 _GRACE = 600  # seconds an application that fails over is kept
 _CLUSTER_NAME_LENGTH = 48
 _BOUNDLESS = 2**63 - 1
+
+
+def definitions() -> list[RawObject]:
+    """The CustomResourceDefinitions of all of them, as a client would create them."""
+    text = files(__package__).joinpath("karmada.yaml").read_text(encoding="utf-8")
+    found: list[RawObject] = next(yaml_reader.read(text)).value
+    return found
 
 
 class KarmadaStrategy(CustomStrategy):
@@ -102,8 +114,7 @@ class KarmadaPolicyStrategy(KarmadaBindingStrategy):
         return found
 
 
-# By API group.
-STRATEGIES: dict[str, type[KarmadaStrategy]] = {
+BY_GROUP: dict[str, type[KarmadaStrategy]] = {
     CLUSTER_GROUP: KarmadaClusterStrategy,
     POLICY_GROUP: KarmadaPolicyStrategy,
     WORK_GROUP: KarmadaBindingStrategy,
