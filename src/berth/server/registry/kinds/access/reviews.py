@@ -6,9 +6,8 @@ import hmac
 from dataclasses import dataclass
 
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID
 from berth.server import errors
+from berth.server.registry.checks import invalid
 from berth.server.registry.fields import mapping
 from berth.server.registry.kinds.access import roles, service_accounts
 from berth.server.registry.resources import CREATE_ONLY, ServedResource, served
@@ -95,9 +94,7 @@ class AccessReviewStrategy(ReviewStrategy):
         in_api = mapping(spec.get("resourceAttributes"))
         if self.resource.namespaced and in_api.get("namespace") != namespace:
             detail = f"must match metadata.namespace: {namespace}"
-            problem = FieldError(
-                "spec.resourceAttributes.namespace", INVALID, detail, in_api.get("namespace", "")
-            )
+            problem = invalid("spec.resourceAttributes.namespace", in_api.get("namespace", ""), detail)
             raise errors.invalid(self.resource.kind, self.resource.group, "", [problem])
         subject = user if self.own else User(str(spec.get("user") or ""), tuple(spec.get("groups") or ()))
         decision = roles.authorize(registry, subject, _asked(spec))
@@ -131,10 +128,10 @@ def _check_access(resource: ServedResource, spec: RawObject, *, own: bool) -> No
     found = []
     in_api, outside = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if in_api is not None and outside is not None:
-        found.append(FieldError("spec.nonResourceAttributes", INVALID, _NOT_BOTH, outside))
+        found.append(invalid("spec.nonResourceAttributes", outside, _NOT_BOTH))
     if in_api is None and outside is None:
-        found.append(FieldError("spec.resourceAttributes", INVALID, _ONE_OF))
+        found.append(invalid("spec.resourceAttributes", None, _ONE_OF))
     if not own and not spec.get("user") and not spec.get("groups"):
-        found.append(FieldError("spec.user", INVALID, _NOBODY, ""))
+        found.append(invalid("spec.user", "", _NOBODY))
     if found:
         raise errors.invalid(resource.kind, resource.group, "", found)

@@ -13,10 +13,11 @@ from weakref import WeakKeyDictionary
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, NOT_SUPPORTED, REQUIRED, Errors
+from berth.kube.validation.errors import Errors
 from berth.kube.validation.selectors import check_label_selector
 from berth.server import errors
 from berth.server.registry import grants
+from berth.server.registry.checks import Found, has, invalid, one_of, required
 from berth.server.registry.fields import decode_as, mapping, mappings, path_segment_errors
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -101,38 +102,36 @@ class RoleStrategy(_GrantStrategy):
             why = "must have cluster-admin privileges to use the aggregationRule"
             self.confirm(registry, obj, user, grants.EVERYTHING, why)
 
-    def check(self, obj: RawObject) -> Iterator[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         for index, rule in enumerate(mappings(obj.get("rules"))):
             yield from self._check_rule(f"rules[{index}]", rule)
         if obj.get("aggregationRule") is None:
             return
         path = "aggregationRule.clusterRoleSelectors"
         if not _selectors(obj):
-            yield FieldError(path, REQUIRED, _NO_SELECTOR)
+            yield required(path, _NO_SELECTOR)
         for index, given in enumerate(_selectors(obj)):
             found = Errors()
             check_label_selector(decode_as(given, LabelSelector), found, (f"{path}[{index}]",))
             yield from found
             if found:
-                yield FieldError(f"{path}[{index}]", INVALID, "invalid label selector.", None)
+                yield invalid(f"{path}[{index}]", None, "invalid label selector.")
 
-    def _check_rule(self, path: str, rule: RawObject) -> Iterator[FieldError]:
+    def _check_rule(self, path: str, rule: RawObject) -> Found:
         if not rule.get("verbs"):
-            yield FieldError(f"{path}.verbs", REQUIRED, "verbs must contain at least one value")
+            yield required(f"{path}.verbs", "verbs must contain at least one value")
         urls, resources = rule.get("nonResourceURLs"), rule.get("resources")
         if urls:
             if self.resource.namespaced:
-                yield FieldError(f"{path}.nonResourceURLs", INVALID, _PATHS_IN_NAMESPACE, urls)
+                yield invalid(f"{path}.nonResourceURLs", urls, _PATHS_IN_NAMESPACE)
             if rule.get("apiGroups") or resources or rule.get("resourceNames"):
                 detail = "rules cannot apply to both regular resources and non-resource URLs"
-                yield FieldError(f"{path}.nonResourceURLs", INVALID, detail, urls)
+                yield invalid(f"{path}.nonResourceURLs", urls, detail)
             return
         if not rule.get("apiGroups"):
-            detail = "resource rules must supply at least one api group"
-            yield FieldError(f"{path}.apiGroups", REQUIRED, detail)
+            yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
         if not resources:
-            detail = "resource rules must supply at least one resource"
-            yield FieldError(f"{path}.resources", REQUIRED, detail)
+            yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
 def _selectors(role: RawObject) -> list[RawObject]:
@@ -161,30 +160,21 @@ class RoleBindingStrategy(_GrantStrategy):
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
                 subject["apiGroup"] = GROUP
 
-    def check(self, obj: RawObject) -> Iterator[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         reference = mapping(obj.get("roleRef"))
         kinds = ("ClusterRole",) if not self.resource.namespaced else ("Role", "ClusterRole")
-        if reference.get("apiGroup") != GROUP:
-            detail = f'supported values: "{GROUP}"'
-            yield FieldError("roleRef.apiGroup", NOT_SUPPORTED, detail, reference.get("apiGroup"))
-        if reference.get("kind") not in kinds:
-            detail = "supported values: " + ", ".join(f'"{kind}"' for kind in sorted(kinds, reverse=True))
-            yield FieldError("roleRef.kind", NOT_SUPPORTED, detail, reference.get("kind"))
-        if not reference.get("name"):
-            yield FieldError("roleRef.name", REQUIRED)
+        yield from one_of("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,), needed=False)
+        yield from one_of("roleRef.kind", reference.get("kind"), kinds, needed=False)
+        yield from has("roleRef", reference, "name")
         for index, subject in enumerate(mappings(obj.get("subjects"))):
             yield from self._check_subject(f"subjects[{index}]", subject)
 
-    def _check_subject(self, path: str, subject: RawObject) -> Iterator[FieldError]:
+    def _check_subject(self, path: str, subject: RawObject) -> Found:
         kind = subject.get("kind")
-        if not subject.get("name"):
-            yield FieldError(f"{path}.name", REQUIRED)
-        if kind == _ACCOUNT:
-            if not subject.get("namespace") and not self.resource.namespaced:
-                yield FieldError(f"{path}.namespace", REQUIRED)
-        elif kind not in ("User", "Group"):
-            detail = f'supported values: "{_ACCOUNT}", "User", "Group"'
-            yield FieldError(f"{path}.kind", NOT_SUPPORTED, detail, kind)
+        yield from has(path, subject, "name")
+        if kind == _ACCOUNT and not self.resource.namespaced:
+            yield from has(path, subject, "namespace")
+        yield from one_of(f"{path}.kind", kind, (_ACCOUNT, "User", "Group"), needed=False)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         reference = mapping(obj.get("roleRef"))
@@ -192,7 +182,7 @@ class RoleBindingStrategy(_GrantStrategy):
             return []
         told = {name[0].upper() + name[1:]: value for name, value in sorted(reference.items())}
         told["APIGroup"] = told.pop("ApiGroup", "")
-        return [FieldError("roleRef", INVALID, "cannot change roleRef", dict(sorted(told.items())))]
+        return [invalid("roleRef", dict(sorted(told.items())), "cannot change roleRef")]
 
 
 _ROLE = (NAME, CREATED_AT)

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 from berth.kube.objects import RawObject
 from berth.kube.times import stamp
-from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID
 from berth.kube.well_known import ROOT_CA
 from berth.server import errors
 from berth.server.registry import writes
+from berth.server.registry.checks import invalid
 from berth.server.registry.fields import mapping
 from berth.server.registry.metadata import made_up_end
 from berth.server.registry.resources import served
@@ -154,9 +153,8 @@ def request_token(registry: Registry, namespace: str, name: str, request: RawObj
     spec = mapping(request.get("spec"))
     for field, own in (("name", name), ("namespace", namespace)):
         if given.get(field) not in (None, "", own):
-            what = "name" if field == "name" else "namespace"
-            detail = f"must match the service account {what} if specified"
-            problem = FieldError(f"metadata.{field}", INVALID, detail, given[field])
+            detail = f"must match the service account {field} if specified"
+            problem = invalid(f"metadata.{field}", given[field], detail)
             raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, name, [problem])
     if given.get("uid") not in (None, "", record.uid):
         why = (
@@ -188,7 +186,7 @@ def _check_lifetime(lifetime: int) -> None:
     elif lifetime > _LONGEST:
         detail = "may not specify a duration larger than 2^32 seconds"
     if detail:
-        problem = FieldError("spec.expirationSeconds", INVALID, detail, lifetime)
+        problem = invalid("spec.expirationSeconds", lifetime, detail)
         raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, "", [problem])
 
 

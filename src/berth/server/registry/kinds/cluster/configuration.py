@@ -9,8 +9,9 @@ from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.schema.scalars import json_type
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, REQUIRED, TOO_LONG
+from berth.kube.validation.errors import TOO_LONG
 from berth.server.registry import writes
+from berth.server.registry.checks import Found, each, forbidden, invalid, required
 from berth.server.registry.fields import mapping
 from berth.server.registry.kinds.access.service_accounts import secret_token
 from berth.server.registry.resources import served
@@ -44,24 +45,22 @@ _GO_WORDS = (
 class ConfigMapStrategy(Strategy):
     """What says that it is immutable stays as it is."""
 
-    def check(self, obj: RawObject) -> list[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         data, binary = mapping(obj.get("data")), mapping(obj.get("binaryData"))
-        found = []
         for name in sorted(data):
-            found += _key_errors("data", name)
+            yield from _key_errors("data", name)
             if name in binary:
-                detail = "duplicate of key present in binaryData"
-                found.append(FieldError(f"data[{name}]", INVALID, detail, name))
+                yield invalid(f"data[{name}]", name, "duplicate of key present in binaryData")
         for name in sorted(binary):
-            found += _key_errors("binaryData", name)
-        size = sum(len(str(text).encode()) for text in data.values()) + _decoded_size(binary)
-        return found if size <= _MOST_BYTES else [*found, FieldError("[]", TOO_LONG, _TOO_LARGE)]
+            yield from _key_errors("binaryData", name)
+        if sum(len(str(text).encode()) for text in data.values()) + _decoded_size(binary) > _MOST_BYTES:
+            yield FieldError("[]", TOO_LONG, _TOO_LARGE)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         if not old.get("immutable"):
             return []
         return [
-            FieldError(field, "FieldValueForbidden", "field is immutable when `immutable` is set")
+            forbidden(field, "field is immutable when `immutable` is set")
             for field in ("immutable", "data", "binaryData")
             if obj.get(field) != old.get(field)
         ]
@@ -80,12 +79,13 @@ class SecretStrategy(ConfigMapStrategy):
         if not obj.get("data"):
             obj.pop("data", None)
 
-    def check(self, obj: RawObject) -> list[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         data = mapping(obj.get("data"))
-        found = [error for name in sorted(data) for error in _key_errors("data", name)]
+        for name in sorted(data):
+            yield from _key_errors("data", name)
         if _decoded_size(data) > _MOST_BYTES:
-            found.append(FieldError("data", TOO_LONG, _TOO_LARGE))
-        return found + _missing_parts(obj, data)
+            yield FieldError("data", TOO_LONG, _TOO_LARGE)
+        yield from _missing_parts(obj, data)
 
     def after_write(self, registry: Registry, obj: RawObject) -> None:
         """Fill in the token of the account that a Secret is made for; without one, the Secret goes."""
@@ -107,9 +107,9 @@ class SecretStrategy(ConfigMapStrategy):
         writes.put_as_is(registry, endpoint, key, {**obj, "metadata": metadata, "data": {**filled, **data}})
 
 
-def _key_errors(field: str, name: str) -> list[FieldError]:
+def _key_errors(field: str, name: str) -> Found:
     """Why a key cannot be the name of a file."""
-    return [FieldError(f"{field}[{name}]", INVALID, detail, name) for detail in names.config_key_errors(name)]
+    return each(f"{field}[{name}]", name, names.config_key_errors(name))
 
 
 def _decoded_size(data: RawObject) -> int:
@@ -120,16 +120,16 @@ def _decoded_size(data: RawObject) -> int:
 def _missing_parts(secret: RawObject, data: RawObject) -> list[FieldError]:
     kind = secret.get("type")
     if kind == _FOR_ACCOUNT:
-        return [] if _account_of(secret) else [FieldError(f"metadata.annotations[{_ACCOUNT_NAME}]", REQUIRED)]
+        return [] if _account_of(secret) else [required(f"metadata.annotations[{_ACCOUNT_NAME}]")]
     missing = [name for name in _PARTS.get(str(kind), ()) if name not in data]
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         missing = ["username", "password"]
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         missing = ["ssh-privatekey"]
-    found = [FieldError(f"data[{name}]", REQUIRED) for name in missing]
+    found = [required(f"data[{name}]") for name in missing]
     checked = _PARTS.get(str(kind), ()) if str(kind).startswith(_DOCKER) else ()
     found += [
-        FieldError(f"data[{name}]", INVALID, why, "<secret contents redacted>")
+        invalid(f"data[{name}]", "<secret contents redacted>", why)
         for name in checked
         if name in data and (why := _unreadable(str(data[name])))
     ]

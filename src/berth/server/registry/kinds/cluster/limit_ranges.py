@@ -15,8 +15,9 @@ from berth.kube.amounts.quantity import Quantity, QuantityError, read
 from berth.kube.amounts.resource_names import is_container_resource, is_standard, may_overcommit
 from berth.kube.objects import Pod, RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import DUPLICATE, FORBIDDEN, INVALID, REQUIRED
+from berth.kube.validation.errors import DUPLICATE
 from berth.server import errors
+from berth.server.registry.checks import Found, forbidden, invalid, required
 from berth.server.registry.fields import decode_as, mapping, mappings, spec_of, spell_amounts
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -44,13 +45,12 @@ class LimitRangeStrategy(Strategy):
                 if amounts:
                     item[name] = amounts
 
-    def check(self, obj: RawObject) -> Iterator[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         seen = set()
         for index, item in enumerate(mappings(mapping(obj.get("spec")).get("limits"))):
             path, kind = f"spec.limits[{index}]", str(item.get("type") or "")
             if "/" not in kind and kind not in (_CONTAINER, _POD, _CLAIM):
-                detail = "must be a standard limit type or fully qualified"
-                yield FieldError(f"{path}.type", INVALID, detail, kind)
+                yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
             if kind in seen:
                 yield FieldError(f"{path}.type", DUPLICATE, value=kind)
             seen.add(kind)
@@ -67,25 +67,25 @@ STRATEGIES = (
 # --- whether one makes sense
 
 
-def _check_item(path: str, kind: str, item: RawObject) -> Iterator[FieldError]:
+def _check_item(path: str, kind: str, item: RawObject) -> Found:
     given = {name: mapping(item.get(name)) for name in _BOUNDS}
     if kind == _POD:
         for name in ("default", "defaultRequest"):
             if given.pop(name):
-                yield FieldError(f"{path}.{name}", FORBIDDEN, "may not be specified when `type` is 'Pod'")
+                yield forbidden(f"{path}.{name}", "may not be specified when `type` is 'Pod'")
     if kind == _CLAIM and not any("storage" in given[name] for name in ("min", "max")):
         detail = "either minimum or maximum storage value is required, but neither was provided"
-        yield FieldError(f"{path}.limits", REQUIRED, detail)
+        yield required(f"{path}.limits", detail)
     amounts: dict[str, dict[str, Quantity]] = {}
     for name, listed in given.items():
         for resource, raw in listed.items():
             where = f"{path}.{name}[{resource}]"
             if (problem := _name_problem(kind, resource)) is not None:
-                yield FieldError(where, INVALID, problem, resource)
+                yield invalid(where, resource, problem)
             try:
                 amounts.setdefault(resource, {})[name] = read(raw)
             except QuantityError as error:
-                yield FieldError(where, INVALID, str(error), raw)
+                yield invalid(where, raw, str(error))
     for resource, known in sorted(amounts.items()):
         yield from _check_order(path, resource, known)
         yield from _check_ratio(f"{path}.maxLimitRequestRatio[{resource}]", known)
@@ -99,53 +99,39 @@ def _name_problem(kind: str, resource: str) -> str | None:
     return None if is_standard(resource) else "must be a standard resource type or fully qualified"
 
 
-def _check_order(path: str, resource: str, known: Amounts) -> Iterator[FieldError]:
-    """That what has to be lower is; each problem is told at one of the two, and with one of the amounts."""
-    for low, high, at, shown, words in (
-        ("min", "max", "min", "min", "min value {} is greater than max value {}"),
-        (
-            "min",
-            "defaultRequest",
-            "defaultRequest",
-            "defaultRequest",
-            "min value {} is greater than default request value {}",
-        ),
-        (
-            "defaultRequest",
-            "max",
-            "defaultRequest",
-            "defaultRequest",
-            "default request value {} is greater than max value {}",
-        ),
-        (
-            "defaultRequest",
-            "default",
-            "defaultRequest",
-            "defaultRequest",
-            "default request value {} is greater than default limit value {}",
-        ),
-        ("min", "default", "default", "min", "min value {} is greater than default value {}"),
-        ("default", "max", "default", "max", "default value {} is greater than max value {}"),
-    ):
+# What has to be lower, than what, where it is said otherwise, which of the amounts is shown there, and both
+# in words.
+_IN_ORDER = (
+    ("min", "max", "min", "min", "min", "max"),
+    ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min", "default request"),
+    ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request", "max"),
+    ("defaultRequest", "default", "defaultRequest", "defaultRequest", "default request", "default limit"),
+    ("min", "default", "default", "min", "min", "default"),
+    ("default", "max", "default", "max", "default", "max"),
+)
+
+
+def _check_order(path: str, resource: str, known: Amounts) -> Found:
+    for low, high, at, shown, lower, higher in _IN_ORDER:
         if low in known and high in known and known[low].exceeds(known[high]):
-            detail = words.format(known[low], known[high])
-            yield FieldError(f"{path}.{at}[{resource}]", INVALID, detail, str(known[shown]))
+            detail = f"{lower} value {known[low]} is greater than {higher} value {known[high]}"
+            yield invalid(f"{path}.{at}[{resource}]", str(known[shown]), detail)
     limit, request = known.get("default"), known.get("defaultRequest")
     if limit and request and not may_overcommit(resource) and not limit.equals(request):
         detail = f"default value {limit} must equal to defaultRequest value {request} in {resource}"
-        yield FieldError(f"{path}.defaultRequest[{resource}]", INVALID, detail, str(request))
+        yield invalid(f"{path}.defaultRequest[{resource}]", str(request), detail)
 
 
-def _check_ratio(path: str, known: Amounts) -> Iterator[FieldError]:
+def _check_ratio(path: str, known: Amounts) -> Found:
     ratio = known.get("maxLimitRequestRatio")
     if ratio is None:
         return
     if _ONE.exceeds(ratio):
-        yield FieldError(path, INVALID, f"ratio {ratio} is less than 1", str(ratio))
+        yield invalid(path, str(ratio), f"ratio {ratio} is less than 1")
     low, high = known.get("min"), known.get("max")
     if low and high and low.amount > 0 and ratio.amount > (most := high.amount / low.amount):
         detail = f"ratio {ratio} is greater than max/min = {float(most):.6f}"
-        yield FieldError(path, INVALID, detail, str(ratio))
+        yield invalid(path, str(ratio), detail)
 
 
 # --- what they do to others

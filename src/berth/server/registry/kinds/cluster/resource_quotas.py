@@ -5,8 +5,6 @@ Upstream: ValidateResourceQuota in pkg/apis/core/validation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, stored
 from berth.kube.amounts.resource_names import is_standard, is_whole_number
@@ -23,8 +21,8 @@ from berth.kube.quota.scopes import (
 )
 from berth.kube.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, REQUIRED
 from berth.server.registry import quotas
+from berth.server.registry.checks import Found, each, go_value, invalid, required
 from berth.server.registry.fields import IMMUTABLE, mapping, mappings, spec_of, spell_amounts
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -56,7 +54,7 @@ class QuotaStrategy(Strategy):
     def default(self, obj: RawObject) -> None:
         spell_amounts(mapping(spec_of(obj).get("hard")))
 
-    def check(self, obj: RawObject) -> Iterator[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         spec = mapping(obj.get("spec"))
         yield from _check_list("spec.hard", mapping(spec.get("hard")))
         yield from _check_scopes(spec)
@@ -66,7 +64,7 @@ class QuotaStrategy(Strategy):
         new, before = (mapping(each.get("spec")).get("scopes") or [] for each in (obj, old))
         if set(new) == set(before):
             return []
-        return [FieldError("spec.scopes", INVALID, IMMUTABLE, new)]
+        return [invalid("spec.scopes", new, IMMUTABLE)]
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         status = mapping(obj.get("status"))
@@ -96,7 +94,7 @@ def _is_known(name: str) -> bool:
     return is_standard(name) and name != "storage"
 
 
-def _check_list(path: str, listed: RawObject) -> Iterator[FieldError]:
+def _check_list(path: str, listed: RawObject) -> Found:
     for name, raw in sorted(listed.items()):
         where = f"{path}[{name}]"
         problems = names.label_key_errors(name)
@@ -105,30 +103,29 @@ def _check_list(path: str, listed: RawObject) -> Iterator[FieldError]:
                 problems.append("must be a standard resource type or fully qualified")
             if not _is_known(name):
                 problems.append("must be a standard resource for quota")
-        for problem in problems:
-            yield FieldError(where, INVALID, problem, name)
+        yield from each(where, name, problems)
         try:
             amount = stored(raw)
         except QuantityError as error:
-            yield FieldError(where, INVALID, str(error), raw)
+            yield invalid(where, raw, str(error))
             continue
         if amount.unscaled < 0:
-            yield FieldError(where, INVALID, "must be greater than or equal to 0", str(amount))
+            yield invalid(where, str(amount), "must be greater than or equal to 0")
         if is_whole_number(name) and amount.milli_value % 1000:
-            yield FieldError(where, INVALID, "must be an integer", str(amount))
+            yield invalid(where, str(amount), "must be an integer")
 
 
-def _check_scopes(spec: RawObject) -> Iterator[FieldError]:
+def _check_scopes(spec: RawObject) -> Found:
     given = spec.get("scopes") or []
     hard = sorted(mapping(spec.get("hard")))
     for scope in dict.fromkeys(given):
         if scope not in SCOPES:
-            yield FieldError("spec.scopes", INVALID, "unsupported scope", given)
+            yield invalid("spec.scopes", given, "unsupported scope")
         for _ in _strangers(scope, hard):
-            yield FieldError("spec.scopes", INVALID, "unsupported scope applied to resource", given)
+            yield invalid("spec.scopes", given, "unsupported scope applied to resource")
     for pair in _PAIRS:
         if pair <= set(given):
-            yield FieldError("spec.scopes", INVALID, "conflicting scopes", given)
+            yield invalid("spec.scopes", given, "conflicting scopes")
 
 
 def _strangers(scope: str, hard: list[str]) -> list[str]:
@@ -137,7 +134,7 @@ def _strangers(scope: str, hard: list[str]) -> list[str]:
     return [name for name in hard if known is not None and _is_known(name) and name not in known]
 
 
-def _check_selector(spec: RawObject) -> Iterator[FieldError]:
+def _check_selector(spec: RawObject) -> Found:
     selector = spec.get("scopeSelector")
     if not isinstance(selector, dict):
         return
@@ -146,29 +143,29 @@ def _check_selector(spec: RawObject) -> Iterator[FieldError]:
     for item in mappings(selector.get("matchExpressions")):
         scope, operator, values = item.get("scopeName"), item.get("operator"), item.get("values") or []
         if scope not in SCOPES:
-            yield FieldError(f"{path}.scopeName", INVALID, "unsupported scope", scope)
+            yield invalid(f"{path}.scopeName", scope, "unsupported scope")
         elif scope not in scopes and _strangers(str(scope), hard):
-            yield FieldError(path, INVALID, "unsupported scope applied to resource", _as_upstream(selector))
+            yield invalid(path, _as_upstream(selector), "unsupported scope applied to resource")
         scopes.add(scope)
         if scope in _ONLY_EXISTS and operator != EXISTS:
-            yield FieldError(f"{path}.operator", INVALID, _MUST_EXIST, operator)
+            yield invalid(f"{path}.operator", operator, _MUST_EXIST)
         if operator in (IN, NOT_IN):
             if not values:
                 detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-                yield FieldError(f"{path}.values", REQUIRED, detail)
+                yield required(f"{path}.values", detail)
         elif operator in (EXISTS, DOES_NOT_EXIST):
             if values:
                 detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-                yield FieldError(f"{path}.values", INVALID, detail, values)
+                yield invalid(f"{path}.values", values, detail)
         else:
-            yield FieldError(f"{path}.operator", INVALID, "not a valid selector operator", operator)
+            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
     for pair in _PAIRS:
         if pair <= scopes:
-            yield FieldError(path, INVALID, "conflicting scopes", spec.get("scopes"))
+            yield invalid(path, spec.get("scopes"), "conflicting scopes")
 
 
 def _as_upstream(selector: RawObject) -> RawObject:
-    """As the API server shows a selector, by the names of its own fields."""
-    fields = (("ScopeName", "scopeName"), ("Operator", "operator"), ("Values", "values"))
     items = mappings(selector.get("matchExpressions"))
-    return {"MatchExpressions": [{name: item.get(own) for name, own in fields} for item in items]}
+    return {
+        "MatchExpressions": [go_value(item, ScopeName=None, Operator=None, Values=None) for item in items]
+    }

@@ -13,8 +13,8 @@ from berth.kube import names
 from berth.kube.amounts.quantity import QuantityError, read
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import Errors
 from berth.kube.well_known import BETA_STORAGE_CLASS
+from berth.server.registry.checks import Found, each, forbidden, has, invalid, one_of, required
 from berth.server.registry.fields import copy_field, spec_of, spell_amounts, unchanged
 from berth.server.registry.kinds.cluster.limit_ranges import check_claim
 from berth.server.registry.resources import served
@@ -28,8 +28,6 @@ _DEFAULT_CLASS = (
 )
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
-_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
-_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _FROZEN_CLAIM = (
     "spec is immutable after creation except resources.requests and "
     "volumeAttributesClassName for bound claims"
@@ -70,13 +68,11 @@ class ClaimStrategy(Strategy):
             if chosen is not None:
                 obj["spec"]["storageClassName"] = chosen
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        found = Errors()
-        _check_claim(obj["spec"], found)
-        return found
+    def check(self, obj: RawObject) -> Found:
+        return _check_claim(obj["spec"])
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return _check_claim_update(obj, old)
+        return list(_check_claim_update(obj, old))
 
     def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
         if old is None or not old["metadata"].get("deletionTimestamp"):
@@ -97,13 +93,11 @@ class VolumeStrategy(Strategy):
         if old is None:
             obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        found = Errors()
-        _check_volume(obj["spec"], found)
-        return found
+    def check(self, obj: RawObject) -> Found:
+        return _check_volume(obj["spec"])
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return _check_volume_update(obj["spec"], old["spec"])
+        return list(_check_volume_update(obj["spec"], old["spec"]))
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         status, before = obj.setdefault("status", {}), old.get("status") or {}
@@ -123,13 +117,12 @@ class StorageClassStrategy(Strategy):
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        found = Errors()
+    def check(self, obj: RawObject) -> Found:
         if not obj.get("provisioner"):
-            found.required(("provisioner",))
-        found.one_of(("reclaimPolicy",), obj.get("reclaimPolicy"), ("Delete", "Retain"))
-        found.one_of(("volumeBindingMode",), obj.get("volumeBindingMode"), _BINDING_MODES)
-        return found
+            yield required("provisioner")
+        yield from _choice("reclaimPolicy", obj.get("reclaimPolicy"), "Delete", "Retain")
+        mode = obj.get("volumeBindingMode")
+        yield from _choice("volumeBindingMode", mode, "Immediate", "WaitForFirstConsumer")
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         frozen = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
@@ -198,57 +191,57 @@ def _default_class(registry: Registry) -> str | None:
 # --- checks
 
 
-def _check_claim(spec: RawObject, found: Errors) -> None:
-    _check_access_modes(spec, found, "at least 1 access mode is required")
-    requests = (spec.get("resources") or {}).get("requests") or {}
+def _choice(path: str, value: object, *supported: str) -> Found:
+    return one_of(path, value, supported, needed=False) if value is not None else iter(())
+
+
+def _check_claim(spec: RawObject) -> Found:
+    yield from _check_access_modes(spec, "at least 1 access mode is required")
+    requests, name = (spec.get("resources") or {}).get("requests") or {}, spec.get("storageClassName")
     if "storage" not in requests:
-        found.required(("spec", "resources", "[storage]"))
-    elif not _amount(requests["storage"]) > 0:
-        found.invalid(("spec", "resources", "[storage]"), requests["storage"], "must be greater than zero")
-    if spec.get("storageClassName"):
-        name = spec["storageClassName"]
-        found.invalid_for_each(("spec", "storageClassName"), name, names.dns_subdomain_errors(name))
-    found.one_of(("spec", "volumeMode"), spec.get("volumeMode"), _VOLUME_MODES)
+        yield required("spec.resources[storage]")
+    else:
+        yield from _check_size("spec.resources[storage]", requests["storage"])
+    if name:
+        yield from each("spec.storageClassName", name, names.dns_subdomain_errors(name))
+    yield from _choice("spec.volumeMode", spec.get("volumeMode"), *_VOLUME_MODES)
 
 
-def _check_volume(spec: RawObject, found: Errors) -> None:
-    _check_access_modes(spec, found, "")
-    capacity = spec.get("capacity") or {}
-    if not capacity:
-        found.required(("spec", "capacity"))
+def _check_volume(spec: RawObject) -> Found:
+    yield from _check_access_modes(spec, "")
+    capacity, policy = spec.get("capacity") or {}, spec.get("persistentVolumeReclaimPolicy")
+    yield from has("spec", spec, "capacity")
     if "storage" not in capacity or len(capacity) > 1:
-        found.not_supported(("spec", "capacity"), capacity, ("storage",))
+        yield from one_of("spec.capacity", capacity, ("storage",), needed=False)
     for name, amount in capacity.items():
-        if not _amount(amount) > 0:
-            found.invalid(("spec", "capacity", f"[{name}]"), amount, "must be greater than zero")
-    found.one_of(
-        ("spec", "persistentVolumeReclaimPolicy"),
-        spec.get("persistentVolumeReclaimPolicy"),
-        _RECLAIM_POLICIES,
-    )
-    found.one_of(("spec", "volumeMode"), spec.get("volumeMode"), _VOLUME_MODES)
+        yield from _check_size(f"spec.capacity[{name}]", amount)
+    yield from _choice("spec.persistentVolumeReclaimPolicy", policy, "Delete", "Recycle", "Retain")
+    yield from _choice("spec.volumeMode", spec.get("volumeMode"), *_VOLUME_MODES)
     sources = [name for name in spec if name not in _NOT_A_SOURCE and spec[name] is not None]
     if not sources:
-        found.required(("spec",), "must specify a volume type")
+        yield required("spec", "must specify a volume type")
     for name in sources[1:]:
-        found.forbidden(("spec", name), "may not specify more than 1 volume type")
+        yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
 
 
-def _check_access_modes(spec: RawObject, found: Errors, missing: str) -> None:
-    given = spec.get("accessModes") or ()
+def _check_size(path: str, raw: object) -> Found:
+    if not _amount(raw) > 0:
+        yield invalid(path, raw, "must be greater than zero")
+
+
+def _check_access_modes(spec: RawObject, missing: str) -> Found:
+    path, given = "spec.accessModes", spec.get("accessModes") or ()
     if not given:
-        found.required(("spec", "accessModes"), missing)
+        yield required(path, missing)
     for mode in given:
-        if mode not in _MODES:
-            found.not_supported(("spec", "accessModes"), mode, _MODES)
-    known = [mode for mode in given if mode in _MODES]
-    if "ReadWriteOncePod" in known and set(known) != {"ReadWriteOncePod"}:
-        found.forbidden(("spec", "accessModes"), "may not use ReadWriteOncePod with other access modes")
+        yield from one_of(path, mode, _MODES, needed=False)
+    known = {mode for mode in given if mode in _MODES}
+    if "ReadWriteOncePod" in known and len(known) > 1:
+        yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
 
 
-def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
+def _check_claim_update(obj: RawObject, old: RawObject) -> Found:
     new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
-    found: list[FieldError] = []
     if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
         copy_field("volumeName", new_spec, old_spec)
     if old_spec.get("storageClassName") is None:
@@ -259,12 +252,11 @@ def _check_claim_update(obj: RawObject, old: RawObject) -> list[FieldError]:
         new_spec["resources"] = _with_storage(new_spec.get("resources"), old_size)
         old_spec["resources"] = _with_storage(old_spec.get("resources"), old_size)
     if new_spec != old_spec:
-        found.append(FieldError("spec", "FieldValueForbidden", _FROZEN_CLAIM))
+        yield forbidden("spec", _FROZEN_CLAIM)
     granted = ((old.get("status") or {}).get("capacity") or {}).get("storage")
     if _amount(new_size) < _amount(old_size) and _amount(new_size) <= _amount(granted):
-        path = "spec.resources.requests.storage"
-        found.append(FieldError(path, "FieldValueForbidden", "field can not be less than status.capacity"))
-    return found + unchanged(obj["spec"], old["spec"], "volumeMode")
+        yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    yield from unchanged(obj["spec"], old["spec"], "volumeMode")
 
 
 def _with_storage(resources: RawObject | None, size: Any) -> RawObject:  # noqa: ANN401 - as it came
@@ -276,14 +268,12 @@ def _requested(spec: RawObject) -> Any:  # noqa: ANN401 - as it came over the wi
     return ((spec.get("resources") or {}).get("requests") or {}).get("storage")
 
 
-def _check_volume_update(spec: RawObject, old: RawObject) -> list[FieldError]:
-    found: list[FieldError] = []
+def _check_volume_update(spec: RawObject, old: RawObject) -> Found:
     if _source(spec, old) != _source(old, old):
-        found.append(FieldError("spec.persistentvolumesource", "FieldValueForbidden", _FROZEN_SOURCE))
-    found += unchanged(spec, old, "volumeMode")
+        yield forbidden("spec.persistentvolumesource", _FROZEN_SOURCE)
+    yield from unchanged(spec, old, "volumeMode")
     if old.get("nodeAffinity") is not None:
-        found += unchanged(spec, old, "nodeAffinity")
-    return found
+        yield from unchanged(spec, old, "nodeAffinity")
 
 
 def _source(spec: RawObject, old: RawObject) -> RawObject:

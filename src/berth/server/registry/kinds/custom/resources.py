@@ -18,10 +18,10 @@ from berth.kube.schema import Schema, patterns
 from berth.kube.schema.crd import TooManyDefaultsError
 from berth.kube.schema.structural import structural_errors
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, REQUIRED
 from berth.kube.validation.propagation import validate_annotated
 from berth.server import errors
 from berth.server.registry import deletion, writes
+from berth.server.registry.checks import Found, has, invalid, one_of, required
 from berth.server.registry.fields import spec_of, unchanged
 from berth.server.registry.resources import ServedResource, served
 from berth.server.registry.strategy import Endpoint, Registry, Strategy
@@ -34,6 +34,11 @@ _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL_RULES = "https://github.com/kubernetes/enhancements/pull/1111"
 _GROUP, _PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
+# Conditions, their reason where there is a conflict, and reason and message where there is none.
+_CONDITIONS = (
+    ("NamesAccepted", "NameConflict", "NoConflicts", "no conflicts found"),
+    ("Established", "NotAccepted", "InitialNamesAccepted", "the initial names have been accepted"),
+)
 
 
 class DefinitionStrategy(Strategy):
@@ -192,19 +197,19 @@ def _establish(registry: Registry, crd: RawObject, old: RawObject | None) -> Non
     status["acceptedNames"] = spec["names"]
     status["conditions"] = [
         *_conformance(crd, now),
-        _condition("NamesAccepted", clash, now, ("NoConflicts", "no conflicts found"), "NameConflict"),
-        _condition(
-            "Established",
-            clash,
-            now,
-            ("InitialNamesAccepted", "the initial names have been accepted"),
-            "NotAccepted",
+        *(
+            _condition(kind, now, *(("False", badly, clash) if clash else ("True", well, text)))
+            for kind, badly, well, text in _CONDITIONS
         ),
     ]
     crd["status"] = status
     metadata = crd["metadata"]
     if not metadata.get("deletionTimestamp") and _CLEANUP not in (metadata.get("finalizers") or ()):
         metadata["finalizers"] = [*(metadata.get("finalizers") or ()), _CLEANUP]
+
+
+def _condition(kind: str, now: str, status: str, reason: str, message: str) -> RawObject:
+    return {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
 
 
 def _conformance(crd: RawObject, now: str) -> list[RawObject]:
@@ -216,32 +221,12 @@ def _conformance(crd: RawObject, now: str) -> list[RawObject]:
     }.get(_kind_of_approval(given))
     if not _is_protected(crd) or said is None:
         return []
-    status, reason, message = said
-    return [
-        {
-            "type": "KubernetesAPIApprovalPolicyConformant",
-            "status": status,
-            "lastTransitionTime": now,
-            "reason": reason,
-            "message": message,
-        }
-    ]
+    return [_condition("KubernetesAPIApprovalPolicyConformant", now, *said)]
 
 
 def _is_protected(crd: RawObject) -> bool:
     group = str(crd["spec"].get("group") or "")
     return f".{group}".endswith((".k8s.io", ".kubernetes.io"))
-
-
-def _condition(kind: str, clash: str, now: str, well: tuple[str, str], badly: str) -> RawObject:
-    reason, message = (badly, clash) if clash else well
-    return {
-        "type": kind,
-        "status": "False" if clash else "True",
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    }
 
 
 def _clash(registry: Registry, crd: RawObject) -> str:
@@ -257,37 +242,28 @@ def _clash(registry: Registry, crd: RawObject) -> str:
     return ""
 
 
-def _problems(crd: RawObject) -> list[FieldError]:
-    spec, found = crd["spec"], []
+def _problems(crd: RawObject) -> Found:
+    spec, name = crd["spec"], crd["metadata"].get("name")
     group, plural = spec.get("group"), spec["names"].get("plural")
     if not group:
-        found.append(FieldError("spec.group", REQUIRED))
+        yield required("spec.group")
     elif messages := names.dns_subdomain_errors(str(group)):
-        found.append(FieldError("spec.group", INVALID, "; ".join(messages), group))
+        yield invalid("spec.group", group, "; ".join(messages))
     elif "." not in str(group):
-        found.append(FieldError("spec.group", INVALID, "should be a domain with at least one dot", group))
-    found += [
-        FieldError(f"spec.names.{field}", REQUIRED)
-        for field in ("plural", "kind")
-        if not spec["names"].get(field)
-    ]
-    if crd["metadata"].get("name") != f"{plural}.{group}":
-        detail = 'must be spec.names.plural+"."+spec.group'
-        found.append(FieldError("metadata.name", INVALID, detail, crd["metadata"].get("name")))
-    if spec.get("scope") not in ("Namespaced", "Cluster"):
-        detail = 'supported values: "Cluster", "Namespaced"'
-        found.append(FieldError("spec.scope", "FieldValueNotSupported", detail, spec.get("scope") or ""))
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
+    yield from has("spec.names", spec["names"], "plural", "kind")
+    if name != f"{plural}.{group}":
+        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    yield from one_of("spec.scope", spec.get("scope") or "", ("Cluster", "Namespaced"), needed=False)
     versions = spec.get("versions") or []
     if sum(1 for entry in versions if entry.get("storage")) != 1:
         detail = "must have exactly one version marked as storage version"
-        found.append(FieldError("spec.versions", INVALID, detail, [entry.get("name") for entry in versions]))
+        yield invalid("spec.versions", [entry.get("name") for entry in versions], detail)
     for i, entry in enumerate(versions):
         path = f"spec.versions[{i}]"
-        if not entry.get("name"):
-            found.append(FieldError(f"{path}.name", REQUIRED))
+        yield from has(path, entry, "name")
         if not (entry.get("schema") or {}).get("openAPIV3Schema"):
-            found.append(FieldError(f"{path}.schema.openAPIV3Schema", REQUIRED, "schemas are required"))
-    return found
+            yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
 
 
 def _unstructural(crd: RawObject, old: RawObject | None) -> list[FieldError]:
@@ -319,10 +295,10 @@ def _approval(crd: RawObject, old: RawObject | None) -> list[FieldError]:
     where = f"metadata.annotations[{_APPROVED}]"
     match _kind_of_approval(given):
         case "missing":
-            return [FieldError(where, REQUIRED, f"{detail}, see {_APPROVAL_RULES}")]
+            return [required(where, f"{detail}, see {_APPROVAL_RULES}")]
         case "invalid":
             detail += ' with either a URL or a reason starting with "unapproved"'
-            return [FieldError(where, INVALID, f"{detail}, see {_APPROVAL_RULES}", given)]
+            return [invalid(where, given, f"{detail}, see {_APPROVAL_RULES}")]
     return []
 
 

@@ -6,11 +6,10 @@ Upstream: pkg/registry/core/service (alloc.go, strategy.go).
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
 
 from berth.kube.objects import Key, RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID
+from berth.server.registry.checks import Found, invalid
 from berth.server.registry.fields import mapping, mappings, spec_of
 from berth.server.registry.resources import served
 from berth.server.registry.service_rules import (
@@ -79,20 +78,20 @@ class ServiceStrategy(Strategy):
             count += 1
         return address
 
-    def check(self, obj: RawObject) -> Iterator[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         return service_errors(obj["spec"])
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         new, before = obj["spec"].get("clusterIPs"), old["spec"].get("clusterIPs")
         if EXTERNAL in (obj["spec"]["type"], old["spec"].get("type")) or not before or new == before:
             return []
-        return [FieldError("spec.clusterIPs[0]", INVALID, "may not change once set", new)]
+        return [invalid("spec.clusterIPs[0]", new, "may not change once set")]
 
     def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
         found = super().judge(registry, obj, old)
         return found or list(self._give_node_ports(registry, obj, mapping((old or {}).get("spec"))))
 
-    def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Iterator[FieldError]:
+    def _give_node_ports(self, registry: Registry, obj: RawObject, before: RawObject) -> Found:
         """Reserve the node ports that are asked for, and find some for the others, in place."""
         spec = obj["spec"]
         if spec["type"] not in WITH_NODE_PORTS or spec.get("allocateLoadBalancerNodePorts") is False:
@@ -110,9 +109,9 @@ class ServiceStrategy(Strategy):
             given = port.get("nodePort") or known
             protocol, path = port.get("protocol"), f"spec.ports[{index}].nodePort"
             if given and given not in _NODE_PORTS:
-                yield FieldError(path, INVALID, _OUT_OF_RANGE, given)
+                yield invalid(path, given, _OUT_OF_RANGE)
             elif given and (given, protocol) in taken:
-                yield FieldError(path, INVALID, "provided port is already allocated", given)
+                yield invalid(path, given, "provided port is already allocated")
             port["nodePort"] = given or next(
                 free for free in _NODE_PORTS if not {(free, "TCP"), (free, "UDP"), (free, "SCTP")} & taken
             )

@@ -6,9 +6,9 @@ Upstream: pkg/registry/core/pod/storage/storage.go, BindingREST.
 from __future__ import annotations
 
 from berth.kube.objects import RawObject
-from berth.kube.validation import FieldError
 from berth.server import errors
 from berth.server.registry import writes
+from berth.server.registry.checks import one_of, required
 from berth.server.registry.kinds.cluster.nodes import topology_labels
 from berth.server.registry.kinds.pods.pods import upsert_condition
 from berth.server.registry.resources import CREATE_ONLY, served
@@ -75,13 +75,12 @@ def bind(
 
 
 def _node_of(target: RawObject, name: str) -> str:
-    if target.get("kind") not in (None, "", "Node"):
-        detail = 'supported values: "Node", "<empty>"'
-        problem = FieldError("target.kind", "FieldValueNotSupported", detail, target["kind"])
-        raise errors.invalid("Binding", "", name, [problem])
-    node = target.get("name")
+    kind, node = target.get("kind"), target.get("name")
+    if kind and kind != "Node":
+        problems = one_of("target.kind", kind, ("Node", "<empty>"), needed=False)
+        raise errors.invalid("Binding", "", name, list(problems))
     if not isinstance(node, str) or not node:
-        raise errors.invalid("Binding", "", name, [FieldError("target.name", "FieldValueRequired")])
+        raise errors.invalid("Binding", "", name, [required("target.name")])
     return node
 
 

@@ -10,11 +10,10 @@ import re
 
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
-from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, NOT_SUPPORTED
 from berth.kube.validation.resources import NEGATIVE
 from berth.server import errors
 from berth.server.registry import deletion, writes
+from berth.server.registry.checks import Found, invalid, one_of
 from berth.server.registry.fields import decode_as, mapping
 from berth.server.registry.kinds.pods.pods import upsert_condition
 from berth.server.registry.resources import served
@@ -34,8 +33,6 @@ _CONDITION = {
     "reason": "EvictionByEvictionAPI",
     "message": "Eviction API: evicting",
 }
-
-
 _PERCENT = re.compile(r"[0-9]+%").fullmatch
 _NO_PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
@@ -47,21 +44,19 @@ _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 class DisruptionBudgetStrategy(Strategy):
     """A count, or a share of not more than all."""
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        spec, found = mapping(obj.get("spec")), []
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj.get("spec"))
         for name in ("minAvailable", "maxUnavailable"):
             given = spec.get(name)
             if isinstance(given, str) and not _PERCENT(given):
-                found.append(FieldError(f"spec.{name}", INVALID, _NO_PERCENT, given))
+                yield invalid(f"spec.{name}", given, _NO_PERCENT)
             elif isinstance(given, str) and int(given[:-1]) > 100:
-                found.append(FieldError(f"spec.{name}", INVALID, "must not be greater than 100%", given))
+                yield invalid(f"spec.{name}", given, "must not be greater than 100%")
             elif isinstance(given, int) and given < 0:
-                found.append(FieldError(f"spec.{name}", INVALID, NEGATIVE, given))
+                yield invalid(f"spec.{name}", given, NEGATIVE)
         policy = spec.get("unhealthyPodEvictionPolicy")
-        if policy is not None and policy not in _POLICIES:
-            detail = "supported values: " + ", ".join(f'"{one}"' for one in _POLICIES)
-            found.append(FieldError("spec.unhealthyPodEvictionPolicy", NOT_SUPPORTED, detail, policy))
-        return found
+        if policy is not None:
+            yield from one_of("spec.unhealthyPodEvictionPolicy", policy, _POLICIES, needed=False)
 
 
 STRATEGIES = (

@@ -26,6 +26,7 @@ from berth.kube.objects import Affinity, Pod, RawObject
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
+from berth.server.registry.checks import forbidden, invalid
 from berth.server.registry.fields import decode_as, spec_of
 from berth.server.registry.kinds.access import service_accounts
 from berth.server.registry.kinds.cluster import limit_ranges
@@ -261,16 +262,13 @@ def _check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
     new_spec, old_spec = pod["spec"], old["spec"]
     if new_spec == old_spec:
         return []
-    found: list[FieldError] = []
     if len(new_spec.get("containers") or ()) != len(old_spec.get("containers") or ()):
-        detail = "pod updates may not add or remove containers"
-        return [FieldError("spec.containers", "FieldValueForbidden", detail)]
-    found += _check_deadline(new_spec, old_spec)
-    found += _check_tolerations(new_spec, old_spec)
-    found += _check_gates(new_spec, old_spec)
+        return [forbidden("spec.containers", "pod updates may not add or remove containers")]
+    checked = (_check_deadline, _check_tolerations, _check_gates)
+    found = [error for check in checked for error in check(new_spec, old_spec)]
     gated_before = bool(old_spec.get("schedulingGates"))
     if _frozen(new_spec, gated_before) != _frozen(old_spec, gated_before):
-        found.append(FieldError("spec", "FieldValueForbidden", _IMMUTABLE))
+        found.append(forbidden("spec", _IMMUTABLE))
     return found
 
 
@@ -297,10 +295,9 @@ def _check_deadline(new: RawObject, old: RawObject) -> list[FieldError]:
     before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
     path = "spec.activeDeadlineSeconds"
     if before is not None and after is None:
-        return [FieldError(path, "FieldValueInvalid", "must not update from a positive integer to nil value")]
+        return [invalid(path, None, "must not update from a positive integer to nil value")]
     if before is not None and after is not None and after > before:
-        detail = "must be less than or equal to previous value"
-        return [FieldError(path, "FieldValueInvalid", detail, after)]
+        return [invalid(path, after, "must be less than or equal to previous value")]
     return []
 
 
@@ -309,7 +306,7 @@ def _check_tolerations(new: RawObject, old: RawObject) -> list[FieldError]:
     for item in old.get("tolerations") or ():
         if _without_seconds(item) not in after:
             detail = "existing toleration can not be modified except its tolerationSeconds"
-            return [FieldError("spec.tolerations", "FieldValueForbidden", detail)]
+            return [forbidden("spec.tolerations", detail)]
     return []
 
 
@@ -322,7 +319,7 @@ def _check_gates(new: RawObject, old: RawObject) -> list[FieldError]:
     added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in before]
     if added:
         detail = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
-        return [FieldError("spec.schedulingGates", "FieldValueForbidden", detail)]
+        return [forbidden("spec.schedulingGates", detail)]
     return []
 
 

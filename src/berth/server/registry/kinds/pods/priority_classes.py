@@ -9,6 +9,7 @@ from berth.kube.api_resources import PODS, Resource
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
 from berth.server import errors
+from berth.server.registry.checks import forbidden
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
 from berth.server.storage.store import Bucket, decode
@@ -29,11 +30,11 @@ class PriorityClassStrategy(Strategy):
         if obj.get("value", 0) <= _HIGHEST or obj["metadata"].get("name", "").startswith("system-"):
             return []
         detail = f"maximum allowed value of a user defined priority is {_HIGHEST}"
-        return [FieldError("value", "FieldValueForbidden", detail)]
+        return [forbidden("value", detail)]
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return [
-            FieldError(field, "FieldValueForbidden", f"may not be changed in an update{dot}")
+            forbidden(field, f"may not be changed in an update{dot}")
             for field, dot in (("value", "."), ("preemptionPolicy", ""))
             if obj.get(field) != old.get(field)
         ]

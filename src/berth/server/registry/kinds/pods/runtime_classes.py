@@ -5,12 +5,11 @@ Upstream: pkg/apis/node/validation and plugin/pkg/admission/runtimeclass.
 
 from __future__ import annotations
 
-from berth.kube import names
 from berth.kube.amounts.quantity import read
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, REQUIRED
 from berth.server import errors
+from berth.server.registry import checks
 from berth.server.registry.fields import mapping, mappings, spell_amounts, unchanged
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -29,11 +28,8 @@ class RuntimeClassStrategy(Strategy):
         for toleration in mappings(mapping(obj.get("scheduling")).get("tolerations")):
             toleration.setdefault("operator", "Equal")
 
-    def check(self, obj: RawObject) -> list[FieldError]:
-        handler = obj.get("handler")
-        if not handler:
-            return [FieldError("handler", REQUIRED)]
-        return [FieldError("handler", INVALID, text, handler) for text in names.dns_label_errors(handler)]
+    def check(self, obj: RawObject) -> checks.Found:
+        return checks.label("handler", obj.get("handler"))
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return unchanged(obj, old, "handler")

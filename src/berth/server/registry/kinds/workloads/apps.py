@@ -10,6 +10,7 @@ from typing import Any
 from berth.kube.objects import LabelSelector, RawObject
 from berth.kube.selectors import parse_label_selector
 from berth.kube.validation import FieldError
+from berth.server.registry.checks import Found, invalid, one_of
 from berth.server.registry.fields import decode_as, spec_of, unchanged
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_template
 from berth.server.registry.resources import served
@@ -23,26 +24,21 @@ _ROLLING = "RollingUpdate"
 class WorkloadStrategy(TemplatedStrategy):
     """A workload's selector fits its template, and stays."""
 
-    def check(self, obj: RawObject) -> list[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         spec = obj.get("spec") or {}
         given, template = spec.get("selector"), spec.get("template") or {}
         if not isinstance(given, dict):
-            return []
+            return
         selector = parse_label_selector(decode_as(given, LabelSelector))
         if selector.everything:
-            detail = f"empty selector is invalid for {obj['kind'].lower()}"
-            return [FieldError("spec.selector", "FieldValueInvalid", detail, given)]
+            yield invalid("spec.selector", given, f"empty selector is invalid for {obj['kind'].lower()}")
+            return
         labels = (template.get("metadata") or {}).get("labels") or {}
-        found = []
         if not selector.matches(labels):
             detail = "`selector` does not match template `labels`"
-            found.append(FieldError("spec.template.metadata.labels", "FieldValueInvalid", detail, labels))
+            yield invalid("spec.template.metadata.labels", labels, detail)
         policy = (template.get("spec") or {}).get("restartPolicy", "Always")
-        if policy != "Always":
-            detail = 'supported values: "Always"'
-            path = "spec.template.spec.restartPolicy"
-            found.append(FieldError(path, "FieldValueNotSupported", detail, policy))
-        return found
+        yield from one_of("spec.template.spec.restartPolicy", policy, ("Always",), needed=False)
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return unchanged(obj, old, "spec", "selector")

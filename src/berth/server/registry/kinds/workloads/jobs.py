@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import INVALID, NOT_SUPPORTED, REQUIRED
+from berth.kube.validation.resources import NEGATIVE
 from berth.kube.well_known import JOB_NAME
 from berth.kube.workloads.cron_schedule import ScheduleError, parse, zone_error
+from berth.server.registry.checks import Found, invalid, one_of, required
 from berth.server.registry.fields import mapping, spec_of, unchanged
 from berth.server.registry.kinds.pods.pod_specs import TemplatedStrategy, default_pod_spec, default_template
 from berth.server.registry.resources import served
@@ -54,7 +53,7 @@ class JobStrategy(TemplatedStrategy):
         if spec.get("selector") is None:
             spec["selector"] = {"matchLabels": {_CONTROLLER_UID: uid}}
 
-    def check(self, obj: RawObject) -> list[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         return _check_policy(mapping(obj.get("spec")), "spec")
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
@@ -64,15 +63,14 @@ class JobStrategy(TemplatedStrategy):
         return [*found, *unchanged(obj, old, "spec", "template")]
 
 
-def _check_policy(spec: RawObject, path: str) -> list[FieldError]:
+def _check_policy(spec: RawObject, path: str) -> Found:
     """That the pods of a Job come to an end."""
     policy = mapping(mapping(spec.get("template")).get("spec")).get("restartPolicy", "Always")
     path = f"{path}.template.spec.restartPolicy"
-    if policy in ("OnFailure", "Never"):
-        return []
     if policy == "Always":
-        return [FieldError(path, REQUIRED, 'valid values: "OnFailure", "Never"')]
-    return [FieldError(path, NOT_SUPPORTED, 'supported values: "OnFailure", "Never"', policy)]
+        yield required(path, 'valid values: "OnFailure", "Never"')
+    else:
+        yield from one_of(path, policy, ("OnFailure", "Never"), needed=False)
 
 
 class CronJobStrategy(TemplatedStrategy):
@@ -92,42 +90,37 @@ class CronJobStrategy(TemplatedStrategy):
             if isinstance(inner, dict) and isinstance(inner.get("spec"), dict):
                 default_pod_spec(inner["spec"])
 
-    def check(self, obj: RawObject) -> Iterator[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         spec = mapping(obj.get("spec"))
-        schedule, policy = spec.get("schedule"), spec.get("concurrencyPolicy")
+        schedule = spec.get("schedule")
         if not schedule:
-            yield FieldError("spec.schedule", REQUIRED)
+            yield required("spec.schedule")
         else:
             try:
                 parse(schedule)
             except ScheduleError as error:
-                yield FieldError("spec.schedule", INVALID, str(error), schedule)
-        if policy not in _POLICIES:
-            detail = "supported values: " + ", ".join(f'"{name}"' for name in _POLICIES)
-            yield FieldError("spec.concurrencyPolicy", NOT_SUPPORTED, detail, policy)
+                yield invalid("spec.schedule", schedule, str(error))
+        yield from one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _POLICIES, needed=False)
         for name in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
             if (spec.get(name) or 0) < 0:
-                detail = "must be greater than or equal to 0"
-                yield FieldError(f"spec.{name}", INVALID, detail, spec[name])
+                yield invalid(f"spec.{name}", spec[name], NEGATIVE)
         yield from _check_policy(
             mapping(mapping(spec.get("jobTemplate")).get("spec")), "spec.jobTemplate.spec"
         )
 
     def validate_create(self, obj: RawObject) -> list[FieldError]:
         name = obj["metadata"].get("name") or ""
-        found = _check_zone(obj["spec"], {})
+        found = list(_check_zone(obj["spec"], {}))
         if len(name) > _LONGEST_NAME:
-            detail = f"must be no more than {_LONGEST_NAME} characters"
-            found.append(FieldError("metadata.name", INVALID, detail, name))
+            found.append(invalid("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters"))
         return found
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        return _check_zone(obj["spec"], old["spec"])
+        return list(_check_zone(obj["spec"], old["spec"]))
 
 
-def _check_zone(spec: RawObject, old: RawObject) -> list[FieldError]:
+def _check_zone(spec: RawObject, old: RawObject) -> Found:
     """That a schedule's time zone is one, and where it belongs; what was stored otherwise may stay."""
-    found = []
     schedule, zone = str(spec.get("schedule") or ""), spec.get("timeZone")
     if "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
@@ -136,10 +129,9 @@ def _check_zone(spec: RawObject, old: RawObject) -> list[FieldError]:
                 "cannot use both timeZone field and TZ or CRON_TZ in schedule" if zone is not None else ""
             )
         if detail:
-            found.append(FieldError("spec.schedule", INVALID, detail, schedule))
+            yield invalid("spec.schedule", schedule, detail)
     if zone is not None and zone != old.get("timeZone") and (problem := zone_error(zone)) is not None:
-        found.append(FieldError("spec.timeZone", INVALID, problem, zone))
-    return found
+        yield invalid("spec.timeZone", zone, problem)
 
 
 STRATEGIES = (

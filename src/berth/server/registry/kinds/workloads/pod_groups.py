@@ -9,14 +9,26 @@ whole groups) off.  A server has one version; what another one stored is convert
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.schema.constraints import SchemaError
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import TOO_MANY, Errors, Path, render
+from berth.kube.validation.errors import DUPLICATE, TOO_MANY
 from berth.kube.versions import VERSIONS, KubernetesVersion
+from berth.server.registry import checks
+from berth.server.registry.checks import (
+    Found,
+    each,
+    forbidden,
+    has,
+    invalid,
+    label,
+    one_of,
+    required,
+    subdomain,
+)
 from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
 from berth.server.registry.kinds.pods.priority_classes import resolve_group_priority
 from berth.server.registry.resources import served
@@ -28,7 +40,7 @@ MAX_TEMPLATES = 8
 _HIGHEST_PRIORITY = 1_000_000_000
 _POLICIES = ("basic", "gang")
 _MODES = ("single", "all")
-_TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
+_AT_TEMPLATES = "spec.podGroupTemplates"
 _PRIORITY = ("priorityClassName", "priority")
 _ALPHA_OFF = ("schedulingConstraints", "resourceClaims", "disruptionMode", *_PRIORITY)
 _BETA_OFF = ("schedulingConstraints", "resourceClaims", "preemptionPolicy", "parentCompositePodGroupName")
@@ -55,11 +67,21 @@ class PodGroupStrategy(_Grouping):
             spec["disruptionMode"] = "Pod"
 
     def validate_create(self, obj: RawObject) -> list[FieldError]:
-        found, spec = Errors(), mapping(obj.get("spec"))
-        if spec.get("podGroupTemplateRef") is not None:
-            _check_template_ref(mapping(spec["podGroupTemplateRef"]), found, ("spec", "podGroupTemplateRef"))
-        _check_policy(mapping(spec.get("schedulingPolicy")), found, ("spec", "schedulingPolicy"))
-        return list(found)
+        spec = mapping(obj.get("spec"))
+        return [*self._check_origin(spec), *_check_policy(spec, "spec"), *self._check_more(spec)]
+
+    def _check_origin(self, spec: RawObject) -> Found:
+        """Which template of which Workload a group was made from."""
+        ref, path = spec.get("podGroupTemplateRef"), "spec.podGroupTemplateRef"
+        if ref is not None:
+            workload = mapping(ref).get("workload")
+            yield from _check_one_of(mapping(ref), ("workload",), path)
+            if workload is not None:
+                yield from _check_workload(mapping(workload), f"{path}.workload", "podGroupTemplateName")
+
+    def _check_more(self, spec: RawObject) -> Found:
+        """What groups have beside an origin and a policy."""
+        return iter(())
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return _frozen(obj, old, "podGroupTemplateRef", "schedulingPolicy")
@@ -67,7 +89,7 @@ class PodGroupStrategy(_Grouping):
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
         status = mapping(obj.get("status"))
         status.pop("resourceClaimStatuses", None)
-        return _check_conditions(mappings(status.get("conditions")))
+        return list(_check_conditions(mappings(status.get("conditions"))))
 
 
 class BetaPodGroupStrategy(PodGroupStrategy):
@@ -85,21 +107,17 @@ class BetaPodGroupStrategy(PodGroupStrategy):
             if old is None:
                 resolve_group_priority(registry, self.resource, obj)
 
-    def validate_create(self, obj: RawObject) -> list[FieldError]:
-        found, spec, path = Errors(), mapping(obj.get("spec")), ("spec",)
+    def _check_origin(self, spec: RawObject) -> Found:
         if spec.get("workloadRef") is not None:
-            ref, inner = mapping(spec["workloadRef"]), (*path, "workloadRef")
-            _check_name(ref, "workloadName", names.dns_subdomain_errors, found, inner)
-            _check_name(ref, "templateName", names.dns_label_errors, found, inner)
-        _check_policy(mapping(spec.get("schedulingPolicy")), found, (*path, "schedulingPolicy"))
-        _check_standing(spec, found, path)
-        return list(found)
+            yield from _check_workload(mapping(spec["workloadRef"]), "spec.workloadRef", "templateName")
+
+    def _check_more(self, spec: RawObject) -> Found:
+        return _check_standing(spec, "spec")
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        new, before, found = mapping(obj.get("spec")), mapping(old.get("spec")), Errors()
         fixed = _frozen(obj, old, "workloadRef", "disruptionMode", *_PRIORITY)
-        _check_policy_change(new, before, found, ("spec",))
-        return [*fixed, *found]
+        new, before = mapping(obj.get("spec")), mapping(old.get("spec"))
+        return [*fixed, *_check_policy_change(new, before, "spec")]
 
 
 class WorkloadDefinitionStrategy(_Grouping):
@@ -109,22 +127,21 @@ class WorkloadDefinitionStrategy(_Grouping):
         for template in mappings(mapping(obj.get("spec")).get("podGroupTemplates")):
             _drop(template, _ALPHA_OFF)
 
+    none = required(_AT_TEMPLATES)  # what is said if there is no template
+
     def validate_create(self, obj: RawObject) -> list[FieldError]:
-        found, spec = Errors(), mapping(obj.get("spec"))
-        if spec.get("controllerRef") is not None:
-            _check_controller(mapping(spec["controllerRef"]), found, ("spec", "controllerRef"))
-        templates, path = mappings(spec.get("podGroupTemplates")), ("spec", "podGroupTemplates")
-        if not templates:
-            self._refuse_none(found)
-        _check_templates(templates, found, path)
-        self._check_more(templates, found, path)
-        return list(found)
+        spec = mapping(obj.get("spec"))
+        templates = mappings(spec.get("podGroupTemplates"))
+        return [
+            *_check_controller(spec.get("controllerRef")),
+            *([] if templates else [self.none]),
+            *_check_templates(templates),
+            *self._check_more(templates),
+        ]
 
-    def _refuse_none(self, found: Errors) -> None:
-        found.required(("spec", "podGroupTemplates"))
-
-    def _check_more(self, templates: list[RawObject], found: Errors, path: Path) -> None:
+    def _check_more(self, templates: list[RawObject]) -> Found:
         """What templates have beside a name and a policy."""
+        return iter(())
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
         return _frozen(obj, old, "controllerRef", "podGroupTemplates")
@@ -139,33 +156,17 @@ class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
         for template in mappings(spec.get("podGroupTemplates")):
             _drop(template, _BETA_OFF)
 
-    def _refuse_none(self, found: Errors) -> None:
-        found.invalid(("spec",), "", f"must specify one of: {_listed(_TEMPLATES)}")
+    none = invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
 
-    def _check_more(self, templates: list[RawObject], found: Errors, path: Path) -> None:
+    def _check_more(self, templates: list[RawObject]) -> Found:
         for i, template in enumerate(templates):
-            _check_standing(template, found, (*path, i))
+            yield from _check_standing(template, f"{_AT_TEMPLATES}[{i}]")
         if len({tuple(template.get(name) for name in _PRIORITY) for template in templates}) > 1:
-            found.invalid(path[:1], None, "detected multiple priority configurations")
+            yield invalid("spec", None, "detected multiple priority configurations")
 
     def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
-        field = _TEMPLATES[0]
-        path: Path = ("spec", field)
-        new = mappings(mapping(obj.get("spec")).get(field))
-        before = {each.get("name"): each for each in mappings(mapping(old.get("spec")).get(field))}
-        found = Errors(_frozen(obj, old, "controllerRef"))
-        for i, template in enumerate(new):
-            known = before.get(template.get("name"))
-            if known is None:
-                found.forbidden((*path, i), "item may not be added")
-                continue
-            for name in ("disruptionMode", *_PRIORITY):
-                if template.get(name) != known.get(name):
-                    found.invalid((*path, i, name), None, IMMUTABLE)
-            _check_policy_change(template, known, found, (*path, i))
-        if before.keys() - {template.get("name") for template in new}:
-            found.forbidden(path, "item may not be removed")
-        return list(found)
+        new, before = (mappings(mapping(one.get("spec")).get("podGroupTemplates")) for one in (obj, old))
+        return [*_frozen(obj, old, "controllerRef"), *_check_templates_change(new, before)]
 
 
 STRATEGIES = (
@@ -249,117 +250,109 @@ def _to_alpha(holder: RawObject) -> None:
 
 
 def _frozen(obj: RawObject, old: RawObject, *fields: str) -> list[FieldError]:
-    new_spec, old_spec = mapping(obj.get("spec")), mapping(old.get("spec"))
-    return [
-        FieldError(f"spec.{name}", "FieldValueInvalid", IMMUTABLE)
-        for name in fields
-        if new_spec.get(name) != old_spec.get(name)
-    ]
+    return list(_unchanged(mapping(obj.get("spec")), mapping(old.get("spec")), "spec", *fields))
 
 
-def _check_policy(policy: RawObject, found: Errors, path: Path) -> None:
-    _check_one_of(policy, _POLICIES, found, path)
-    gang = policy.get("gang")
+def _unchanged(new: RawObject, old: RawObject, path: str, *fields: str) -> Found:
+    return (invalid(f"{path}.{name}", None, IMMUTABLE) for name in fields if new.get(name) != old.get(name))
+
+
+def _check_policy(holder: RawObject, path: str) -> Found:
+    policy, path = mapping(holder.get("schedulingPolicy")), f"{path}.schedulingPolicy"
+    yield from _check_one_of(policy, _POLICIES, path)
+    gang, at = policy.get("gang"), f"{path}.gang.minCount"
     if gang is None:
         return
     count = mapping(gang).get("minCount") or 0
     if not count:
-        found.required((*path, "gang", "minCount"))
+        yield required(at)
     elif count < 1:
-        found.invalid((*path, "gang", "minCount"), count, "must be greater than or equal to 1")
+        yield invalid(at, count, "must be greater than or equal to 1")
 
 
-def _check_policy_change(new: RawObject, old: RawObject, found: Errors, path: Path) -> None:
+def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
     """Which policy it is never changes; how many pods it wants may."""
-    path = (*path, "schedulingPolicy")
-    policy, before = mapping(new.get("schedulingPolicy")), mapping(old.get("schedulingPolicy"))
+    policy, before = (mapping(one.get("schedulingPolicy")) for one in (new, old))
+    at = f"{path}.schedulingPolicy"
     if (policy.get("basic") is None) != (before.get("basic") is None):
-        found.invalid((*path, "basic"), None, IMMUTABLE)
+        yield invalid(f"{at}.basic", None, IMMUTABLE)
     if policy.get("gang") is None and before.get("gang") is not None:
-        found.invalid((*path, "gang"), None, "field cannot be cleared once set")
+        yield invalid(f"{at}.gang", None, "field cannot be cleared once set")
     elif policy.get("gang") is not None and before.get("gang") is None:
-        found.invalid((*path, "gang"), None, "field cannot be set once created")
+        yield invalid(f"{at}.gang", None, "field cannot be set once created")
     else:
-        _check_policy(policy, found, path)
+        yield from _check_policy(new, path)
 
 
-def _check_standing(holder: RawObject, found: Errors, path: Path) -> None:
+def _check_standing(holder: RawObject, path: str) -> Found:
     """How a group stands to others: how it is disrupted, and its priority."""
     if holder.get("disruptionMode") is not None:
-        _check_one_of(mapping(holder["disruptionMode"]), _MODES, found, (*path, "disruptionMode"))
+        yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
     if holder.get("priorityClassName"):
-        _check_name(holder, "priorityClassName", names.dns_subdomain_errors, found, path)
+        yield from subdomain(f"{path}.priorityClassName", holder["priorityClassName"])
     priority = holder.get("priority")
     if priority is not None and priority > _HIGHEST_PRIORITY:
-        detail = f"must be less than or equal to {_HIGHEST_PRIORITY}"
-        found.invalid((*path, "priority"), priority, detail)
+        yield invalid(f"{path}.priority", priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")
 
 
-def _listed(members: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in members)
-
-
-def _check_one_of(holder: RawObject, members: tuple[str, ...], found: Errors, path: Path) -> None:
+def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> Found:
     given = [name for name in members if holder.get(name) is not None]
+    listed = ", ".join(f"`{name}`" for name in members)
     if not given:
-        found.invalid(path, "", f"must specify one of: {_listed(members)}")
+        yield invalid(path, "", f"must specify one of: {listed}")
     elif len(given) > 1:
-        found.invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {_listed(members)}")
+        yield invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {listed}")
 
 
-def _check_template_ref(ref: RawObject, found: Errors, path: Path) -> None:
-    _check_one_of(ref, ("workload",), found, path)
-    if ref.get("workload") is not None:
-        workload, inner = mapping(ref["workload"]), (*path, "workload")
-        _check_name(workload, "workloadName", names.dns_subdomain_errors, found, inner)
-        _check_name(workload, "podGroupTemplateName", names.dns_label_errors, found, inner)
+def _check_workload(ref: RawObject, path: str, template: str) -> Found:
+    yield from subdomain(f"{path}.workloadName", ref.get("workloadName"))
+    yield from label(f"{path}.{template}", ref.get(template))
 
 
-def _check_controller(ref: RawObject, found: Errors, path: Path) -> None:
+def _check_controller(given: object) -> Found:
+    ref, path = mapping(given), "spec.controllerRef"
+    if given is None:
+        return
     if ref.get("apiGroup"):
-        _check_name(ref, "apiGroup", names.dns_subdomain_errors, found, path)
-    _check_name(ref, "kind", path_segment_errors, found, path)
-    _check_name(ref, "name", path_segment_errors, found, path)
+        yield from subdomain(f"{path}.apiGroup", ref["apiGroup"])
+    for field in ("kind", "name"):
+        yield from checks.name(f"{path}.{field}", ref.get(field), path_segment_errors)
 
 
-def _check_templates(templates: list[RawObject], found: Errors, path: Path) -> None:
+def _check_templates(templates: list[RawObject]) -> Found:
     if len(templates) > MAX_TEMPLATES:
-        detail = f"must have at most {MAX_TEMPLATES} items"
-        found.append(SchemaError(render(path), TOO_MANY, detail, len(templates)))
+        yield SchemaError(_AT_TEMPLATES, TOO_MANY, f"must have at most {MAX_TEMPLATES} items", len(templates))
         return
     seen: set[object] = set()
     for i, template in enumerate(templates):
         if template.get("name") in seen:
-            found.duplicate((*path, i), template)
+            yield FieldError(f"{_AT_TEMPLATES}[{i}]", DUPLICATE, "", template)
         seen.add(template.get("name"))
     for i, template in enumerate(templates):
-        _check_name(template, "name", names.dns_label_errors, found, (*path, i))
-        _check_policy(mapping(template.get("schedulingPolicy")), found, (*path, i, "schedulingPolicy"))
+        yield from label(f"{_AT_TEMPLATES}[{i}].name", template.get("name"))
+        yield from _check_policy(template, f"{_AT_TEMPLATES}[{i}]")
 
 
-def _check_name(
-    holder: RawObject, field: str, check: Callable[[str], Iterable[str]], found: Errors, path: Path
-) -> None:
-    name = holder.get(field)
-    if not name:
-        found.required((*path, field))
-    else:
-        found.invalid_for_each((*path, field), name, check(str(name)))
+def _check_templates_change(new: list[RawObject], old: list[RawObject]) -> Found:
+    before = {template.get("name"): template for template in old}
+    for i, template in enumerate(new):
+        at, known = f"{_AT_TEMPLATES}[{i}]", before.get(template.get("name"))
+        if known is None:
+            yield forbidden(at, "item may not be added")
+            continue
+        yield from _unchanged(template, known, at, "disruptionMode", *_PRIORITY)
+        yield from _check_policy_change(template, known, at)
+    if before.keys() - {template.get("name") for template in new}:
+        yield forbidden(_AT_TEMPLATES, "item may not be removed")
 
 
-def _check_conditions(conditions: list[RawObject]) -> list[FieldError]:
-    found = Errors()
+def _check_conditions(conditions: list[RawObject]) -> Found:
     seen: set[object] = set()
     for i, condition in enumerate(conditions):
-        path: Path = ("status", "conditions", i)
-        kind = condition.get("type") or ""
+        path, kind = f"status.conditions[{i}]", condition.get("type") or ""
         if kind in seen:
-            found.duplicate((*path, "type"), kind)
+            yield FieldError(f"{path}.type", DUPLICATE, "", kind)
         seen.add(kind)
-        found.invalid_for_each((*path, "type"), kind, names.label_key_errors(str(kind)))
-        if condition.get("status") not in _CONDITION_STATUSES:
-            found.not_supported((*path, "status"), condition.get("status") or "", _CONDITION_STATUSES)
-        for name in ("lastTransitionTime", "reason"):
-            if not condition.get(name):
-                found.required((*path, name))
-    return list(found)
+        yield from each(f"{path}.type", kind, names.label_key_errors(str(kind)))
+        yield from one_of(f"{path}.status", condition.get("status") or "", _CONDITION_STATUSES, needed=False)
+        yield from has(path, condition, "lastTransitionTime", "reason")
