@@ -60,11 +60,10 @@ def test_a_kind_is_named_in_one_file() -> None:
         for path, kept in own.items()
         if (kinds := {kind for kind in named(path) if any(kind in held for held in own.values())} - kept)
     }
-    # What a Binding points at, what bounds are for, a direction, how a group is disrupted, who has a role.
+    # What a Binding points at, what bounds are for, how a group is disrupted, who has a role.
     assert foreign == {
         "bindings.py": {"Node"},
         "limit_ranges.py": {"PersistentVolumeClaim", "Pod"},
-        "network_policies.py": {"Ingress"},
         "pod_groups.py": {"Pod"},
         "roles.py": {"ServiceAccount"},
     }

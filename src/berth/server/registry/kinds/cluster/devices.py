@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
-from berth.kube.validation.errors import Errors
+from berth.kube.validation.errors import DUPLICATE, TOO_MANY
+from berth.server.registry.checks import Found, forbidden, has
 from berth.server.registry.fields import mapping, mappings, unchanged
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Registry, Strategy
@@ -15,7 +16,7 @@ from berth.server.storage.selectors import paths
 from berth.server.tables import cluster as tables
 
 _API = "resource.k8s.io/v1"
-_RESERVED = ("status", "reservedFor")
+_RESERVED = "status.reservedFor"
 _MOST_CONSUMERS = 256
 _GOING = "`deallocationRequested` or `deletionTimestamp`"
 
@@ -30,16 +31,13 @@ class ResourceClaimStrategy(Strategy):
         return unchanged(obj, old, "spec")
 
     def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
-        found = Errors()
         status, before = mapping(obj.get("status")), mapping(old.get("status"))
-        consumers = mappings(status.get("reservedFor"))
-        _check_consumers(consumers, found)
+        consumers, known = mappings(status.get("reservedFor")), mappings(before.get("reservedFor"))
+        found = list(_check_consumers(consumers))
         if consumers and status.get("allocation") is None:
-            found.forbidden(_RESERVED, "may not be specified when `allocated` is not set")
-        elif obj["metadata"].get("deletionTimestamp"):
-            known = mappings(before.get("reservedFor"))
-            if any(consumer not in known for consumer in consumers):
-                found.forbidden(_RESERVED, f"new entries may not be added while {_GOING} are set")
+            found.append(forbidden(_RESERVED, "may not be specified when `allocated` is not set"))
+        elif obj["metadata"].get("deletionTimestamp") and any(one not in known for one in consumers):
+            found.append(forbidden(_RESERVED, f"new entries may not be added while {_GOING} are set"))
         if before.get("allocation") is not None and status.get("allocation") is not None:
             return [*found, *unchanged(obj, old, "status", "allocation")]
         return found
@@ -91,12 +89,13 @@ def _default_requests(spec: RawObject) -> None:
                     asked.setdefault("count", 1)
 
 
-def _check_consumers(consumers: list[RawObject], found: Errors) -> None:
+def _check_consumers(consumers: list[RawObject]) -> Found:
     if len(consumers) > _MOST_CONSUMERS:
-        found.too_many(_RESERVED, len(consumers), _MOST_CONSUMERS)
+        yield FieldError(_RESERVED, TOO_MANY, f"must have at most {_MOST_CONSUMERS} items", len(consumers))
     seen: set[str] = set()
     for i, consumer in enumerate(consumers):
-        for name in ("resource", "name", "uid"):
-            if not consumer.get(name):
-                found.required((*_RESERVED, i, name))
-        found.once(seen, (*_RESERVED, i), str(consumer.get("uid")))
+        at, uid = f"{_RESERVED}[{i}]", str(consumer.get("uid"))
+        yield from has(at, consumer, "resource", "name", "uid")
+        if uid in seen:
+            yield FieldError(at, DUPLICATE, "", uid)
+        seen.add(uid)

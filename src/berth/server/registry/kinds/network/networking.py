@@ -1,4 +1,4 @@
-"""Ingresses: which requests go to which Service. Nothing here carries them.
+"""The kinds of networking.k8s.io: Ingresses, which requests go to which Service, and NetworkPolicies.
 
 Upstream: pkg/apis/networking/validation.
 """
@@ -6,14 +6,14 @@ Upstream: pkg/apis/networking/validation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from berth.kube import names
 from berth.kube.objects import RawObject
 from berth.kube.validation import FieldError
+from berth.kube.validation.containers import PORT_RANGE
 from berth.server.registry import checks
-from berth.server.registry.checks import Found, each, invalid, one_of, required
-from berth.server.registry.fields import mapping, mappings, path_segment_errors
+from berth.server.registry.checks import Found, each, forbidden, invalid, one_of, required
+from berth.server.registry.fields import mapping, mappings, path_segment_errors, spec_of
 from berth.server.registry.resources import served
 from berth.server.registry.strategy import Strategy
 from berth.server.tables import cluster as tables
@@ -29,19 +29,19 @@ _NO_WILDCARD = names.regex_message(
     "*.example.com",
 )
 _TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+# How rules of a direction are called, and whom they are about.
+_DIRECTIONS = {"Ingress": ("ingress", "from"), "Egress": ("egress", "to")}
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
 _NOT_INSIDE, _NOT_AT_THE_END = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
 
 
 class IngressStrategy(Strategy):
     """What is served is said by rules, or by a backend for all of it."""
 
-    def check(self, obj: RawObject) -> Iterable[FieldError]:
+    def check(self, obj: RawObject) -> Found:
         spec = mapping(obj.get("spec"))
-        rules, backend, name = (
-            mappings(spec.get("rules")),
-            spec.get("defaultBackend"),
-            spec.get("ingressClassName"),
-        )
+        rules, backend = mappings(spec.get("rules")), spec.get("defaultBackend")
+        name = spec.get("ingressClassName")
         if not rules and backend is None:
             yield invalid("spec", spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
         if backend is not None:
@@ -135,6 +135,54 @@ def _port(path: str, port: RawObject) -> Found:
         yield from checks.port(f"{path}.service.port.{given[0]}", port[given[0]])
 
 
+class NetworkPolicyStrategy(Strategy):
+    """Which directions it is about, and whom and what it lets through."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        if not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+        for rules, _ in _DIRECTIONS.values():
+            for rule in mappings(spec.get(rules)):
+                for port in mappings(rule.get("ports")):
+                    port.setdefault("protocol", "TCP")
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj.get("spec"))
+        for rules, peers in _DIRECTIONS.values():
+            for i, rule in enumerate(mappings(spec.get(rules))):
+                path = f"spec.{rules}[{i}]"
+                for j, port in enumerate(mappings(rule.get("ports"))):
+                    yield from _port_errors(f"{path}.ports[{j}]", port)
+                for j, peer in enumerate(mappings(rule.get(peers))):
+                    yield from _peer_errors(f"{path}.{peers}[{j}]", peer)
+        for i, direction in enumerate(spec.get("policyTypes") or ()):
+            yield from one_of(f"spec.policyTypes[{i}]", direction, tuple(_DIRECTIONS), needed=False)
+
+
+def _port_errors(path: str, port: RawObject) -> Found:
+    yield from one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS, needed=False)
+    number, last = port.get("port"), port.get("endPort")
+    if isinstance(number, int) and not 1 <= number <= 65535:
+        yield invalid(f"{path}.port", number, PORT_RANGE)
+    if isinstance(last, int) and isinstance(number, int) and last < number:
+        yield invalid(f"{path}.endPort", number, "must be greater than or equal to `port`")
+
+
+def _peer_errors(path: str, peer: RawObject) -> Found:
+    block = peer.get("ipBlock")
+    if not any(peer.get(name) is not None for name in ("podSelector", "namespaceSelector", "ipBlock")):
+        yield required(path, "must specify a peer")
+    elif block is not None and len(peer) > 1:
+        yield forbidden(path, "may not specify both ipBlock and another peer")
+    elif block is not None:
+        cidr = str(mapping(block).get("cidr") or "")
+        if not cidr:
+            yield required(f"{path}.ipBlock.cidr")
+        else:
+            yield from checks.network(f"{path}.ipBlock.cidr", cidr)
+
+
 STRATEGIES = (
     Strategy(
         served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
@@ -144,5 +192,9 @@ STRATEGIES = (
         served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
         columns=tables.INGRESS,
         first_status={"loadBalancer": {}},
+    ),
+    NetworkPolicyStrategy(
+        served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
+        columns=tables.NETWORK_POLICY,
     ),
 )
