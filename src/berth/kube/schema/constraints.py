@@ -27,11 +27,10 @@ _MOST_ERRORS = 1000  # that anybody is told of
 
 
 class SchemaError(FieldError, frozen=True):
-    """A field error of one of the two kinds only schemas produce."""
+    """A field error that only schemas produce: of a value of the wrong type."""
 
     def __str__(self) -> str:
-        words = "Too many" if self.type == TOO_MANY else "Invalid value"
-        return f"{self.field}: {words}: {json.dumps(self.value)}: {self.detail}"
+        return f"{self.field}: Invalid value: {json.dumps(self.value)}: {self.detail}"
 
 
 def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
@@ -189,7 +188,7 @@ def _size_rules(
 ) -> Iterator[FieldError]:
     low, high = rules.get(f"min{what}"), rules.get(f"max{what}")
     if isinstance(high, int) and len(value) > high:
-        yield SchemaError(path, TOO_MANY, f"must have at most {high} items", len(value))
+        yield FieldError(path, TOO_MANY, f"must have at most {high} items", len(value))
     if isinstance(low, int) and len(value) < low:
         yield _invalid(path, value, f"should have at least {low} {what.lower()}")
 

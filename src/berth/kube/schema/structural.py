@@ -225,12 +225,7 @@ def _nested(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldE
         yield FieldError(f"{path}.properties[metadata]", FORBIDDEN, detail)
 
 
-def _incomplete(
-    said: Mapping[str, Any],
-    schema: object,
-    path: str,
-    at: str,
-) -> Iterator[FieldError]:
+def _incomplete(said: Mapping[str, Any], schema: object, path: str, at: str) -> Iterator[FieldError]:
     """Places that a combination speaks of and the schema itself does not have."""
     for name in (*_COMBINATIONS, "not"):
         inner = said.get(name)
@@ -240,12 +235,7 @@ def _incomplete(
                 yield from _incomplete_in(one, schema, path, where)
 
 
-def _incomplete_in(
-    said: Mapping[str, Any],
-    schema: object,
-    path: str,
-    at: str,
-) -> Iterator[FieldError]:
+def _incomplete_in(said: Mapping[str, Any], schema: object, path: str, at: str) -> Iterator[FieldError]:
     step()
     if not isinstance(schema, dict):
         yield FieldError(path, REQUIRED, f"because it is defined in {at}")

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from berth.kube import names
 from berth.kube.objects import RawObject
-from berth.kube.schema.constraints import SchemaError
 from berth.kube.validation import FieldError
 from berth.kube.validation.errors import DUPLICATE, TOO_MANY
 from berth.kube.versions import VERSIONS, KubernetesVersion
@@ -321,7 +320,7 @@ def _check_controller(given: object) -> Found:
 
 def _check_templates(templates: list[RawObject]) -> Found:
     if len(templates) > MAX_TEMPLATES:
-        yield SchemaError(_AT_TEMPLATES, TOO_MANY, f"must have at most {MAX_TEMPLATES} items", len(templates))
+        yield FieldError(_AT_TEMPLATES, TOO_MANY, f"must have at most {MAX_TEMPLATES} items", len(templates))
         return
     seen: set[object] = set()
     for i, template in enumerate(templates):
