@@ -1,4 +1,4 @@
-"""JSON patch, RFC 6902. The object is never changed in place."""
+"""JSON merge patch, RFC 7386, and JSON patch, RFC 6902. The object is never changed in place."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ MAX_OPERATIONS = 10_000
 _MAX_COPIED = 3 * 1024 * 1024
 
 _MISSING = object()
+
+
+@refuse_depth
+def merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a merge patch is an object")
+    return _merge(obj, patch)
+
+
+def _merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 -- any JSON value
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            merged[name] = _merge(merged.get(name), value)
+        else:
+            merged[name] = copy.deepcopy(value)
+    return merged
 
 
 @refuse_depth
