@@ -20,7 +20,7 @@ from berth.kube.manifests.unknown_annotations import (
     POD_ANNOTATIONS,
     unknown_annotations,
 )
-from berth.kube.quota.pending import PENDING
+from berth.kube.quota.charging import PENDING
 from berth.server.registry.kinds.custom.karmada import AUTOUPDATE
 
 if TYPE_CHECKING:
