@@ -110,15 +110,11 @@ def age(timestamp: object, now: float) -> str:
     return UNKNOWN if moment is None else human_duration(now - moment)
 
 
-def _name(obj: Object, _: float) -> str:
-    return str(at(obj, "metadata", "name") or "")
-
-
 def _age(obj: Object, now: float) -> str:
     return age(at(obj, "metadata", "creationTimestamp"), now)
 
 
-NAME = Column("Name", _name, format="name")
+NAME = Column("Name", text("metadata", "name"), format="name")
 AGE = Column("Age", _age)
 CREATED_AT = Column("Created At", text("metadata", "creationTimestamp"), type="date")
 

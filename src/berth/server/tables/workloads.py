@@ -167,7 +167,7 @@ def _controller(obj: Object, _: float) -> str:
 CONTROLLER_REVISION = (
     NAME,
     Column("Controller", _controller),
-    Column("Revision", lambda obj, _: number(obj, "revision")),
+    Column("Revision", count("revision")),
     AGE,
 )
 

@@ -183,22 +183,13 @@ def check_pod(registry: Registry, pod: RawObject) -> None:
         StatusError: a new pod asks for less or more than it may (403).
     """
     found = _limit_ranges(registry, pod["metadata"]["namespace"])
-    if not found:
-        return
-    containers = [
-        _asked(container)
-        for name in ("containers", "initContainers")
-        for container in mappings(pod["spec"].get(name))
-    ]
-    whole = _whole(pod)
-    for limit_range in found:
-        problems = [
-            problem
-            for bounds in limit_range
-            for asked in {_CONTAINER: containers, _POD: [whole]}.get(str(bounds.get("type")), ())
-            for problem in _problems(str(bounds["type"]), bounds, asked)
+    if found:
+        containers = [
+            _asked(container)
+            for name in ("containers", "initContainers")
+            for container in mappings(pod["spec"].get(name))
         ]
-        _refuse("pods", pod, problems)
+        _check(found, "pods", pod, {_CONTAINER: containers, _POD: [_whole(pod)]})
 
 
 def check_claim(registry: Registry, claim: RawObject) -> None:
@@ -206,16 +197,10 @@ def check_claim(registry: Registry, claim: RawObject) -> None:
     Raises:
         StatusError: a claim asks for less or more than it may (403).
     """
-    for limit_range in _limit_ranges(registry, claim["metadata"]["namespace"]):
+    found = _limit_ranges(registry, claim["metadata"]["namespace"])
+    if found:
         requests = _read(mapping(mapping(claim["spec"].get("resources")).get("requests")))
-        problems: list[str] = []
-        for bounds in limit_range:
-            if bounds.get("type") != _CLAIM:
-                continue
-            asked = _Asked(requests, {})
-            problems += _too_low(_CLAIM, _read(mapping(bounds.get("min"))), asked)
-            problems += _too_high(_CLAIM, _read(mapping(bounds.get("max"))), _Asked({}, requests), "request")
-        _refuse("persistentvolumeclaims", claim, problems)
+        _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
 
 
 def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
@@ -226,11 +211,20 @@ def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
     return [mappings(mapping(item.get("spec")).get("limits")) for item in found]
 
 
-def _refuse(plural: str, obj: RawObject, problems: list[str]) -> None:
-    if problems:
-        listed = list(dict.fromkeys(problems))
-        why = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
-        raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", why)
+def _check(
+    limit_ranges: list[list[RawObject]], plural: str, obj: RawObject, asked: Mapping[str, list[_Asked]]
+) -> None:
+    """Hold what an object asks for, by what it asks for it, against the bounds of each LimitRange."""
+    for limit_range in limit_ranges:
+        problems = dict.fromkeys(
+            problem
+            for bounds in limit_range
+            for one in asked.get(str(bounds.get("type")), ())
+            for problem in _problems(str(bounds["type"]), bounds, one)
+        )
+        if problems:
+            why = f"[{', '.join(problems)}]" if len(problems) > 1 else next(iter(problems))
+            raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", why)
 
 
 def _asked(container: RawObject) -> _Asked:
@@ -256,6 +250,9 @@ def _read(amounts: RawObject) -> dict[str, Quantity]:
 
 def _problems(kind: str, bounds: RawObject, asked: _Asked) -> Iterator[str]:
     yield from _too_low(kind, _read(mapping(bounds.get("min"))), asked)
+    if kind == _CLAIM:  # which has no limits
+        yield from _too_high(kind, _read(mapping(bounds.get("max"))), _Asked({}, asked.requests), "request")
+        return
     yield from _too_high(kind, _read(mapping(bounds.get("max"))), asked)
     yield from _too_wide(kind, _read(mapping(bounds.get("maxLimitRequestRatio"))), asked)
 

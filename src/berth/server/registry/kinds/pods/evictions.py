@@ -22,6 +22,7 @@ from berth.server.registry.writes import Write
 from berth.server.storage.history import Record
 from berth.server.storage.store import decode
 from berth.server.tables import workloads as tables
+from berth.server.tables.cells import condition, is_true
 
 _CAUSE = "DisruptionBudget"
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -119,8 +120,7 @@ def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] |
 
 
 def _unhealthy_may_go(pod: RawObject, budget: RawObject) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    if any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions):
+    if is_true(pod, "Ready"):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -159,27 +159,20 @@ def _take(registry: Registry, budget: tuple[Record, RawObject], pod_name: str, *
 
 
 def _explained(name: str, status: RawObject) -> str:
-    condition: RawObject = next(
-        (item for item in status.get("conditions") or () if item.get("type") == "DisruptionAllowed"), {}
-    )
-    said = condition.get("message", "") if condition.get("status") == "False" else ""
+    allowed = condition({"status": status}, "DisruptionAllowed")
+    said = allowed.get("message", "") if allowed.get("status") == "False" else ""
     desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-    if said and condition.get("reason") == "SyncFailed":
-        why = f"because it failed sync: {said}"
-        return f"The disruption budget {name} does not allow evicting pods currently {why}"
+    refused = f"The disruption budget {name} does not allow evicting pods currently"
+    if said and allowed.get("reason") == "SyncFailed":
+        return f"{refused} because it failed sync: {said}"
     if healthy <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
-    if said:
-        return (
-            f"The disruption budget {name} does not allow evicting pods currently "
-            f"({condition.get('reason')}): {said}"
-        )
-    return f"The disruption budget {name} does not allow evicting pods currently"
+    return f"{refused} ({allowed.get('reason')}): {said}" if said else refused
 
 
 def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObject]:
     others = [item for item in status.get("conditions") or () if item.get("type") != "DisruptionAllowed"]
-    condition = {
+    refused = {
         "type": "DisruptionAllowed",
         "status": "False",
         "reason": "InsufficientPods",
@@ -187,7 +180,7 @@ def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObjec
         "observedGeneration": generation,
         "lastTransitionTime": now,
     }
-    return [*others, condition]
+    return [*others, refused]
 
 
 def _says_why(pod: RawObject) -> bool:
@@ -195,11 +188,8 @@ def _says_why(pod: RawObject) -> bool:
 
     A pod that stops at once would be gone before whoever evicts it could say it again.
     """
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(
-        item.get("type") == _CONDITION["type"] and item.get("status") == "True" and item.get("reason")
-        for item in conditions
-    )
+    target = condition(pod, _CONDITION["type"])
+    return target.get("status") == "True" and bool(target.get("reason"))
 
 
 def _delete(

@@ -19,10 +19,11 @@ from berth.kube.affinity.annotations import (
     annotated_affinity,
 )
 from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses, rules_of
-from berth.kube.amounts.quantity import QuantityError, read
+from berth.kube.amounts.quantity import read
 from berth.kube.defaults import created
 from berth.kube.gates import FeatureGates
 from berth.kube.objects import Affinity, Pod, RawObject
+from berth.kube.quota.amounts import positive
 from berth.kube.taints import NOT_READY, UNREACHABLE
 from berth.kube.validation import FieldError, validate_pod
 from berth.server import errors
@@ -217,23 +218,13 @@ def qos_class(spec: RawObject) -> str:
     for container in containers:
         resources = container.get("resources") or {}
         requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-        if any(_positive(requests.get(name)) or _positive(limits.get(name)) for name in _COMPUTE):
-            any_given = True
         for name in _COMPUTE:
-            if not _positive(limits.get(name)) or not _same(
-                requests.get(name, limits.get(name)), limits[name]
-            ):
-                guaranteed = False
+            request, limit = requests.get(name), limits.get(name)
+            any_given = any_given or positive(request) or positive(limit)
+            guaranteed = guaranteed and positive(limit) and _same(requests.get(name, limit), limit)
     if not any_given:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _positive(amount: Any) -> bool:  # noqa: ANN401 - as it came over the wire
-    try:
-        return amount is not None and read(amount).unscaled > 0
-    except QuantityError:
-        return False
 
 
 def _same(one: Any, other: Any) -> bool:  # noqa: ANN401

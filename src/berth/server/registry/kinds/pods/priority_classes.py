@@ -62,30 +62,19 @@ STRATEGIES = (
 # --- what pods get of them
 
 
+_OTHER_PRIORITY = (
+    "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller "
+    "computed {value} from the given PriorityClass name"
+)
+_OTHER_GROUP_PRIORITY = (
+    "priority set in the pod group ({given}) must match the priority computed ({value}) based on the "
+    "priority class set in the spec"
+)
+
+
 def resolve_group_priority(registry: Registry, resource: Resource, group: RawObject) -> None:
     """The same for a group of pods."""
-    spec, name = group["spec"], group["metadata"].get("name", "")
-    found = _chosen(registry, resource, group)
-    value, given = (found["value"] if found is not None else 0), spec.get("priority")
-    if given is not None and given != value:
-        detail = (
-            f"priority set in the pod group ({given}) must match the priority computed ({value}) "
-            "based on the priority class set in the spec"
-        )
-        raise errors.forbidden(resource.plural, resource.group, name, detail)
-    if found is not None:
-        spec["priorityClassName"] = found["metadata"]["name"]
-    spec["priority"] = value
-
-
-def _chosen(registry: Registry, resource: Resource, obj: RawObject) -> RawObject | None:
-    """The class that an object names, or else the default one."""
-    chosen = obj["spec"].get("priorityClassName") or ""
-    found = _priority_class(registry, chosen) if chosen else _default_class(registry)
-    if chosen and found is None:
-        why = f"no PriorityClass with name {chosen} was found"
-        raise errors.forbidden(resource.plural, resource.group, obj["metadata"].get("name", ""), why)
-    return found
+    _resolve(registry, resource, group, _OTHER_GROUP_PRIORITY)
 
 
 def resolve_priority(registry: Registry, pod: RawObject) -> None:
@@ -94,27 +83,33 @@ def resolve_priority(registry: Registry, pod: RawObject) -> None:
     Raises:
         StatusError: there is no such class, or the pod gives a priority of its own (403).
     """
-    spec, name = pod["spec"], pod["metadata"].get("name", "")
-    found = _chosen(registry, PODS, pod)
-    value = found["value"] if found is not None else 0
-    given = spec.get("priority")
-    if given is not None and given != value:
-        detail = (
-            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
-            f"controller computed {value} from the given PriorityClass name"
-        )
-        raise errors.forbidden("pods", "", name, detail)
-    if found is not None:
-        spec["priorityClassName"] = found["metadata"]["name"]
-    spec["priority"] = value
-    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    spec, found = pod["spec"], _resolve(registry, PODS, pod, _OTHER_PRIORITY)
+    policy = found.get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy") not in (None, policy):
         detail = (
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod "
             f"spec; priority admission controller computed {policy} from the given PriorityClass name"
         )
-        raise errors.forbidden("pods", "", name, detail)
+        raise errors.forbidden("pods", "", pod["metadata"].get("name", ""), detail)
     spec["preemptionPolicy"] = policy
+
+
+def _resolve(registry: Registry, resource: Resource, obj: RawObject, contradiction: str) -> RawObject:
+    """Give an object the priority of the class it names, or else of the default one, which is returned."""
+    spec, name = obj["spec"], obj["metadata"].get("name", "")
+    chosen, given = spec.get("priorityClassName") or "", spec.get("priority")
+    found = _priority_class(registry, chosen) if chosen else _default_class(registry)
+    if chosen and found is None:
+        why = f"no PriorityClass with name {chosen} was found"
+        raise errors.forbidden(resource.plural, resource.group, name, why)
+    value = found["value"] if found is not None else 0
+    if given not in (None, value):
+        detail = contradiction.format(given=given, value=value)
+        raise errors.forbidden(resource.plural, resource.group, name, detail)
+    if found is not None:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    spec["priority"] = value
+    return found or {}
 
 
 def _bucket(registry: Registry) -> Bucket:
