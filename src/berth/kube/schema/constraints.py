@@ -10,6 +10,7 @@ from typing import Any
 
 from berth.kube.schema import patterns
 from berth.kube.schema.budget import step, told
+from berth.kube.schema.checks import join
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
@@ -61,12 +62,12 @@ def _object(value: dict[str, Any], node: SchemaNode, path: str) -> Iterator[Fiel
     if node.struct is not None:
         for name in node.struct.required:
             if name not in value:
-                yield FieldError(_join(path, name), REQUIRED)
+                yield FieldError(join(path, name), REQUIRED)
     for name, item in value.items():
         # The envelope's parts are judged by the decoder, not by the schema.
         inner = node.fields.get(name)
         if inner is not None and inner.rules:
-            yield from _value(item, inner, _join(path, name))
+            yield from _value(item, inner, join(path, name))
         elif node.values is not None:
             yield from _value(item, node.values, f"{path}[{name}]")
 
@@ -79,11 +80,9 @@ def _list(value: list[Any], node: SchemaNode, path: str) -> Iterator[FieldError]
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
-        shown = (
-            {key: item.get(key) for key in node.list_keys}
-            if node.list_keys and isinstance(item, dict)
-            else item
-        )
+        shown = item
+        if node.list_keys and isinstance(item, dict):
+            shown = {key: item.get(key) for key in node.list_keys}
         identity = json.dumps(shown, sort_keys=True)
         if identity in seen:
             yield FieldError(f"{path}[{index}]", DUPLICATE, "", shown)
@@ -125,10 +124,6 @@ def _type_name(value: object) -> str:
 
 def _body(path: str) -> str:
     return f"{path} in body"
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _rules(value: Any, rules: Mapping[str, Any], path: str) -> Iterator[FieldError]:  # noqa: ANN401
@@ -220,10 +215,10 @@ def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldEr
     if isinstance(value, dict):
         for name in rule.get("required") or ():
             if name not in value:
-                yield FieldError(_join(path, name), REQUIRED)
+                yield FieldError(join(path, name), REQUIRED)
         for name, inner in (rule.get("properties") or {}).items():
             if name in value:
-                yield from _partial(value[name], inner, _join(path, name))
+                yield from _partial(value[name], inner, join(path, name))
     elif isinstance(value, list) and isinstance(rule.get("items"), dict):
         for index, item in enumerate(value):
             yield from _partial(item, rule["items"], f"{path}[{index}]")

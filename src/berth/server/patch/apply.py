@@ -17,7 +17,7 @@ from berth.server.patch import fieldset, managers
 from berth.server.patch.errors import refuse_depth
 from berth.server.patch.fieldset import FieldSet, Path
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
-from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
+from berth.server.patch.typed import Difference, compare, fields_of, merge, require_schema, without
 
 # --- from kubectl's annotation --------------------------------------------------------------------
 # Upstream: apimachinery/pkg/util/managedfields/internal (lastappliedmanager, lastappliedupdater).  Only for
@@ -195,7 +195,7 @@ def _give_up(merged: dict[str, Any], schema: Schema, last: FieldSet, owners: Man
     if not dropped:
         return merged
     dropped -= fieldset.parents(owned)
-    left: dict[str, Any] = Removal(owned).of(merged, schema.root, fieldset.trie(dropped))
+    left: dict[str, Any] = without(merged, schema.root, fieldset.trie(dropped), owned)
     return left
 
 

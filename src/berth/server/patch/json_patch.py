@@ -82,12 +82,17 @@ class _Document:
             case _:
                 raise unprocessable(f"Unexpected kind: {name}")
 
-    def get(self, operation: str, path: list[str]) -> Any:  # noqa: ANN401
+    def find(self, path: list[str]) -> Any:  # noqa: ANN401
+        """What is at a path, `_MISSING` if nothing is."""
         value = self.root
         for token in path:
             value = _step(value, token)
-            if value is _MISSING:
-                raise _missing(operation, path)
+        return value
+
+    def get(self, operation: str, path: list[str]) -> Any:  # noqa: ANN401
+        value = self.find(path)
+        if value is _MISSING:
+            raise _missing(operation, path)
         return value
 
     def add(self, operation: str, path: list[str], value: Any) -> None:  # noqa: ANN401
@@ -133,13 +138,8 @@ class _Document:
         self.add("copy", path, copy.deepcopy(value))
 
     def test(self, path: list[str], wanted: object) -> None:
-        value = self.root
-        for token in path:
-            value = _step(value, token)
-            if value is _MISSING:
-                break
-        held = None if value is _MISSING else value
-        if not _equal(held, wanted):
+        value = self.find(path)
+        if not _equal(None if value is _MISSING else value, wanted):
             raise unprocessable(f"testing value {_text(path)} failed: test failed")
 
 

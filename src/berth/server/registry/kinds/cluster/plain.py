@@ -8,7 +8,7 @@ from berth.server.tables import cluster as tables
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
 
-_CLUSTER = (
+STRATEGIES = (
     Strategy(
         served("coordination.k8s.io/v1", "leases", "Lease"),
         columns=tables.LEASE,
@@ -16,14 +16,12 @@ _CLUSTER = (
         needs_version=True,
         create_on_update=True,
     ),
+    # Configurations of webhooks are stored but nobody is called.
+    *(
+        Strategy(
+            served(_ADMISSION, f"{kind.lower()}s", kind, namespaced=False, categories="api-extensions"),
+            columns=tables.WEBHOOKS,
+        )
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    ),
 )
-# Configurations of webhooks are stored but nobody is called.
-_WEBHOOKS = tuple(
-    Strategy(
-        served(_ADMISSION, f"{kind.lower()}s", kind, namespaced=False, categories="api-extensions"),
-        columns=tables.WEBHOOKS,
-    )
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-)
-
-STRATEGIES = (*_CLUSTER, *_WEBHOOKS)

@@ -20,7 +20,12 @@ from berth.server.registry.strategy import Registry, Strategy
 from berth.server.tables import workloads as tables
 
 _TOKEN_SECONDS = 3600
+_MODE = {"defaultMode": 420}
 _VOLUMES: dict[str, RawObject] = {
+    "configMap": _MODE,
+    "secret": _MODE,
+    "projected": {**_MODE, "sources": None},
+    "downwardAPI": _MODE,
     "hostPath": {"type": ""},
     "iscsi": {"iscsiInterface": "default"},
     "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
@@ -37,9 +42,7 @@ def default_pod_spec(spec: RawObject, *, pod: bool = False) -> None:
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("securityContext", {})
     host_network = bool(spec.get("hostNetwork"))
-    for container in spec.get("initContainers") or ():
-        _container(container, host_network=host_network, pod=pod)
-    for container in spec.get("containers") or ():
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         _container(container, host_network=host_network, pod=pod)
     for volume in spec.get("volumes") or ():
         _volume(volume)
@@ -76,11 +79,13 @@ def _pull_policy(image: str) -> str:
     return "Always" if tag == "latest" or (not tag and "@" not in image) else "IfNotPresent"
 
 
+def _fill(holder: RawObject, **defaults: object) -> None:
+    """Give fields that are missing or empty a value."""
+    holder.update({name: value for name, value in defaults.items() if not holder.get(name)})
+
+
 def _probe(probe: RawObject) -> None:
-    defaults = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-    for name, value in defaults.items():
-        if not probe.get(name):
-            probe[name] = value
+    _fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
     _http_get(probe)
     if probe.get("grpc") is not None:
         probe["grpc"].setdefault("service", "")
@@ -88,25 +93,22 @@ def _probe(probe: RawObject) -> None:
 
 def _http_get(handler: RawObject) -> None:
     if handler.get("httpGet") is not None:
-        for name, value in (("path", "/"), ("scheme", "HTTP")):
-            if not handler["httpGet"].get(name):
-                handler["httpGet"][name] = value
+        _fill(handler["httpGet"], path="/", scheme="HTTP")
 
 
 def _reference(holder: RawObject) -> None:
     """To a field of the pod, or to an amount of one of its containers."""
-    if holder.get("fieldRef") is not None and not holder["fieldRef"].get("apiVersion"):
-        holder["fieldRef"]["apiVersion"] = "v1"
+    if holder.get("fieldRef") is not None:
+        _fill(holder["fieldRef"], apiVersion="v1")
     if holder.get("resourceFieldRef") is not None:
         holder["resourceFieldRef"].setdefault("divisor", "0")
 
 
 def _volume(volume: RawObject) -> None:
-    for name in ("configMap", "secret", "projected", "downwardAPI"):
+    for name, defaults in _VOLUMES.items():
         if volume.get(name) is not None:
-            volume[name].setdefault("defaultMode", 420)
-    if volume.get("projected") is not None:
-        volume["projected"].setdefault("sources", None)
+            for field, value in defaults.items():
+                volume[name].setdefault(field, value)
     claim = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
     if claim:
         claim.setdefault("metadata", {})
@@ -118,13 +120,8 @@ def _volume(volume: RawObject) -> None:
     downward = (mapping(volume.get("downwardAPI")), *(mapping(one.get("downwardAPI")) for one in projected))
     for item in (item for held in downward for item in mappings(held.get("items"))):
         _reference(item)
-    for name, defaults in _VOLUMES.items():
-        if volume.get(name) is not None:
-            volume[name].update(
-                {field: value for field, value in defaults.items() if field not in volume[name]}
-            )
-    if volume.get("image") is not None and not volume["image"].get("pullPolicy"):
-        volume["image"]["pullPolicy"] = _pull_policy(volume["image"].get("reference") or "")
+    if volume.get("image") is not None:
+        _fill(volume["image"], pullPolicy=_pull_policy(volume["image"].get("reference") or ""))
     if set(volume) == {"name"}:
         volume["emptyDir"] = {}
 

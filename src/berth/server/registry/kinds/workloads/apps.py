@@ -5,6 +5,8 @@ Upstream: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass, field
 from typing import Any
 
 from berth.kube.objects import LabelSelector, RawObject
@@ -18,10 +20,29 @@ from berth.server.registry.strategy import Strategy
 from berth.server.storage.selectors import paths
 from berth.server.tables import workloads as tables
 
-_ROLLING = "RollingUpdate"
+_ROLLING, _ROLLOUTS = "RollingUpdate", ("strategy", "updateStrategy")
 
 
-class WorkloadStrategy(TemplatedStrategy):
+def _rolling(**settings: Any) -> RawObject:  # noqa: ANN401 - JSON values
+    return {"type": _ROLLING, "rollingUpdate": settings}
+
+
+@dataclass(eq=False, kw_only=True)
+class _ControllerStrategy(TemplatedStrategy):
+    """What pods are made from again and again. `defaults`: of its spec."""
+
+    defaults: RawObject = field(default_factory=dict)
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        for name, value in self.defaults.items():
+            held = spec.setdefault(name, copy.deepcopy(value))
+            if name in _ROLLOUTS and held.setdefault("type", _ROLLING) == _ROLLING:
+                held["rollingUpdate"] = {**value["rollingUpdate"], **(held.get("rollingUpdate") or {})}
+        default_template(spec)
+
+
+class WorkloadStrategy(_ControllerStrategy):
     """A workload's selector fits its template, and stays."""
 
     def check(self, obj: RawObject) -> Found:
@@ -44,71 +65,11 @@ class WorkloadStrategy(TemplatedStrategy):
         return unchanged(obj, old, "spec", "selector")
 
 
-class ReplicaSetStrategy(WorkloadStrategy):
-    """Replicas of one template."""
-
-    def default(self, obj: RawObject) -> None:
-        _default_replicas(obj)
-
-
-class ReplicationControllerStrategy(TemplatedStrategy):
+class ReplicationControllerStrategy(_ControllerStrategy):
     """The ReplicaSet's ancestor, whose selector is nothing but labels; it is not checked."""
-
-    def default(self, obj: RawObject) -> None:
-        _default_replicas(obj)
 
     def scale_selector(self, selector: RawObject) -> RawObject:
         return {"matchLabels": selector}
-
-
-class DeploymentStrategy(WorkloadStrategy):
-    """A rollout of one template after the other."""
-
-    def default(self, obj: RawObject) -> None:
-        spec = spec_of(obj)
-        spec.setdefault("replicas", 1)
-        spec.setdefault("revisionHistoryLimit", 10)
-        spec.setdefault("progressDeadlineSeconds", 600)
-        _default_rollout(spec, "strategy", maxUnavailable="25%", maxSurge="25%")
-        default_template(spec)
-
-
-class StatefulSetStrategy(WorkloadStrategy):
-    """Replicas with names of their own."""
-
-    def default(self, obj: RawObject) -> None:
-        spec = spec_of(obj)
-        spec.setdefault("replicas", 1)
-        spec.setdefault("revisionHistoryLimit", 10)
-        spec.setdefault("podManagementPolicy", "OrderedReady")
-        _default_rollout(spec, "updateStrategy", partition=0)
-        spec.setdefault(
-            "persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}
-        )
-        default_template(spec)
-
-
-class DaemonSetStrategy(WorkloadStrategy):
-    """One pod a node."""
-
-    def default(self, obj: RawObject) -> None:
-        spec = spec_of(obj)
-        spec.setdefault("revisionHistoryLimit", 10)
-        _default_rollout(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
-        default_template(spec)
-
-
-def _default_replicas(obj: RawObject) -> None:
-    spec = spec_of(obj)
-    spec.setdefault("replicas", 1)
-    default_template(spec)
-
-
-def _default_rollout(spec: RawObject, name: str, **rolling: Any) -> None:  # noqa: ANN401 - JSON values
-    strategy = spec.setdefault(name, {})
-    strategy.setdefault("type", _ROLLING)
-    if strategy["type"] == _ROLLING:
-        strategy["rollingUpdate"] = {**rolling, **(strategy.get("rollingUpdate") or {})}
 
 
 STRATEGIES = (
@@ -122,6 +83,7 @@ STRATEGIES = (
             subresources="scale status",
         ),
         columns=tables.REPLICATION_CONTROLLER,
+        defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
@@ -130,9 +92,10 @@ STRATEGIES = (
         columns=tables.CONTROLLER_REVISION,
         generation=False,
     ),
-    DaemonSetStrategy(
+    WorkloadStrategy(
         served("apps/v1", "daemonsets", "DaemonSet", short="ds", categories="all", subresources="status"),
         columns=tables.DAEMON_SET,
+        defaults={"revisionHistoryLimit": 10, "updateStrategy": _rolling(maxUnavailable=1, maxSurge=0)},
         first_status={
             "currentNumberScheduled": 0,
             "numberMisscheduled": 0,
@@ -140,7 +103,7 @@ STRATEGIES = (
             "numberReady": 0,
         },
     ),
-    DeploymentStrategy(
+    WorkloadStrategy(
         served(
             "apps/v1",
             "deployments",
@@ -150,17 +113,24 @@ STRATEGIES = (
             subresources="scale status",
         ),
         columns=tables.DEPLOYMENT,
+        defaults={
+            "replicas": 1,
+            "revisionHistoryLimit": 10,
+            "progressDeadlineSeconds": 600,
+            "strategy": _rolling(maxUnavailable="25%", maxSurge="25%"),
+        },
         status_metadata=("annotations", "finalizers", "ownerReferences"),
     ),
-    ReplicaSetStrategy(
+    WorkloadStrategy(
         served(
             "apps/v1", "replicasets", "ReplicaSet", short="rs", categories="all", subresources="scale status"
         ),
         columns=tables.REPLICA_SET,
+        defaults={"replicas": 1},
         fields=paths("status.replicas", default="0"),
         first_status={"replicas": 0},
     ),
-    StatefulSetStrategy(
+    WorkloadStrategy(
         served(
             "apps/v1",
             "statefulsets",
@@ -170,6 +140,13 @@ STRATEGIES = (
             subresources="scale status",
         ),
         columns=tables.STATEFUL_SET,
+        defaults={
+            "replicas": 1,
+            "revisionHistoryLimit": 10,
+            "podManagementPolicy": "OrderedReady",
+            "updateStrategy": _rolling(partition=0),
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        },
         first_status={"replicas": 0, "availableReplicas": 0},
     ),
 )

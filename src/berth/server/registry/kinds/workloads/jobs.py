@@ -84,11 +84,9 @@ class CronJobStrategy(TemplatedStrategy):
         spec.setdefault("suspend", False)
         spec.setdefault("successfulJobsHistoryLimit", 3)
         spec.setdefault("failedJobsHistoryLimit", 1)
-        template = spec.get("jobTemplate")
-        if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-            inner = template["spec"].get("template")
-            if isinstance(inner, dict) and isinstance(inner.get("spec"), dict):
-                default_pod_spec(inner["spec"])
+        template = self._template(obj)
+        if template is not None:
+            default_pod_spec(template["spec"])
 
     def check(self, obj: RawObject) -> Found:
         spec = mapping(obj.get("spec"))
