@@ -7,8 +7,8 @@ from typing import Any
 from berth.charging import ExclusiveCharges
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
 from berth.kube.objects import LivePod, Namespace, Node, ResourceQuota
+from berth.kube.quota.charging import LASTS, PENDING, noted, pending_in
 from berth.kube.quota.exclusive import Blocked
-from berth.kube.quota.pending import LASTS, PENDING, noted, pending_in
 from berth.kube.text.decoding import convert
 from berth.kube.well_known import ADDED, DELETED, MODIFIED
 from berth.machines.cache import Cache

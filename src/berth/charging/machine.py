@@ -14,7 +14,7 @@ import msgspec
 from berth.kube.api_resources import NAMESPACES, NODES, PODS, RESOURCE_QUOTAS
 from berth.kube.objects import Key, Namespace, Node, RawObject, ResourceQuota, key_of
 from berth.kube.quota.amounts import difference, masked, spelled
-from berth.kube.quota.charging import is_about, limits_of, used_of
+from berth.kube.quota.charging import LASTS, PENDING, is_about, limits_of, noted, pending_in, used_of
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
     LARGEST,
@@ -23,7 +23,6 @@ from berth.kube.quota.exclusive import (
     Neighbours,
     exclusion_of,
 )
-from berth.kube.quota.pending import LASTS, PENDING, noted, pending_in
 from berth.kube.quota.usage import PODS as POD_QUOTA
 from berth.kube.quota.usage import held_until, is_over
 from berth.machines.cache import Cache

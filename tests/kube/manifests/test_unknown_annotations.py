@@ -20,8 +20,8 @@ from berth.kube.manifests.unknown_annotations import (
     POD_ANNOTATIONS,
     unknown_annotations,
 )
-from berth.kube.quota.pending import PENDING
-from berth.server.registry.kinds.karmada.definitions import AUTOUPDATE
+from berth.kube.quota.charging import PENDING
+from berth.server.registry.kinds.custom.karmada import AUTOUPDATE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from berth.kube.manifests import kinds
 from berth.kube.manifests.manifest import Manifest, load
 from berth.kube.manifests.unknown_fields import unknown_fields
 from berth.kube.schema import SchemaNode, SchemaRegistry
-from berth.kube.schema.newer import newer_fields
+from berth.kube.schema.builtin import newer_fields
 from berth.kube.text import json_reader, yaml_reader
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from berth.kube.api_resources import NODES, RESOURCE_QUOTAS, Resource
 from berth.kube.objects import Node
-from berth.kube.quota.pending import pending_in
+from berth.kube.quota.charging import pending_in
 from berth.kube.text.decoding import convert
 from berth.live.client import Client, Selection
 from berth.live.errors import ApiError

@@ -9,7 +9,7 @@ import pytest
 
 from berth.kube.schema import SchemaRegistry
 from berth.server import patch
-from berth.server.patch import created_fields
+from berth.server.patch import managers
 from tests.support.api.client import Json
 from tests.support.api.objects import config_map, deployment, pod
 
@@ -67,5 +67,5 @@ def test_agrees(obj: Json) -> None:
     assert schema is not None
     reset = (("f:status",),)
     slow = patch.track_update(None, copy.deepcopy(obj), schema, manager="m", now="t", reset=reset)
-    quick = created_fields.creator_entry(obj, schema, "m", "t", without_status=True)
+    quick = managers.creator_entry(obj, schema, "m", "t", without_status=True)
     assert slow["metadata"].get("managedFields", []) == ([quick] if quick is not None else [])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import berth.server
 from berth.server.registry.kinds import BUILTIN, STRATEGIES
-from berth.server.registry.kinds.karmada.definitions import definitions
+from berth.server.registry.kinds.custom.karmada import definitions
 
 ROOT = Path(berth.server.__file__).parent
 KINDS = {resource.kind for resource in BUILTIN} | {crd["spec"]["names"]["kind"] for crd in definitions()}
@@ -53,18 +53,17 @@ def test_a_kind_is_named_in_one_file() -> None:
             and call.func.id == "served"
             and isinstance(call.args[2], ast.Constant)
         }
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
     }
     foreign = {
         path.name: kinds
         for path, kept in own.items()
         if (kinds := {kind for kind in named(path) if any(kind in held for held in own.values())} - kept)
     }
-    # What a Binding points at, what bounds are for, a direction, how a group is disrupted, who has a role.
+    # What a Binding points at, what bounds are for, how a group is disrupted, who has a role.
     assert foreign == {
         "bindings.py": {"Node"},
         "limit_ranges.py": {"PersistentVolumeClaim", "Pod"},
-        "network_policies.py": {"Ingress"},
         "pod_groups.py": {"Pod"},
         "roles.py": {"ServiceAccount"},
     }

@@ -6,7 +6,7 @@ import json
 
 import yaml
 
-from berth.server.registry.kinds.karmada.definitions import AUTOUPDATE, definitions
+from berth.server.registry.kinds.custom.karmada import AUTOUPDATE, definitions
 from tests.support.api.client import Client, Json
 from tests.support.api.servers import Backend
 from tests.support.paths import ROOT

@@ -30,7 +30,7 @@ from berth.kube.validation.errors import FieldError
 from berth.kube.validation.placement import validate_placement
 from berth.kube.validation.propagation import validate_annotated, validate_policy
 from berth.server.registry import kinds as served_kinds
-from berth.server.registry.kinds.karmada.strategies import (
+from berth.server.registry.kinds.custom.karmada import (
     cluster_problems,
     prepare_cluster,
     prepare_policy,

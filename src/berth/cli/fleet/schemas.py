@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.kube.karmada import CLUSTER_GROUP, WORK_GROUP
 from berth.kube.schema import Schema, SchemaRegistry
-from berth.server.registry.kinds.karmada.definitions import definitions
+from berth.server.registry.kinds.custom.karmada import definitions
 
 CLUSTER = (f"{CLUSTER_GROUP}/v1alpha1", "Cluster")
 RESOURCE_BINDING = (f"{WORK_GROUP}/v1alpha2", "ResourceBinding")

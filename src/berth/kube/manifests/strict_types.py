@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from berth.kube.schema import SchemaNode, SchemaStruct
-from berth.kube.schema.newer import newer_fields
+from berth.kube.schema.builtin import newer_fields
 
 
 def knows_all_fields(raw: msgspec.Raw, root: SchemaNode) -> bool:

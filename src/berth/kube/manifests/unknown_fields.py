@@ -13,7 +13,7 @@ from berth.kube.manifests.near_fields import Place, hint
 from berth.kube.manifests.strict_types import knows_all_fields
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema, SchemaNode, SchemaRegistry, SchemaStruct
-from berth.kube.schema.newer import newer_fields
+from berth.kube.schema.builtin import newer_fields
 from berth.kube.text import json_reader
 from berth.kube.validation.errors import Path, render
 

@@ -40,6 +40,8 @@ _POD_NAMES = frozenset(
 _MUST_BE_SAID = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, LIMITS) for name in _COMPUTE)
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 _OF_STORAGE_CLASS = ".storageclass.storage.k8s.io/"
+_STORAGE = ("persistentvolumeclaims", "requests.storage")
+_STORAGE_OF_CLASS = tuple(f"{_OF_STORAGE_CLASS}{name}" for name in _STORAGE)
 _OF_DEVICE_CLASS = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32  # that a request for all of them may get
 _ALIASES = {"configmaps", "resourcequotas", "replicationcontrollers", "secrets"}
@@ -252,12 +254,7 @@ class StorageQuota(QuotaEvaluator):
     grows = True
 
     def _counts(self, name: str) -> bool:
-        own = ("persistentvolumeclaims", "requests.storage")
-        return (
-            name == self.count_name
-            or name in own
-            or name.endswith(tuple(f"{_OF_STORAGE_CLASS}{each}" for each in own))
-        )
+        return name in (self.count_name, *_STORAGE) or name.endswith(_STORAGE_OF_CLASS)
 
     def _lasting(self, seen: RawObject) -> Amounts:
         spec, status = seen.get("spec") or {}, seen.get("status") or {}
@@ -268,8 +265,7 @@ class StorageQuota(QuotaEvaluator):
             used["requests.storage"] = _whole_bytes(allocated if allocated.exceeds(asked) else asked)
         annotated = (seen["metadata"].get("annotations") or {}).get(BETA_STORAGE_CLASS)
         if kind := annotated or spec.get("storageClassName"):
-            counted = ("persistentvolumeclaims", "requests.storage")
-            used |= {f"{kind}{_OF_STORAGE_CLASS}{name}": used[name] for name in counted if name in used}
+            used |= {f"{kind}{_OF_STORAGE_CLASS}{name}": used[name] for name in _STORAGE if name in used}
         return used
 
     def in_scope(self, seen: RawObject, wanted: ScopeRequirement) -> bool:

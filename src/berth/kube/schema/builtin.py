@@ -31,30 +31,9 @@ from berth.kube.schema.nodes import (
     Type,
 )
 
-FILES = (
-    "meta.v1",
-    "core.v1",
-    "admissionregistration.v1",
-    "apiextensions.v1",
-    "apps.v1",
-    "authentication.v1",
-    "authorization.v1",
-    "autoscaling.v1",
-    "autoscaling.v2",
-    "batch.v1",
-    "coordination.v1",
-    "discovery.v1",
-    "events.v1",
-    "networking.v1",
-    "node.v1",
-    "policy.v1",
-    "rbac.v1",
-    "resource.v1",
-    "scheduling.v1",
-    "scheduling.v1alpha2",
-    "scheduling.v1beta1",
-    "storage.v1",
-)
+_DATA = files("berth.kube.schema").joinpath("data")
+_NAMES = sorted(path.name for path in _DATA.iterdir())
+FILES = tuple(name.removesuffix(".json") for name in _NAMES if name.endswith(".json"))
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -68,18 +47,14 @@ class Package(msgspec.Struct, frozen=True):
 
 @cache
 def package(name: str) -> Package:
-    raw = files("berth.kube.schema").joinpath("data", f"{name}.json").read_bytes()
-    return msgspec.json.decode(raw, type=Package)
+    return msgspec.json.decode(_DATA.joinpath(f"{name}.json").read_bytes(), type=Package)
 
 
 @cache
 def package_of(group: str, version: str) -> str | None:
     """The data file of an API group version."""
-    for name in FILES:
-        held = package(name)
-        if (held.group, held.version) == (group, version) and name != "meta.v1":
-            return name
-    return None
+    name = f"{group.partition('.')[0] or 'core'}.{version}"
+    return name if name in FILES and package(name).group == group else None
 
 
 @cache
@@ -132,7 +107,21 @@ def parse(expression: str, home: str) -> SchemaNode:
     node.required = base.endswith("!")
     for attribute in attributes:
         word, _, argument = attribute.partition("=")
-        _ATTRIBUTES[word](node, argument)
+        match word:
+            case "set":
+                node.list_type = "set"
+            case "map":
+                node.list_type, node.list_keys = "map", tuple(argument.split(","))
+            case "patch":
+                node.merge, node.merge_key = True, argument
+            case "default":
+                node.default = msgspec.json.decode(argument)
+            case "retain":
+                node.retain_keys = True
+            case "atomic" | "replace" | "inline":
+                setattr(node, word, True)
+            case _:
+                raise ValueError(f"{expression}: {word} is no attribute")
     return node
 
 
@@ -169,45 +158,38 @@ def _scalar(text: str) -> SchemaNode | None:
     return SchemaNode(type=known[0], format=known[1]) if known is not None else None
 
 
-def _set(node: SchemaNode, _: str) -> None:
-    node.list_type = "set"
+# --- newer ----------------------------------------------------------------------------------------
 
-
-def _map(node: SchemaNode, argument: str) -> None:
-    node.list_type, node.list_keys = "map", tuple(argument.split(","))
-
-
-def _atomic(node: SchemaNode, _: str) -> None:
-    node.atomic = True
-
-
-def _patch(node: SchemaNode, argument: str) -> None:
-    node.merge, node.merge_key = True, argument
-
-
-def _retain(node: SchemaNode, _: str) -> None:
-    node.retain_keys = True
-
-
-def _replace(node: SchemaNode, _: str) -> None:
-    node.replace = True
-
-
-def _inline(node: SchemaNode, _: str) -> None:
-    node.inline = True
-
-
-def _default(node: SchemaNode, argument: str) -> None:
-    node.default = msgspec.json.decode(argument)
-
-
-_ATTRIBUTES = {
-    "set": _set,
-    "map": _map,
-    "atomic": _atomic,
-    "patch": _patch,
-    "retain": _retain,
-    "replace": _replace,
-    "default": _default,
-    "inline": _inline,
+# Fields since v1.37, while the data files are those of v1.36. The embedded server does not keep them, but
+# manifests may be from a newer cluster. What is below them is not known.
+_USER, _DEFAULT_USER = ("user",), ("defaultUser",)
+_CORE = {
+    "ClusterTrustBundleProjection": _USER,
+    "ConfigMapVolumeSource": _DEFAULT_USER,
+    "DownwardAPIVolumeFile": _USER,
+    "DownwardAPIVolumeSource": _DEFAULT_USER,
+    "EmptyDirVolumeSource": ("mode",),
+    "GRPCAction": ("mode",),
+    "HTTPGetAction": ("protocol",),
+    "KeyToPath": _USER,
+    "NodeAllocatableResourceClaimStatus": ("mapping", "overhead"),
+    "NodeSpec": ("podPreemptionPolicy",),
+    "NodeSystemInfo": ("runningInUserNamespace",),
+    "PersistentVolumeClaimStatus": ("healthStatus",),
+    "PodCertificateProjection": _USER,
+    "PodSpec": ("evictionResponders",),
+    "PodStatus": ("volumeHealth",),
+    "ProjectedVolumeSource": _DEFAULT_USER,
+    "SecretVolumeSource": _DEFAULT_USER,
+    "ServiceAccountTokenProjection": _USER,
+    "VolumeMount": ("bindMountOptions",),
 }
+_NEWER = {
+    **{f"io.k8s.api.core.v1.{name}": fields for name, fields in _CORE.items()},
+    "io.k8s.api.batch.v1.JobSpec": ("scheduling",),
+}
+
+
+def newer_fields(struct: SchemaStruct) -> tuple[str, ...]:
+    """The names of fields that a newer Kubernetes adds to a type."""
+    return _NEWER.get(struct.name, ())

@@ -58,10 +58,10 @@ class _Place(NamedTuple):
     fields: str = ""
 
     def field(self, name: str, struct: str) -> _Place:
-        return _Place(_join(self.path, name), struct, _join(self.fields, name))
+        return _Place(join(self.path, name), struct, join(self.fields, name))
 
     def entry(self, name: str) -> _Place:
-        return self._replace(path=_join(self.path, name))
+        return self._replace(path=join(self.path, name))
 
     def item(self, index: int) -> _Place:
         return self._replace(path=f"{self.path}[{index}]")
@@ -71,7 +71,7 @@ class _Place(NamedTuple):
         return f"{self.struct}.{self.fields}"
 
 
-def _join(path: str, name: str) -> str:
+def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
@@ -117,7 +117,7 @@ def _walk_object(value: dict[str, Any], node: SchemaNode, place: _Place) -> Iter
             if known is not None:
                 yield from _walk(item, known, place.field(name, short))
             elif not node.preserve_unknown:
-                yield FieldProblem(_join(place.path, name))
+                yield FieldProblem(join(place.path, name))
 
 
 def prune(value: Any, node: SchemaNode) -> Any:  # noqa: ANN401

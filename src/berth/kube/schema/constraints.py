@@ -10,6 +10,7 @@ from typing import Any
 
 from berth.kube.schema import patterns
 from berth.kube.schema.budget import step, told
+from berth.kube.schema.checks import join
 from berth.kube.schema.nodes import INT_OR_STRING, SchemaNode
 from berth.kube.schema.scalars import fits
 from berth.kube.validation.errors import (
@@ -27,11 +28,10 @@ _MOST_ERRORS = 1000  # that anybody is told of
 
 
 class SchemaError(FieldError, frozen=True):
-    """A field error of one of the two kinds only schemas produce."""
+    """A field error that only schemas produce: of a value of the wrong type."""
 
     def __str__(self) -> str:
-        words = "Too many" if self.type == TOO_MANY else "Invalid value"
-        return f"{self.field}: {words}: {json.dumps(self.value)}: {self.detail}"
+        return f"{self.field}: Invalid value: {json.dumps(self.value)}: {self.detail}"
 
 
 def violations(value: Any, node: SchemaNode) -> list[FieldError]:  # noqa: ANN401 -- any JSON value
@@ -62,12 +62,12 @@ def _object(value: dict[str, Any], node: SchemaNode, path: str) -> Iterator[Fiel
     if node.struct is not None:
         for name in node.struct.required:
             if name not in value:
-                yield FieldError(_join(path, name), REQUIRED)
+                yield FieldError(join(path, name), REQUIRED)
     for name, item in value.items():
         # The envelope's parts are judged by the decoder, not by the schema.
         inner = node.fields.get(name)
         if inner is not None and inner.rules:
-            yield from _value(item, inner, _join(path, name))
+            yield from _value(item, inner, join(path, name))
         elif node.values is not None:
             yield from _value(item, node.values, f"{path}[{name}]")
 
@@ -80,11 +80,9 @@ def _list(value: list[Any], node: SchemaNode, path: str) -> Iterator[FieldError]
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
-        shown = (
-            {key: item.get(key) for key in node.list_keys}
-            if node.list_keys and isinstance(item, dict)
-            else item
-        )
+        shown = item
+        if node.list_keys and isinstance(item, dict):
+            shown = {key: item.get(key) for key in node.list_keys}
         identity = json.dumps(shown, sort_keys=True)
         if identity in seen:
             yield FieldError(f"{path}[{index}]", DUPLICATE, "", shown)
@@ -126,10 +124,6 @@ def _type_name(value: object) -> str:
 
 def _body(path: str) -> str:
     return f"{path} in body"
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _rules(value: Any, rules: Mapping[str, Any], path: str) -> Iterator[FieldError]:  # noqa: ANN401
@@ -189,7 +183,7 @@ def _size_rules(
 ) -> Iterator[FieldError]:
     low, high = rules.get(f"min{what}"), rules.get(f"max{what}")
     if isinstance(high, int) and len(value) > high:
-        yield SchemaError(path, TOO_MANY, f"must have at most {high} items", len(value))
+        yield FieldError(path, TOO_MANY, f"must have at most {high} items", len(value))
     if isinstance(low, int) and len(value) < low:
         yield _invalid(path, value, f"should have at least {low} {what.lower()}")
 
@@ -221,10 +215,10 @@ def _partial(value: Any, rule: Mapping[str, Any], path: str) -> Iterator[FieldEr
     if isinstance(value, dict):
         for name in rule.get("required") or ():
             if name not in value:
-                yield FieldError(_join(path, name), REQUIRED)
+                yield FieldError(join(path, name), REQUIRED)
         for name, inner in (rule.get("properties") or {}).items():
             if name in value:
-                yield from _partial(value[name], inner, _join(path, name))
+                yield from _partial(value[name], inner, join(path, name))
     elif isinstance(value, list) and isinstance(rule.get("items"), dict):
         for index, item in enumerate(value):
             yield from _partial(item, rule["items"], f"{path}[{index}]")

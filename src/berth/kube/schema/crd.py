@@ -8,19 +8,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from berth.kube.schema import builtin
 from berth.kube.schema.nodes import INT_OR_STRING, NO_DEFAULT, SchemaNode, SchemaStruct, Type
 
-_TYPES: dict[str, Type] = {
-    "object": "object",
-    "array": "array",
-    "string": "string",
-    "integer": "integer",
-    "number": "number",
-    "boolean": "boolean",
-}
+_TYPES: dict[str, Type] = {name: name for name in get_args(Type)}
 # Deeper schemas than this come from nobody's hand.
 _MAX_DEPTH = 64
 _MOST_FILLED_IN = 4 * 1024 * 1024  # characters of defaults in one object

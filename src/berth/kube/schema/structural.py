@@ -91,8 +91,7 @@ def _type(schema: Mapping[str, Any], path: str, where: str) -> Iterator[FieldErr
     elif not kind and not either and not preserve:
         yield FieldError(f"{path}.type", REQUIRED, f"must not be empty {where}")
     if kind and kind not in _TYPES:
-        listed = ", ".join(f'"{name}"' for name in _TYPES)
-        yield FieldError(f"{path}.type", NOT_SUPPORTED, f"supported values: {listed}", kind)
+        yield _not_supported(f"{path}.type", kind, _TYPES)
     elif kind and either:
         yield FieldError(f"{path}.type", INVALID, "must be empty if x-kubernetes-int-or-string is true", kind)
     for name, set_to in (("preserve-unknown-fields", preserve), ("embedded-resource", embedded)):
@@ -107,6 +106,11 @@ def _type(schema: Mapping[str, Any], path: str, where: str) -> Iterator[FieldErr
         yield FieldError(f"{path}.properties", REQUIRED, detail)
 
 
+def _not_supported(path: str, value: object, known: tuple[str, ...]) -> FieldError:
+    listed = ", ".join(f'"{name}"' for name in known)
+    return FieldError(path, NOT_SUPPORTED, f"supported values: {listed}", value)
+
+
 def _list(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldError]:
     items = schema.get("items")
     if isinstance(items, list):
@@ -118,9 +122,7 @@ def _list(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldErr
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     if list_type is not None:
         if list_type not in _LIST_TYPES:
-            listed = ", ".join(f'"{name}"' for name in _LIST_TYPES)
-            detail = f"supported values: {listed}"
-            yield FieldError(f"{path}.x-kubernetes-list-type", NOT_SUPPORTED, detail, list_type)
+            yield _not_supported(f"{path}.x-kubernetes-list-type", list_type, _LIST_TYPES)
         elif schema.get("type") != "array":
             detail = "must be array if x-kubernetes-list-type is specified"
             yield FieldError(f"{path}.type", INVALID, detail, schema.get("type") or "")
@@ -225,12 +227,7 @@ def _nested(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[FieldE
         yield FieldError(f"{path}.properties[metadata]", FORBIDDEN, detail)
 
 
-def _incomplete(
-    said: Mapping[str, Any],
-    schema: object,
-    path: str,
-    at: str,
-) -> Iterator[FieldError]:
+def _incomplete(said: Mapping[str, Any], schema: object, path: str, at: str) -> Iterator[FieldError]:
     """Places that a combination speaks of and the schema itself does not have."""
     for name in (*_COMBINATIONS, "not"):
         inner = said.get(name)
@@ -240,12 +237,7 @@ def _incomplete(
                 yield from _incomplete_in(one, schema, path, where)
 
 
-def _incomplete_in(
-    said: Mapping[str, Any],
-    schema: object,
-    path: str,
-    at: str,
-) -> Iterator[FieldError]:
+def _incomplete_in(said: Mapping[str, Any], schema: object, path: str, at: str) -> Iterator[FieldError]:
     step()
     if not isinstance(schema, dict):
         yield FieldError(path, REQUIRED, f"because it is defined in {at}")

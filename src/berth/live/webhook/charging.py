@@ -15,7 +15,17 @@ import msgspec
 from berth.kube.api_resources import NODES, RESOURCE_QUOTAS
 from berth.kube.objects import Node, Pod, RawObject
 from berth.kube.quota.amounts import Amounts, difference, masked
-from berth.kube.quota.charging import QuotaError, charged, check_room, is_about, limits_of, used_of
+from berth.kube.quota.charging import (
+    PENDING,
+    QuotaError,
+    charged,
+    check_room,
+    is_about,
+    limits_of,
+    noted,
+    pending_in,
+    used_of,
+)
 from berth.kube.quota.exclusive import (
     EXCLUSIVE_NAMES,
     LARGEST,
@@ -25,7 +35,6 @@ from berth.kube.quota.exclusive import (
     cost,
     exclusion_of,
 )
-from berth.kube.quota.pending import PENDING, noted, pending_in
 from berth.kube.quota.usage import PODS
 from berth.kube.text.decoding import DecodeError, convert, without_nulls
 from berth.live.client import Client, Selection

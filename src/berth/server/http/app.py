@@ -27,8 +27,8 @@ from berth.server.http.requests import (
 )
 from berth.server.http.state import ServerState
 from berth.server.registry import bootstrap
-from berth.server.registry.kinds.events import expire
-from berth.server.registry.kinds.roles import may_everything, require
+from berth.server.registry.kinds.access.roles import may_everything, require
+from berth.server.registry.kinds.cluster.events import expire
 from berth.server.storage.journal import JournalError
 
 _log = logging.getLogger(__name__)

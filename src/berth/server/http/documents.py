@@ -11,7 +11,7 @@ from berth.server.http.replies import Reply, of_object
 from berth.server.http.requests import ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.openapi import OpenApi, gnostic
-from berth.server.registry.kinds.service_accounts import ISSUER
+from berth.server.registry.kinds.access.service_accounts import ISSUER
 from berth.server.storage.store import encode
 from berth.server.tokens import ALGORITHM
 

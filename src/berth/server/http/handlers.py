@@ -15,11 +15,11 @@ from berth.server.http.replies import ListBody, Reply, of_object, of_record
 from berth.server.http.requests import ApiRequest, Send
 from berth.server.http.state import ServerState
 from berth.server.registry import deletion, metadata, scale, writes
-from berth.server.registry.kinds.bindings import bind
-from berth.server.registry.kinds.evictions import evict
-from berth.server.registry.kinds.pods import check_container
-from berth.server.registry.kinds.roles import require
-from berth.server.registry.kinds.service_accounts import request_token
+from berth.server.registry.kinds.access.roles import require
+from berth.server.registry.kinds.access.service_accounts import request_token
+from berth.server.registry.kinds.pods.bindings import bind
+from berth.server.registry.kinds.pods.evictions import evict
+from berth.server.registry.kinds.pods.pods import check_container
 from berth.server.registry.resources import SUBRESOURCES
 from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write

@@ -13,7 +13,7 @@ from berth.server.http.bodies import decode_body, decode_value, without_nulls_li
 from berth.server.http.requests import PATCH_TYPES, ApiRequest
 from berth.server.http.state import ServerState
 from berth.server.registry import metadata, writes
-from berth.server.registry.kinds.roles import require
+from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.strategy import Endpoint
 from berth.server.registry.writes import Intent, Write
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from berth.server.protobuf.messages import double, run, text, whole
+from berth.server.protobuf.wire import double, run, text, whole
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # What clients ask for; "@" is no legal character in a media type, but came first.
@@ -23,11 +23,6 @@ MEDIA_TYPES = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+pr
 _Body = Callable[[Any], bytes]
 _Write = Callable[[int, Any], bytes]
 _Keywords = Mapping[str, tuple[int, _Write]]
-
-
-def encode(document: Mapping[str, Any]) -> bytes:
-    """The message for a whole ``swagger: "2.0"`` document."""
-    return _document(document)
 
 
 # --- how values are written -----------------------------------------------------------------------
@@ -194,7 +189,8 @@ _path_item = _message(
 
 _info = _message({"title": (1, text), "version": (2, text), "description": (3, text)}, 7)
 _api_key = _message({"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}, 5)
-_document = _message(
+# The message for a whole ``swagger: "2.0"`` document.
+encode = _message(
     {
         "swagger": (1, text),
         "info": (2, _one(_info)),

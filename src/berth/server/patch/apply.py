@@ -17,7 +17,7 @@ from berth.server.patch import fieldset, managers
 from berth.server.patch.errors import refuse_depth
 from berth.server.patch.fieldset import FieldSet, Path
 from berth.server.patch.managers import ManagedEntry, Manager, Managers
-from berth.server.patch.typed import Difference, Removal, compare, fields_of, merge, require_schema
+from berth.server.patch.typed import Difference, compare, fields_of, merge, require_schema, without
 
 # --- from kubectl's annotation --------------------------------------------------------------------
 # Upstream: apimachinery/pkg/util/managedfields/internal (lastappliedmanager, lastappliedupdater).  Only for
@@ -115,7 +115,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     last = owners.get(who)
     claimed = _owned(fields_of(config, schema.root), reset)
 
-    merged = merge(_without_managed_fields(before), config, schema.root)
+    merged = merge(_kept(before, None) if before else before, config, schema.root)
     owners[who] = ManagedEntry(api_version, now, claimed)
     if last is not None:
         merged = _give_up(merged, schema, last.fields, owners)
@@ -126,7 +126,7 @@ def apply(  # noqa: PLR0913 -- a request has that many parameters
     merged = kept_up(merged, config, manager) if live is not None else merged
     if last is not None and last.fields == claimed and last.api_version == api_version:
         owners[who] = last
-    return _with_managed_fields(merged, owners)
+    return _kept(merged, managers.encode(owners))
 
 
 def track_update(
@@ -144,10 +144,10 @@ def track_update(
     api_version = str(new.get("apiVersion", ""))
     written = None if subresource else (new.get("metadata") or {}).get("managedFields")
     if written in ([{}], [None]):  # the documented way to start over
-        return _with_managed_fields(new, {})
+        return _kept(new, None)
     held = (before.get("metadata") or {}).get("managedFields")
     if live is not None and not written and not held:
-        return _with_managed_fields(new, {})
+        return _kept(new, None)
     who = Manager.updating(manager, api_version, subresource)
     difference = compare(before, new, schema.root)
     changed = _owned(difference.added | difference.modified, reset)
@@ -165,7 +165,7 @@ def track_update(
         owners[who] = ManagedEntry(
             api_version, now, changed | (last.fields if last is not None else frozenset())
         )
-    return _with_managed_fields(new, managers.capped(owners))
+    return _kept(new, managers.encode(managers.capped(owners)))
 
 
 def _owners(before: dict[str, Any], api_version: str, schema: Schema, now: str) -> Managers:
@@ -195,7 +195,7 @@ def _give_up(merged: dict[str, Any], schema: Schema, last: FieldSet, owners: Man
     if not dropped:
         return merged
     dropped -= fieldset.parents(owned)
-    left: dict[str, Any] = Removal(owned).of(merged, schema.root, fieldset.trie(dropped))
+    left: dict[str, Any] = without(merged, schema.root, fieldset.trie(dropped), owned)
     return left
 
 
@@ -248,14 +248,6 @@ def _conflict(conflicts: dict[Manager, FieldSet]) -> StatusError:
         )
         text = f"Apply failed with {len(causes)} conflicts: {listed}"
     return StatusError(409, "Conflict", text, details={"causes": causes})
-
-
-def _without_managed_fields(obj: dict[str, Any]) -> dict[str, Any]:
-    return _kept(obj, None) if obj else obj
-
-
-def _with_managed_fields(obj: dict[str, Any], owners: Managers) -> dict[str, Any]:
-    return _kept(obj, managers.encode(owners))
 
 
 def _kept(obj: dict[str, Any], entries: object) -> dict[str, Any]:

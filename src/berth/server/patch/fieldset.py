@@ -23,19 +23,15 @@ def field(name: str) -> str:
 
 
 def keys(values: dict[str, Any]) -> str:
-    return f"k:{_json(dict(sorted(values.items())))}"
+    return f"k:{quoted(dict(sorted(values.items())))}"
 
 
 def value(member: object) -> str:
-    return f"v:{_json(member)}"
+    return f"v:{quoted(member)}"
 
 
-def _json(raw: object) -> str:
+def quoted(raw: object) -> str:
     return msgspec.json.encode(raw).decode()
-
-
-def quoted(text: str) -> str:
-    return _json(text)
 
 
 def encode(paths: Iterable[Path]) -> dict[str, Any]:
@@ -112,7 +108,7 @@ def _show_element(element: str) -> str:
         return f"[={rest}]"
     if kind == "k":
         pairs = msgspec.json.decode(rest)
-        return "[" + ",".join(f"{name}={_json(held)}" for name, held in pairs.items()) + "]"
+        return "[" + ",".join(f"{name}={quoted(held)}" for name, held in pairs.items()) + "]"
     return f"[{rest}]"
 
 

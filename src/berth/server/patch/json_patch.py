@@ -1,4 +1,4 @@
-"""JSON patch, RFC 6902. The object is never changed in place."""
+"""JSON merge patch, RFC 7386, and JSON patch, RFC 6902. The object is never changed in place."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ MAX_OPERATIONS = 10_000
 _MAX_COPIED = 3 * 1024 * 1024
 
 _MISSING = object()
+
+
+@refuse_depth
+def merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a merge patch is an object")
+    return _merge(obj, patch)
+
+
+def _merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 -- any JSON value
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            merged[name] = _merge(merged.get(name), value)
+        else:
+            merged[name] = copy.deepcopy(value)
+    return merged
 
 
 @refuse_depth
@@ -63,12 +82,17 @@ class _Document:
             case _:
                 raise unprocessable(f"Unexpected kind: {name}")
 
-    def get(self, operation: str, path: list[str]) -> Any:  # noqa: ANN401
+    def find(self, path: list[str]) -> Any:  # noqa: ANN401
+        """What is at a path, `_MISSING` if nothing is."""
         value = self.root
         for token in path:
             value = _step(value, token)
-            if value is _MISSING:
-                raise _missing(operation, path)
+        return value
+
+    def get(self, operation: str, path: list[str]) -> Any:  # noqa: ANN401
+        value = self.find(path)
+        if value is _MISSING:
+            raise _missing(operation, path)
         return value
 
     def add(self, operation: str, path: list[str], value: Any) -> None:  # noqa: ANN401
@@ -114,13 +138,8 @@ class _Document:
         self.add("copy", path, copy.deepcopy(value))
 
     def test(self, path: list[str], wanted: object) -> None:
-        value = self.root
-        for token in path:
-            value = _step(value, token)
-            if value is _MISSING:
-                break
-        held = None if value is _MISSING else value
-        if not _equal(held, wanted):
+        value = self.find(path)
+        if not _equal(None if value is _MISSING else value, wanted):
             raise unprocessable(f"testing value {_text(path)} failed: test failed")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from berth.kube.schema import Schema, SchemaNode
@@ -103,7 +103,7 @@ def _merge_primitives(held: list[Any], values: list[Any]) -> list[Any]:
     known = set(map(_hashable, held))
     new = {_hashable(value): value for value in values}
     merged = [*held, *(value for name, value in new.items() if name not in known)]
-    return in_order(merged, values, held, lambda value: value)
+    return _in_order(merged, values, held)
 
 
 def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list[Any]:
@@ -130,13 +130,8 @@ def _merge_by_key(held: list[Any], patches: list[Any], node: SchemaNode) -> list
         else:
             places[identity] = [len(merged)]
             merged.append(_merge_map({}, item, node.element()))
-    named = [item[key] for item in patches if _PATCH not in item]
-    left = [item for item in merged if item is not _GONE]
-
-    def name_of(item: object) -> Any:  # noqa: ANN401
-        return item.get(key) if isinstance(item, dict) else item
-
-    return in_order(left, named, [name_of(item) for item in held], name_of)
+    named = [item for item in patches if _PATCH not in item]
+    return _in_order([item for item in merged if item is not _GONE], named, held, key)
 
 
 def _hashable(value: object) -> object:
@@ -180,29 +175,21 @@ def _reorder(before: object, merged: dict[str, Any], field: str, order: object, 
     held = merged.get(field)
     if not isinstance(order, list):
         raise bad_request("invalid patch format of setElementOrder list")
-    if not isinstance(held, list):
-        return
-    key = node.merge_key
-
-    def identity(item: object) -> Any:  # noqa: ANN401
-        return item.get(key) if key and isinstance(item, dict) else item
-
-    merged[field] = in_order(
-        held, [identity(item) for item in order], [identity(item) for item in _items(before)], identity
-    )
+    if isinstance(held, list):
+        merged[field] = _in_order(held, order, before if isinstance(before, list) else (), node.merge_key)
 
 
-def _items(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _in_order(items: list[Any], wanted: list[Any], before: Sequence[Any], key: str = "") -> list[Any]:
+    """Items in the order of those wanted; others keep their place relative to where they were.
 
+    `key`: The field by which items are told apart; without one they are so as a whole.
+    """
 
-def in_order(
-    items: Sequence[Any], wanted: Sequence[Any], before: Sequence[Any], identity: Callable[[Any], Any]
-) -> list[Any]:
-    """Items in the wanted order; those it does not name keep their place relative to where they were."""
-    rank = _positions(wanted)
-    places = _positions(before)
-    known = [(_hashable(identity(item)), item) for item in items]
+    def identity(item: object) -> object:
+        return _hashable(item.get(key) if key and isinstance(item, dict) else item)
+
+    rank, places = _positions(map(identity, wanted)), _positions(map(identity, before))
+    known = [(identity(item), item) for item in items]
     named = deque(sorted((one for one in known if one[0] in rank), key=lambda one: rank[one[0]]))
     others = deque(one for one in known if one[0] not in rank)
     merged: list[Any] = []
@@ -213,6 +200,9 @@ def in_order(
     return [*merged, *(item for _, item in others), *(item for _, item in named)]
 
 
-def _positions(values: Sequence[Any]) -> dict[object, int]:
+def _positions(values: Iterable[object]) -> dict[object, int]:
     """Where each occurs first."""
-    return {_hashable(value): len(values) - 1 - i for i, value in enumerate(reversed(values))}
+    found: dict[object, int] = {}
+    for place, value in enumerate(values):
+        found.setdefault(value, place)
+    return found

@@ -222,58 +222,39 @@ def _order(before: Collection[str], after: Collection[str]) -> list[str]:
     return [*ordered, *waiting]
 
 
-class Removal:
-    """Taking places out of an object, and what is left empty by that unless somebody owns it."""
+def without(
+    value: Any,  # noqa: ANN401
+    node: SchemaNode,
+    marked: dict[str, Any],
+    owned: Collection[Path],
+    path: Path = (),
+    keep: tuple[str, ...] = (),
+) -> Any:  # noqa: ANN401
+    """The value without the places marked in a :func:`fieldset.trie`, or left empty by that and not owned.
 
-    def __init__(self, owned: Collection[Path]) -> None:
-        self._owned = owned
+    `keep` names the fields that identify a list element: without them it would be another one.
+    """
 
-    def of(self, value: Any, node: SchemaNode, marked: dict[str, Any]) -> Any:  # noqa: ANN401
-        """The value without the places marked in a :func:`fieldset.trie`."""
-        return self._of(value, node, marked, (), ())
-
-    def _of(
-        self,
-        value: Any,  # noqa: ANN401
-        node: SchemaNode,
-        marked: dict[str, Any],
-        path: Path,
-        keep: tuple[str, ...],
-    ) -> Any:  # noqa: ANN401
-        """`keep` names the fields that identify a list element: without them it would be another one."""
-        if is_granular_map(value, node):
-            left: Any = {}
-            for name, item in value.items():
-                step = fieldset.field(name)
-                mark = marked.get(step) if name not in keep else None
-                held = item if mark is None else self._inside(item, node.child(name), mark, (*path, step), ())
-                if held is not MISSING:
-                    left[name] = held
-            return left
-        if is_granular_list(value, node):
-            left = []
-            for item in value:
-                step = element_of(item, node) or ""
-                mark = marked.get(step)
-                at = (*path, step)
-                held = item if mark is None else self._inside(item, node.element(), mark, at, node.list_keys)
-                if held is not MISSING:
-                    left.append(held)
-            return left
-        return value
-
-    def _inside(
-        self,
-        item: Any,  # noqa: ANN401
-        node: SchemaNode,
-        mark: dict[str, Any],
-        path: Path,
-        keep: tuple[str, ...],
-    ) -> Any:  # noqa: ANN401
+    def inside(item: Any, inner: SchemaNode, step: str, keep: tuple[str, ...]) -> Any:  # noqa: ANN401
+        mark = marked.get(step)
+        if mark is None:
+            return item
         if fieldset.is_end(mark):
             return MISSING
-        held = self._of(item, node, mark, path, keep)
-        return MISSING if held in ({}, []) and held != item and path not in self._owned else held
+        at = (*path, step)
+        left = without(item, inner, mark, owned, at, keep)
+        return MISSING if left in ({}, []) and left != item and at not in owned else left
+
+    if is_granular_map(value, node):
+        fields = {
+            name: item if name in keep else inside(item, node.child(name), fieldset.field(name), ())
+            for name, item in value.items()
+        }
+        return {name: left for name, left in fields.items() if left is not MISSING}
+    if is_granular_list(value, node):
+        items = (inside(item, node.element(), element_of(item, node) or "", node.list_keys) for item in value)
+        return [left for left in items if left is not MISSING]
+    return value
 
 
 def require_schema(value: Any, node: SchemaNode) -> None:  # noqa: ANN401

@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from berth.server.protobuf.messages import FieldType, fields_of, message_of
 from berth.server.protobuf.values import SCALARS, SHAPES, Json, default, unpacked
-from berth.server.protobuf.wire import (
-    BYTES,
-    NOTHING,
-    Field,
-    ProtobufError,
-    UnknownKindError,
-    fields,
-)
+from berth.server.protobuf.wire import BYTES, NOTHING, Field, ProtobufError, UnknownKindError, fields
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 PREFIX = b"k8s\x00"

@@ -9,15 +9,12 @@ that are present, and fields that are never left out.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 import msgspec
-
-from berth.server.protobuf.wire import BYTES, FIXED64, VARINT
 
 Shape = Literal["one", "list", "map"]
 
@@ -79,38 +76,3 @@ def _parsed(text: str, home: str) -> FieldType:
     if message and "." not in base:
         base = f"{home}.{base}"
     return FieldType(name, base, shape, keep="keep" in flags, message=message)
-
-
-# --- writing --------------------------------------------------------------------------------------
-
-_MASK = (1 << 64) - 1
-
-
-def varint(number: int) -> bytes:
-    """A number of 64 bits; negative ones as their complement, as ``int64`` has them."""
-    number &= _MASK
-    if number < 0x80:
-        return bytes((number,))
-    written = bytearray()
-    while number >= 0x80:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
-
-
-def whole(tag: int, number: int) -> bytes:
-    return varint(tag << 3 | VARINT) + varint(int(number))
-
-
-def double(tag: int, number: float) -> bytes:
-    return varint(tag << 3 | FIXED64) + struct.pack("<d", number)
-
-
-def run(tag: int, data: bytes) -> bytes:
-    """A message, a text or plain bytes."""
-    return varint(tag << 3 | BYTES) + varint(len(data)) + data
-
-
-def text(tag: int, written: str) -> bytes:
-    return run(tag, written.encode())

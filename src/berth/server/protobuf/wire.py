@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -104,3 +105,36 @@ def _after_group(data: memoryview, at: int) -> int:
         else:
             _, at = _extent(data, at, wire)
     return at
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _varint(number: int) -> bytes:
+    """A number of 64 bits; negative ones as their complement, as ``int64`` has them."""
+    number &= _MASK
+    if number < 0x80:
+        return bytes((number,))
+    written = bytearray()
+    while number >= 0x80:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def whole(tag: int, number: int) -> bytes:
+    return _varint(tag << 3 | VARINT) + _varint(int(number))
+
+
+def double(tag: int, number: float) -> bytes:
+    return _varint(tag << 3 | FIXED64) + struct.pack("<d", number)
+
+
+def run(tag: int, data: bytes) -> bytes:
+    """A message, a text or plain bytes."""
+    return _varint(tag << 3 | BYTES) + _varint(len(data)) + data
+
+
+def text(tag: int, written: str) -> bytes:
+    return run(tag, written.encode())

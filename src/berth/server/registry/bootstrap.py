@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.kube.objects import RawObject
 from berth.server.registry import policy, quotas, writes
-from berth.server.registry.kinds import service_accounts
-from berth.server.registry.kinds.karmada import definitions as karmada
-from berth.server.registry.kinds.namespaces import INITIAL_NAMESPACES
-from berth.server.registry.kinds.priority_classes import SYSTEM_CLASSES
-from berth.server.registry.kinds.services import FIRST_ADDRESS
+from berth.server.registry.kinds.access import service_accounts
+from berth.server.registry.kinds.cluster.namespaces import INITIAL_NAMESPACES
+from berth.server.registry.kinds.custom import karmada
+from berth.server.registry.kinds.network.services import FIRST_ADDRESS
+from berth.server.registry.kinds.pods.priority_classes import SYSTEM_CLASSES
 from berth.server.registry.strategy import Endpoint, Registry
 from berth.server.settings import ServerSettings
 from berth.server.storage.store import decode

@@ -1,16 +1,32 @@
-"""What the tables of several kinds have in common: columns, reading objects, writing lists and selectors."""
+"""What tables have in common: columns, reading objects, writing ages, lists and selectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from berth.server.tables.ages import age
+from berth.kube.times import seconds_of
 
 Object = dict[str, Any]
 
 NONE = "<none>"
 UNSET = "<unset>"
+UNKNOWN = "<unknown>"
+INVALID = "<invalid>"
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
+
+# Up to which age it is written in which unit, with which smaller unit beside it.
+_STEPS: tuple[tuple[int, int, str, int, str], ...] = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+)
 
 
 class Column(NamedTuple):
@@ -75,15 +91,30 @@ def flag(*names: str) -> Callable[[Object, float], bool]:
     return lambda obj, _: bool(at(obj, *names))
 
 
-def _name(obj: Object, _: float) -> str:
-    return str(at(obj, "metadata", "name") or "")
+def human_duration(seconds: float) -> str:
+    """Two or three significant figures; a clock that is a little ahead is forgiven."""
+    whole = int(seconds)
+    if whole < -1:
+        return INVALID
+    whole = max(whole, 0)
+    for limit, unit, letter, smaller, smaller_letter in _STEPS:
+        if whole < limit:
+            rest = whole % unit // smaller if smaller else 0
+            return f"{whole // unit}{letter}" + (f"{rest}{smaller_letter}" if rest else "")
+    return f"{whole // _YEAR}y"
+
+
+def age(timestamp: object, now: float) -> str:
+    """How long before `now` (seconds since the epoch) a timestamp was."""
+    moment = seconds_of(timestamp)
+    return UNKNOWN if moment is None else human_duration(now - moment)
 
 
 def _age(obj: Object, now: float) -> str:
     return age(at(obj, "metadata", "creationTimestamp"), now)
 
 
-NAME = Column("Name", _name, format="name")
+NAME = Column("Name", text("metadata", "name"), format="name")
 AGE = Column("Age", _age)
 CREATED_AT = Column("Created At", text("metadata", "creationTimestamp"), type="date")
 

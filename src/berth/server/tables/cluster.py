@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from berth.kube.versions import VERSIONS
-from berth.server.tables.ages import UNKNOWN, age
 from berth.server.tables.cells import (
     AGE,
     NAME,
     NONE,
+    UNKNOWN,
     UNSET,
     Column,
     Object,
+    age,
     at,
     condition,
     count,

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from berth.kube.times import seconds_of
-from berth.server.tables.ages import INVALID, age
-from berth.server.tables.cells import AGE, NAME, Column, Object, at
+from berth.server.tables.cells import AGE, INVALID, NAME, Column, Object, age, at
 
 _token = re.compile(
     r"""\.(?P<field>(?:\\.|[^.\[\\])+)"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from berth.kube.times import seconds_of
-from berth.server.tables.ages import human_duration
 from berth.server.tables.cells import (
     AGE,
     NAME,
@@ -14,6 +13,7 @@ from berth.server.tables.cells import (
     Object,
     at,
     condition,
+    human_duration,
     is_true,
     items,
     number,

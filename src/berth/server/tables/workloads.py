@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from berth.kube.times import seconds_of
-from berth.server.tables.ages import age, human_duration
 from berth.server.tables.cells import (
     AGE,
     NAME,
     NONE,
+    UNKNOWN,
     UNSET,
     Column,
     Object,
+    age,
     at,
     containers,
     count,
     flag,
+    human_duration,
     is_true,
     label_selector,
     labels,
@@ -145,7 +147,7 @@ HORIZONTAL_POD_AUTOSCALER = (
             f"{at(obj, 'spec', 'scaleTargetRef', 'kind')}/{at(obj, 'spec', 'scaleTargetRef', 'name')}"
         ),
     ),
-    Column("Targets", lambda obj, _: "<unknown>" if at(obj, "spec", "metrics") else NONE),
+    Column("Targets", lambda obj, _: UNKNOWN if at(obj, "spec", "metrics") else NONE),
     Column("MinPods", text("spec", "minReplicas", otherwise=UNSET)),
     Column("MaxPods", count("spec", "maxReplicas")),
     Column("Replicas", count("status", "currentReplicas")),
@@ -165,7 +167,7 @@ def _controller(obj: Object, _: float) -> str:
 CONTROLLER_REVISION = (
     NAME,
     Column("Controller", _controller),
-    Column("Revision", lambda obj, _: number(obj, "revision")),
+    Column("Revision", count("revision")),
     AGE,
 )
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from berth.certificates import LOOPBACK, WILDCARDS
 from berth.server import errors
-from berth.server.registry.kinds.service_accounts import bearer
+from berth.server.registry.kinds.access.service_accounts import bearer
 from berth.server.registry.strategy import Registry
 from berth.server.registry.users import ADMIN, ANONYMOUS_USER, UNAUTHENTICATED, User
 from berth.server.settings import SERVICE_NAMES, ServerSettings

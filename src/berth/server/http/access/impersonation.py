@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 from berth.server import errors
-from berth.server.registry.kinds.roles import require
+from berth.server.registry.kinds.access.roles import require
 from berth.server.registry.strategy import Registry
 from berth.server.registry.users import (
     ADMIN,

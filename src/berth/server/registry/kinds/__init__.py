@@ -1,19 +1,19 @@
 """The one list of the built-in kinds' strategies, and the choice of a custom resource's.
 
-A new built-in kind is a new module here with `STRATEGIES`.
+A new built-in kind is a new module with `STRATEGIES` in one of the folders here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from berth.kube.objects import RawObject
 from berth.kube.schema import Schema
 from berth.kube.versions import NEWEST, KubernetesVersion
-from berth.server.registry.kinds.custom import CustomStrategy
-from berth.server.registry.kinds.karmada import strategies as karmada
+from berth.server.registry.kinds.custom import karmada
+from berth.server.registry.kinds.custom.resources import CustomStrategy
 from berth.server.registry.resources import ServedResource
 from berth.server.registry.strategy import Strategy
 
@@ -47,7 +47,7 @@ def _place(strategy: Strategy) -> tuple[int, str, str]:
 
 
 def _found() -> Iterator[Strategy]:
-    for module in iter_modules(__path__, f"{__name__}."):
+    for module in walk_packages(__path__, f"{__name__}."):
         yield from getattr(import_module(module.name), "STRATEGIES", ())
 
 
@@ -72,4 +72,4 @@ def default(group: str, kind: str, obj: RawObject) -> None:
 
 def strategy_of_custom(resource: ServedResource, crd: RawObject, schema: Schema | None) -> Strategy:
     """The strategy of a custom resource; Karmada's kinds have rules beside their schema."""
-    return karmada.STRATEGIES.get(resource.group, CustomStrategy).of(resource, crd, schema)
+    return karmada.BY_GROUP.get(resource.group, CustomStrategy).of(resource, crd, schema)

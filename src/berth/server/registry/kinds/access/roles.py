@@ -1,0 +1,355 @@
+"""Roles and their bindings, and what they allow whom.
+
+Upstream: pkg/registry/rbac/validation (rules of a user) and plugin/pkg/auth/authorizer/rbac. A ClusterRole
+that aggregates others has their rules when somebody asks; nobody writes them into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.selectors import parse_label_selector
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import Errors
+from berth.kube.validation.selectors import check_label_selector
+from berth.server import errors
+from berth.server.registry import grants
+from berth.server.registry.checks import Found, has, invalid, one_of, required
+from berth.server.registry.fields import decode_as, mapping, mappings, path_segment_errors
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.users import ADMIN, MASTERS, Attributes, User, account_name
+from berth.server.storage.store import decode
+from berth.server.tables import cluster as tables
+from berth.server.tables.cells import CREATED_AT, NAME
+
+GROUP = "rbac.authorization.k8s.io"
+_VERSION = f"{GROUP}/v1"
+_ACCOUNT = "ServiceAccount"
+_PATHS_IN_NAMESPACE = "namespaced rules cannot apply to non-resource URLs"
+_NO_SELECTOR = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+# What the garbage collector changes of an object, and what changes with any write.
+_KEPT_APART = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+
+
+class _GrantStrategy(Strategy):
+    """What gives somebody rights, which only those may write who have them.
+
+    Upstream: the `policybased` storages of pkg/registry/rbac.
+    """
+
+    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        if not may_everything(user) and (old is None or _content(obj) != _content(old)):
+            self.check_grant(registry, obj, old, user)
+
+    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        """
+        Raises:
+            StatusError: the user grants what he does not have (403), or nobody knows what (404).
+        """
+        raise NotImplementedError
+
+    def confirm(
+        self, registry: Registry, obj: RawObject, user: User, rules: Iterable[RawObject], why: str = ""
+    ) -> None:
+        """
+        Raises:
+            StatusError: the user does not have the rules (403).
+        """
+        metadata = obj["metadata"]
+        held = _rules_of(registry, user, metadata.get("namespace", ""))
+        lacking = grants.not_held((rule for role in held for rule in role.rules or ()), rules)
+        if lacking:
+            name, plural = metadata.get("name") or "", self.resource.plural
+            raise errors.forbidden(plural, GROUP, name, why or _escalation(user, held, lacking, plural))
+
+
+def _content(obj: RawObject) -> RawObject:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _KEPT_APART}
+    return {**obj, "metadata": metadata}
+
+
+def _escalation(user: User, held: Iterable[_Role], lacking: list[str], plural: str) -> str:
+    whom = f'user "{user.name}" (groups={grants.listed(user.groups)})'
+    text = "\n".join((f"{whom} is attempting to grant RBAC permissions not currently held:", *lacking))
+    missing = [f'{plural}.{GROUP} "{role.name}" not found' for role in held if role.rules is None]
+    if not missing:
+        return text
+    return f"{text}; resolution errors: [{_several(missing)}]"
+
+
+def _several(found: list[str]) -> str:
+    """Several errors as one."""
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+
+
+class RoleStrategy(_GrantStrategy):
+    """Rules; those of a Role are about its namespace alone."""
+
+    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        metadata = obj["metadata"]
+        # What is being created has no name yet for authorization.
+        named = metadata["name"] if old is not None else ""
+        where = metadata.get("namespace", "")
+        asked = Attributes("escalate", GROUP, self.resource.plural, namespace=where, name=named)
+        if authorize(registry, user, asked).allowed:
+            return
+        self.confirm(registry, obj, user, mappings(obj.get("rules")))
+        if _selectors(obj) or (old is not None and _selectors(old)):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            self.confirm(registry, obj, user, grants.EVERYTHING, why)
+
+    def check(self, obj: RawObject) -> Found:
+        for index, rule in enumerate(mappings(obj.get("rules"))):
+            yield from self._check_rule(f"rules[{index}]", rule)
+        if obj.get("aggregationRule") is None:
+            return
+        path = "aggregationRule.clusterRoleSelectors"
+        if not _selectors(obj):
+            yield required(path, _NO_SELECTOR)
+        for index, given in enumerate(_selectors(obj)):
+            found = Errors()
+            check_label_selector(decode_as(given, LabelSelector), found, (f"{path}[{index}]",))
+            yield from found
+            if found:
+                yield invalid(f"{path}[{index}]", None, "invalid label selector.")
+
+    def _check_rule(self, path: str, rule: RawObject) -> Found:
+        if not rule.get("verbs"):
+            yield required(f"{path}.verbs", "verbs must contain at least one value")
+        urls, resources = rule.get("nonResourceURLs"), rule.get("resources")
+        if urls:
+            if self.resource.namespaced:
+                yield invalid(f"{path}.nonResourceURLs", urls, _PATHS_IN_NAMESPACE)
+            if rule.get("apiGroups") or resources or rule.get("resourceNames"):
+                detail = "rules cannot apply to both regular resources and non-resource URLs"
+                yield invalid(f"{path}.nonResourceURLs", urls, detail)
+            return
+        if not rule.get("apiGroups"):
+            yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+        if not resources:
+            yield required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+def _selectors(role: RawObject) -> list[RawObject]:
+    return mappings(mapping(role.get("aggregationRule")).get("clusterRoleSelectors"))
+
+
+class RoleBindingStrategy(_GrantStrategy):
+    """Subjects that have the rules of one role, and of no other later on."""
+
+    def check_grant(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        reference, where = mapping(obj.get("roleRef")), obj["metadata"].get("namespace", "")
+        kind, name = str(reference.get("kind")), str(reference.get("name"))
+        asked = Attributes("bind", GROUP, f"{kind.lower()}s", namespace=where, name=name)
+        if authorize(registry, user, asked).allowed:
+            return
+        rules = _role_rules(registry, reference, where)
+        if rules is None:
+            raise errors.not_found(self.resource.plural, GROUP, name)
+        self.confirm(registry, obj, user, rules)
+
+    def default(self, obj: RawObject) -> None:
+        reference = mapping(obj.get("roleRef"))
+        if not reference.get("apiGroup"):
+            reference["apiGroup"] = GROUP
+        for subject in mappings(obj.get("subjects")):
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = GROUP
+
+    def check(self, obj: RawObject) -> Found:
+        reference = mapping(obj.get("roleRef"))
+        kinds = ("ClusterRole",) if not self.resource.namespaced else ("Role", "ClusterRole")
+        yield from one_of("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,), needed=False)
+        yield from one_of("roleRef.kind", reference.get("kind"), kinds, needed=False)
+        yield from has("roleRef", reference, "name")
+        for index, subject in enumerate(mappings(obj.get("subjects"))):
+            yield from self._check_subject(f"subjects[{index}]", subject)
+
+    def _check_subject(self, path: str, subject: RawObject) -> Found:
+        kind = subject.get("kind")
+        yield from has(path, subject, "name")
+        if kind == _ACCOUNT and not self.resource.namespaced:
+            yield from has(path, subject, "namespace")
+        yield from one_of(f"{path}.kind", kind, (_ACCOUNT, "User", "Group"), needed=False)
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        reference = mapping(obj.get("roleRef"))
+        if reference == old.get("roleRef"):
+            return []
+        told = {name[0].upper() + name[1:]: value for name, value in sorted(reference.items())}
+        told["APIGroup"] = told.pop("ApiGroup", "")
+        return [invalid("roleRef", dict(sorted(told.items())), "cannot change roleRef")]
+
+
+_ROLE = (NAME, CREATED_AT)
+STRATEGIES = tuple(
+    strategy(
+        served(_VERSION, f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster")),
+        columns=columns,
+        name_errors=path_segment_errors,
+        generation=False,
+        create_on_update=True,
+    )
+    for strategy, kind, columns in (
+        (RoleBindingStrategy, "ClusterRoleBinding", tables.ROLE_BINDING),
+        (RoleStrategy, "ClusterRole", _ROLE),
+        (RoleBindingStrategy, "RoleBinding", tables.ROLE_BINDING),
+        (RoleStrategy, "Role", _ROLE),
+    )
+)
+
+
+# --- what they allow
+
+
+class _Role(NamedTuple):
+    """A role that somebody has: what names it and its binding, and its rules; None if it is missing."""
+
+    source: str
+    name: str
+    rules: list[RawObject] | None
+
+
+_PLURALS = tuple(strategy.resource.plural for strategy in STRATEGIES)
+_MOST_REMEMBERED = 1000
+_remembered: WeakKeyDictionary[Registry, _Remembered] = WeakKeyDictionary()
+
+
+class Decision(NamedTuple):
+    """Whether something is allowed, and by whom or why not."""
+
+    allowed: bool
+    reason: str = ""
+
+
+def may_everything(user: User) -> bool:
+    """Whether a user need not be asked about."""
+    return MASTERS in user.groups or user.name == ADMIN.name
+
+
+def authorize(registry: Registry, user: User, asked: Attributes) -> Decision:
+    """Whether a user may do something."""
+    if may_everything(user):
+        return Decision(allowed=True)
+    missing = []
+    for source, _, rules in _rules_of(registry, user, asked.namespace):
+        if rules is None:
+            missing.append(source)
+        elif any(_allows(rule, asked) for rule in rules):
+            return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
+    return Decision(allowed=False, reason=f"RBAC: {_several(missing)}" if missing else "")
+
+
+def require(registry: Registry, user: User, asked: Attributes) -> None:
+    """
+    Raises:
+        StatusError: the user may not do it (403).
+    """
+    decision = authorize(registry, user, asked)
+    if not decision.allowed:
+        raise asked.refusal(user, decision.reason)
+
+
+def rules_of(registry: Registry, user: User, namespace: str) -> list[RawObject]:
+    """All rules that a user has in a namespace."""
+    if may_everything(user):
+        return list(grants.EVERYTHING)
+    return [rule for role in _rules_of(registry, user, namespace) for rule in role.rules or ()]
+
+
+class _Remembered(NamedTuple):
+    """The roles of users, as long as no role and no binding changes."""
+
+    state: tuple[int, ...]
+    roles: dict[tuple[str, tuple[str, ...], str], list[_Role]]
+
+
+def _rules_of(registry: Registry, user: User, namespace: str) -> list[_Role]:
+    """The same as `_look_up`, which reads every binding, looked up once a user and namespace."""
+    state = tuple(registry.builtin(GROUP, plural).bucket.changes for plural in _PLURALS)
+    known = _remembered.get(registry)
+    if known is None or known.state != state or len(known.roles) >= _MOST_REMEMBERED:
+        known = _remembered[registry] = _Remembered(state, {})
+    key = (user.name, user.groups, namespace)
+    found = known.roles.get(key)
+    if found is None:
+        found = known.roles[key] = list(_look_up(registry, user, namespace))
+    return found
+
+
+def _look_up(registry: Registry, user: User, namespace: str) -> Iterator[_Role]:
+    """Every role that a user has."""
+    bindings = [("ClusterRoleBinding", "clusterrolebindings", "")]
+    if namespace:
+        bindings.append(("RoleBinding", "rolebindings", namespace))
+    for kind, plural, where in bindings:
+        for record in registry.builtin(GROUP, plural).bucket.newest_in(where):
+            binding = decode(record.data)
+            subject = _subject(binding, user, where)
+            if subject is None:
+                continue
+            reference, (own, name) = mapping(binding.get("roleRef")), record.key
+            rules = _role_rules(registry, reference, where)
+            role = str(reference.get("name"))
+            if rules is None:
+                plain = str(reference.get("kind", "")).lower()
+                yield _Role(f'{plain}.{GROUP} "{role}" not found', role, None)
+                continue
+            named = f'{kind} "{name}/{own}"' if own else f'{kind} "{name}"'
+            yield _Role(f'{named} of {reference.get("kind")} "{role}" to {subject}', role, rules)
+
+
+def _subject(binding: RawObject, user: User, namespace: str) -> str | None:
+    """Which subject of a binding a user is, None if it is none."""
+    for subject in mappings(binding.get("subjects")):
+        kind, name = subject.get("kind"), subject.get("name")
+        if (kind == "User" and name == user.name) or (kind == "Group" and name in user.groups):
+            return f'{kind} "{name}"'
+        if kind == _ACCOUNT:
+            where = subject.get("namespace") or namespace
+            if account_name(user.name) == (where, name):
+                return f'{kind} "{name}/{where}"'
+    return None
+
+
+def _role_rules(registry: Registry, reference: RawObject, namespace: str) -> list[RawObject] | None:
+    cluster = reference.get("kind") == "ClusterRole"
+    bucket = registry.builtin(GROUP, "clusterroles" if cluster else "roles").bucket
+    record = bucket.newest(("" if cluster else namespace, str(reference.get("name"))))
+    if record is None:
+        return None
+    role = decode(record.data)
+    selectors = _selectors(role)
+    rules = mappings(role.get("rules")) if not selectors else []
+    for given in selectors:
+        selector = parse_label_selector(decode_as(given, LabelSelector))
+        for other in bucket.newest_in(""):
+            if other.key != record.key and selector.matches(other.labels):
+                rules += mappings(decode(other.data).get("rules"))
+    return rules
+
+
+def _allows(rule: RawObject, asked: Attributes) -> bool:
+    if not _among(rule.get("verbs"), asked.verb):
+        return False
+    if asked.path:
+        return any(
+            url in ("*", asked.path) or (url.endswith("*") and asked.path.startswith(url.rstrip("*")))
+            for url in rule.get("nonResourceURLs") or ()
+        )
+    combined = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    wanted = {combined, f"*/{asked.subresource}"} if asked.subresource else {combined}
+    names = rule.get("resourceNames")
+    return (
+        _among(rule.get("apiGroups"), asked.group)
+        and any(_among(rule.get("resources"), one) for one in wanted)
+        and (not names or asked.name in names)
+    )
+
+
+def _among(given: Iterable[str] | None, wanted: str) -> bool:
+    return any(one in ("*", wanted) for one in given or ())

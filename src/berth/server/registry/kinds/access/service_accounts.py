@@ -1,0 +1,305 @@
+"""ServiceAccounts: the one in every namespace, what a pod gets of its own, and their tokens.
+
+Upstream: pkg/controller/serviceaccount (the default account), plugin/pkg/admission/serviceaccount, and
+pkg/registry/core/serviceaccount/storage/token.go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from berth.kube.objects import RawObject
+from berth.kube.times import stamp
+from berth.kube.well_known import ROOT_CA
+from berth.server import errors
+from berth.server.registry import writes
+from berth.server.registry.checks import invalid
+from berth.server.registry.fields import mapping
+from berth.server.registry.metadata import made_up_end
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.registry.users import (
+    AUTHENTICATED,
+    AUTHENTICATION_GROUP,
+    User,
+    account_groups,
+    account_name,
+    account_user,
+)
+from berth.server.storage.history import Record
+from berth.server.storage.store import Bucket, decode
+from berth.server.tables import cluster as tables
+from berth.server.tokens import Claims
+
+# Whom a token is meant for if nobody says otherwise: this server, which is also who issued it.
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+DEFAULT_ACCOUNT = "default"
+_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_MANAGER = "berth"
+_LIFETIME, _SHORTEST, _LONGEST = 3600, 600, 1 << 32  # seconds
+_IN_POD = 3607  # seconds, by which upstream knows its own mounts again
+_EXTRA = "authentication.kubernetes.io/"
+
+
+class ServiceAccountStrategy(Strategy):
+    """A namespace that is there to stay has an account of its own, whoever deletes it."""
+
+    def after_remove(self, registry: Registry, endpoint: Endpoint, obj: RawObject) -> None:
+        if obj["metadata"]["name"] == DEFAULT_ACCOUNT:
+            provide(registry, obj["metadata"]["namespace"])
+
+
+STRATEGIES = (
+    ServiceAccountStrategy(
+        served("v1", "serviceaccounts", "ServiceAccount", short="sa", subresources="token"),
+        columns=tables.PLAIN,
+        generation=False,
+        returns_deleted=True,
+    ),
+)
+
+
+# --- the one in every namespace
+
+
+def provide(registry: Registry, namespace: str) -> list[writes.Write]:
+    """Make the default account of a namespace where it is missing and may be made."""
+    record = _bucket(registry, "namespaces").newest(("", namespace))
+    endpoint = registry.builtin("", "serviceaccounts")
+    if record is None or record.fields.get("status.phase") == "Terminating":
+        return []
+    if endpoint.bucket.newest((namespace, DEFAULT_ACCOUNT)) is not None:
+        return []
+    resource = endpoint.resource
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": DEFAULT_ACCOUNT},
+    }
+    return [writes.create(registry, endpoint, body, namespace, writes.Intent(_MANAGER))]
+
+
+# --- what a pod gets
+
+
+def admit(registry: Registry, pod: RawObject) -> None:
+    """Give a new pod its account, and its containers the account's token, in place.
+
+    Raises:
+        StatusError: there is no such account (403).
+    """
+    spec, namespace = pod["spec"], pod["metadata"]["namespace"]
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    record = _bucket(registry, "serviceaccounts").newest((namespace, name))
+    if record is None:
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise errors.forbidden("pods", "", pod["metadata"].get("name") or "", why)
+    account = decode(record.data)
+    if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [dict(item) for item in account["imagePullSecrets"]]
+    wish = spec.get("automountServiceAccountToken")
+    if wish is None:
+        wish = account.get("automountServiceAccountToken")
+    if wish is not False:
+        _mount(spec)
+
+
+def _mount(spec: RawObject) -> None:
+    containers = [
+        container
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        if not any(mount.get("mountPath") == _MOUNT_PATH for mount in container.get("volumeMounts") or ())
+    ]
+    if not containers:
+        return
+    volumes = list(spec.get("volumes") or ())
+    name = next((name for volume in volumes if (name := _own_volume(volume))), "")
+    if not name:
+        name = "kube-api-access-" + made_up_end()
+        spec["volumes"] = [*volumes, _volume(name)]
+    for container in containers:
+        mount = {"name": name, "readOnly": True, "mountPath": _MOUNT_PATH}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+
+
+def _own_volume(volume: RawObject) -> str:
+    name = str(volume.get("name") or "")
+    return name if name.startswith("kube-api-access-") and volume.get("projected") else ""
+
+
+def _volume(name: str) -> RawObject:
+    field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    sources: list[RawObject] = [
+        {"serviceAccountToken": {"expirationSeconds": _IN_POD, "path": "token"}},
+        {"configMap": {"name": ROOT_CA, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+    ]
+    return {"name": name, "projected": {"sources": sources, "defaultMode": 420}}
+
+
+# --- tokens
+
+
+def request_token(registry: Registry, namespace: str, name: str, request: RawObject) -> RawObject:
+    """The TokenRequest with a token for the account it was sent to.
+
+    Raises:
+        StatusError: there is no such account (404), or the request contradicts itself (400, 409, 422).
+    """
+    record = writes.current(registry.builtin("", "serviceaccounts"), (namespace, name))
+    given = mapping(request.get("metadata"))
+    spec = mapping(request.get("spec"))
+    for field, own in (("name", name), ("namespace", namespace)):
+        if given.get(field) not in (None, "", own):
+            detail = f"must match the service account {field} if specified"
+            problem = invalid(f"metadata.{field}", given[field], detail)
+            raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, name, [problem])
+    if given.get("uid") not in (None, "", record.uid):
+        why = (
+            f"the UID in the token request ({given['uid']}) does not match the UID of the service account "
+            f"({record.uid})"
+        )
+        raise errors.conflict("TokenRequest", AUTHENTICATION_GROUP, name, why)
+    lifetime = spec.get("expirationSeconds")
+    lifetime = _LIFETIME if lifetime is None else lifetime
+    _check_lifetime(lifetime)
+    audiences = spec.get("audiences") or [ISSUER]
+    now = int(time.time())
+    bound = dict(_bound(registry, namespace, name, mapping(spec.get("boundObjectRef"))))
+    claims = _claims(registry, record, audiences, now, bound) | {"exp": now + lifetime}
+    metadata = {**given, "name": name, "namespace": namespace, "uid": record.uid}
+    return {
+        "kind": "TokenRequest",
+        "apiVersion": f"{AUTHENTICATION_GROUP}/v1",
+        "metadata": {**metadata, "creationTimestamp": stamp(now)},
+        "spec": {"audiences": audiences, "boundObjectRef": None, **spec, "expirationSeconds": lifetime},
+        "status": {"token": registry.signer.sign(claims), "expirationTimestamp": stamp(now + lifetime)},
+    }
+
+
+def _check_lifetime(lifetime: int) -> None:
+    detail = ""
+    if lifetime < _SHORTEST:
+        detail = "may not specify a duration less than 10 minutes"
+    elif lifetime > _LONGEST:
+        detail = "may not specify a duration larger than 2^32 seconds"
+    if detail:
+        problem = invalid("spec.expirationSeconds", lifetime, detail)
+        raise errors.invalid("TokenRequest", AUTHENTICATION_GROUP, "", [problem])
+
+
+def _claims(
+    registry: Registry, account: Record, audiences: list[str], now: int, bound: dict[str, RawObject]
+) -> Claims:
+    namespace, name = account.key
+    return {
+        "aud": audiences,
+        "iat": now,
+        "iss": ISSUER,
+        "jti": registry.new_uid(),
+        "kubernetes.io": {
+            "namespace": namespace,
+            **bound,
+            "serviceaccount": {"name": name, "uid": account.uid},
+        },
+        "nbf": now,
+        "sub": account_user(namespace, name),
+    }
+
+
+def _bound(
+    registry: Registry, namespace: str, account: str, reference: RawObject
+) -> Iterator[tuple[str, RawObject]]:
+    """What a token is to live and die with, as its claims name it."""
+    if not reference:
+        return
+    kind, version = str(reference.get("kind")), reference.get("apiVersion")
+    plural = f"{kind.lower()}s"
+    if version not in (None, "", "v1") or plural not in ("pods", "nodes", "secrets"):
+        raise errors.bad_request(f"cannot bind token to object of type /{version}, Kind={kind}")
+    where = "" if plural == "nodes" else namespace
+    record = writes.current(registry.builtin("", plural), (where, str(reference.get("name"))))
+    if reference.get("uid") not in (None, "", record.uid):
+        why = (
+            f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(kind, "", record.key[1], why)
+    yield plural[:-1], {"name": record.key[1], "uid": record.uid}
+    if plural != "pods":
+        return
+    spec = decode(record.data)["spec"]
+    if spec.get("serviceAccountName") != account:
+        raise errors.bad_request(
+            f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount '
+            "name."
+        )
+    if node := spec.get("nodeName"):
+        found = _bucket(registry, "nodes").newest(("", node))
+        yield "node", {"name": node, **({"uid": found.uid} if found is not None else {})}
+
+
+def secret_token(registry: Registry, account: Record, secret: RawObject) -> str:
+    """The token that a Secret keeps for an account, which does not end."""
+    claims = {
+        "iss": "kubernetes/serviceaccount",
+        "kubernetes.io/serviceaccount/namespace": account.key[0],
+        "kubernetes.io/serviceaccount/secret.name": secret["metadata"]["name"],
+        "kubernetes.io/serviceaccount/service-account.name": account.key[1],
+        "kubernetes.io/serviceaccount/service-account.uid": account.uid,
+        "sub": account_user(*account.key),
+    }
+    return registry.signer.sign(claims)
+
+
+def bearer(registry: Registry, token: str, audiences: list[str] | None = None) -> User | None:
+    """Whom a token of ours stands for, None if it is none or no longer good."""
+    claims = registry.signer.read(token)
+    found = account_name(str(claims.get("sub"))) if claims is not None else None
+    account = _bucket(registry, "serviceaccounts").newest(found) if found is not None else None
+    if claims is None or account is None:
+        return None
+    if claims.get("iss") == ISSUER:
+        return _with_claims(registry, account, claims, audiences or [ISSUER])
+    secret = str(claims.get("kubernetes.io/serviceaccount/secret.name"))
+    kept = _bucket(registry, "secrets").newest((account.key[0], secret))
+    if kept is None or claims.get("kubernetes.io/serviceaccount/service-account.uid") != account.uid:
+        return None
+    return _user(account, {})
+
+
+def _with_claims(registry: Registry, account: Record, claims: Claims, audiences: list[str]) -> User | None:
+    now, own = time.time(), mapping(claims.get("kubernetes.io"))
+    if not claims.get("nbf", 0) - 60 <= now < claims.get("exp", 0):
+        return None
+    if mapping(own.get("serviceaccount")).get("uid") != account.uid:
+        return None
+    if not set(audiences) & set(claims.get("aud") or ()):
+        return None
+    extra = {f"{_EXTRA}credential-id": [f"JTI={claims.get('jti')}"]}
+    for kind in ("pod", "secret", "node"):
+        bound = mapping(own.get(kind))
+        if not bound:
+            continue
+        where = "" if kind == "node" else account.key[0]
+        record = _bucket(registry, f"{kind}s").newest((where, str(bound.get("name"))))
+        incidental = kind == "node" and "pod" in own
+        if not incidental and (record is None or record.uid != bound.get("uid")):
+            return None
+        if kind != "secret":
+            extra[f"{_EXTRA}{kind}-name"] = [str(bound.get("name"))]
+            extra[f"{_EXTRA}{kind}-uid"] = [str(bound.get("uid", ""))]
+    return _user(account, extra)
+
+
+def _user(account: Record, extra: dict[str, list[str]]) -> User:
+    namespace, name = account.key
+    return User(
+        account_user(namespace, name), (*account_groups(namespace), AUTHENTICATED), account.uid, extra
+    )
+
+
+def _bucket(registry: Registry, plural: str) -> Bucket:
+    return registry.builtin("", plural).bucket

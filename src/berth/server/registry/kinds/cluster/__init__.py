@@ -1,0 +1,1 @@
+"""Nodes, namespaces and their bounds, storage, configuration and events."""

@@ -1,0 +1,101 @@
+"""Claims to devices, and what they are made from: the kinds of resource.k8s.io.
+
+Upstream: pkg/registry/resource, and of pkg/apis/resource/validation what those who place pods meet.
+"""
+
+from __future__ import annotations
+
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import DUPLICATE, TOO_MANY
+from berth.server.registry.checks import Found, forbidden, has
+from berth.server.registry.fields import mapping, mappings, unchanged
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.storage.selectors import paths
+from berth.server.tables import cluster as tables
+
+_API = "resource.k8s.io/v1"
+_RESERVED = "status.reservedFor"
+_MOST_CONSUMERS = 256
+_GOING = "`deallocationRequested` or `deletionTimestamp`"
+
+
+class ResourceClaimStrategy(Strategy):
+    """What a claim asks for stays; its devices come and go as a whole, and are reserved only if there."""
+
+    def default(self, obj: RawObject) -> None:
+        _default_requests(mapping(obj.get("spec")))
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return unchanged(obj, old, "spec")
+
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+        status, before = mapping(obj.get("status")), mapping(old.get("status"))
+        consumers, known = mappings(status.get("reservedFor")), mappings(before.get("reservedFor"))
+        found = list(_check_consumers(consumers))
+        if consumers and status.get("allocation") is None:
+            found.append(forbidden(_RESERVED, "may not be specified when `allocated` is not set"))
+        elif obj["metadata"].get("deletionTimestamp") and any(one not in known for one in consumers):
+            found.append(forbidden(_RESERVED, f"new entries may not be added while {_GOING} are set"))
+        if before.get("allocation") is not None and status.get("allocation") is not None:
+            return [*found, *unchanged(obj, old, "status", "allocation")]
+        return found
+
+
+class ResourceClaimTemplateStrategy(Strategy):
+    """A template stays as it is."""
+
+    def default(self, obj: RawObject) -> None:
+        _default_requests(mapping(mapping(obj.get("spec")).get("spec")))
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return unchanged(obj, old, "spec")
+
+
+STRATEGIES = (
+    Strategy(
+        served(_API, "deviceclasses", "DeviceClass", namespaced=False),
+        columns=tables.PLAIN,
+    ),
+    ResourceClaimStrategy(
+        served(_API, "resourceclaims", "ResourceClaim", subresources="status"),
+        columns=tables.RESOURCE_CLAIM,
+        status_metadata=(),
+        generation=False,
+        returns_deleted=True,
+    ),
+    ResourceClaimTemplateStrategy(
+        served(_API, "resourceclaimtemplates", "ResourceClaimTemplate"),
+        columns=tables.PLAIN,
+        generation=False,
+        returns_deleted=True,
+    ),
+    Strategy(
+        served(_API, "resourceslices", "ResourceSlice", namespaced=False),
+        columns=tables.RESOURCE_SLICE,
+        fields=paths("spec.nodeName", "spec.driver"),
+        returns_deleted=True,
+    ),
+)
+
+
+def _default_requests(spec: RawObject) -> None:
+    for request in mappings(mapping(spec.get("devices")).get("requests")):
+        for asked in (request.get("exactly"), *mappings(request.get("firstAvailable"))):
+            if isinstance(asked, dict):
+                asked.setdefault("allocationMode", "ExactCount")
+                if asked["allocationMode"] == "ExactCount":
+                    asked.setdefault("count", 1)
+
+
+def _check_consumers(consumers: list[RawObject]) -> Found:
+    if len(consumers) > _MOST_CONSUMERS:
+        yield FieldError(_RESERVED, TOO_MANY, f"must have at most {_MOST_CONSUMERS} items", len(consumers))
+    seen: set[str] = set()
+    for i, consumer in enumerate(consumers):
+        at, uid = f"{_RESERVED}[{i}]", str(consumer.get("uid"))
+        yield from has(at, consumer, "resource", "name", "uid")
+        if uid in seen:
+            yield FieldError(at, DUPLICATE, "", uid)
+        seen.add(uid)

@@ -1,0 +1,294 @@
+"""LimitRanges: what containers, pods and claims ask for if they do not say, at least and at most.
+
+Upstream: plugin/pkg/admission/limitranger and ValidateLimitRange in pkg/apis/core/validation. Defaults are
+filled in with the other admission that changes an object; the bounds are checked once the object is valid
+(`Strategy.accept`), where whatever else may refuse a valid object (a quota) belongs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from berth.kube.amounts.pod_resources import aggregate, limits_of, requests_of
+from berth.kube.amounts.quantity import Quantity, QuantityError, read
+from berth.kube.amounts.resource_names import is_container_resource, is_standard, may_overcommit
+from berth.kube.objects import Pod, RawObject
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import DUPLICATE
+from berth.server import errors
+from berth.server.registry.checks import Found, forbidden, invalid, required
+from berth.server.registry.fields import decode_as, mapping, mappings, spec_of, spell_amounts
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.storage.store import decode
+
+_CONTAINER, _POD, _CLAIM = "Container", "Pod", "PersistentVolumeClaim"
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_ONE = read("1")
+Amounts = Mapping[str, Quantity]
+
+
+class LimitRangeStrategy(Strategy):
+    """What is left open of a container's bounds follows from the others."""
+
+    def default(self, obj: RawObject) -> None:
+        for item in mappings(spec_of(obj).get("limits")):
+            for name in _BOUNDS:
+                spell_amounts(mapping(item.get(name)))
+            if item.get("type") != _CONTAINER:
+                continue
+            limits = {**mapping(item.get("max")), **mapping(item.get("default"))}
+            requests = {**mapping(item.get("min")), **limits, **mapping(item.get("defaultRequest"))}
+            for name, amounts in (("default", limits), ("defaultRequest", requests)):
+                if amounts:
+                    item[name] = amounts
+
+    def check(self, obj: RawObject) -> Found:
+        seen = set()
+        for index, item in enumerate(mappings(mapping(obj.get("spec")).get("limits"))):
+            path, kind = f"spec.limits[{index}]", str(item.get("type") or "")
+            if "/" not in kind and kind not in (_CONTAINER, _POD, _CLAIM):
+                yield invalid(f"{path}.type", kind, "must be a standard limit type or fully qualified")
+            if kind in seen:
+                yield FieldError(f"{path}.type", DUPLICATE, value=kind)
+            seen.add(kind)
+            yield from _check_item(path, kind, item)
+
+
+STRATEGIES = (
+    LimitRangeStrategy(
+        served("v1", "limitranges", "LimitRange", short="limits"), generation=False, create_on_update=True
+    ),
+)
+
+
+# --- whether one makes sense
+
+
+def _check_item(path: str, kind: str, item: RawObject) -> Found:
+    given = {name: mapping(item.get(name)) for name in _BOUNDS}
+    if kind == _POD:
+        for name in ("default", "defaultRequest"):
+            if given.pop(name):
+                yield forbidden(f"{path}.{name}", "may not be specified when `type` is 'Pod'")
+    if kind == _CLAIM and not any("storage" in given[name] for name in ("min", "max")):
+        detail = "either minimum or maximum storage value is required, but neither was provided"
+        yield required(f"{path}.limits", detail)
+    amounts: dict[str, dict[str, Quantity]] = {}
+    for name, listed in given.items():
+        for resource, raw in listed.items():
+            where = f"{path}.{name}[{resource}]"
+            if (problem := _name_problem(kind, resource)) is not None:
+                yield invalid(where, resource, problem)
+            try:
+                amounts.setdefault(resource, {})[name] = read(raw)
+            except QuantityError as error:
+                yield invalid(where, raw, str(error))
+    for resource, known in sorted(amounts.items()):
+        yield from _check_order(path, resource, known)
+        yield from _check_ratio(f"{path}.maxLimitRequestRatio[{resource}]", known)
+
+
+def _name_problem(kind: str, resource: str) -> str | None:
+    if "/" in resource:
+        return None
+    if kind in (_POD, _CONTAINER):
+        return None if is_container_resource(resource) else "must be a standard resource for containers"
+    return None if is_standard(resource) else "must be a standard resource type or fully qualified"
+
+
+# What has to be lower, than what, where it is said otherwise, which of the amounts is shown there, and both
+# in words.
+_IN_ORDER = (
+    ("min", "max", "min", "min", "min", "max"),
+    ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min", "default request"),
+    ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request", "max"),
+    ("defaultRequest", "default", "defaultRequest", "defaultRequest", "default request", "default limit"),
+    ("min", "default", "default", "min", "min", "default"),
+    ("default", "max", "default", "max", "default", "max"),
+)
+
+
+def _check_order(path: str, resource: str, known: Amounts) -> Found:
+    for low, high, at, shown, lower, higher in _IN_ORDER:
+        if low in known and high in known and known[low].exceeds(known[high]):
+            detail = f"{lower} value {known[low]} is greater than {higher} value {known[high]}"
+            yield invalid(f"{path}.{at}[{resource}]", str(known[shown]), detail)
+    limit, request = known.get("default"), known.get("defaultRequest")
+    if limit and request and not may_overcommit(resource) and not limit.equals(request):
+        detail = f"default value {limit} must equal to defaultRequest value {request} in {resource}"
+        yield invalid(f"{path}.defaultRequest[{resource}]", str(request), detail)
+
+
+def _check_ratio(path: str, known: Amounts) -> Found:
+    ratio = known.get("maxLimitRequestRatio")
+    if ratio is None:
+        return
+    if _ONE.exceeds(ratio):
+        yield invalid(path, str(ratio), f"ratio {ratio} is less than 1")
+    low, high = known.get("min"), known.get("max")
+    if low and high and low.amount > 0 and ratio.amount > (most := high.amount / low.amount):
+        detail = f"ratio {ratio} is greater than max/min = {float(most):.6f}"
+        yield invalid(path, str(ratio), detail)
+
+
+# --- what they do to others
+
+
+class _Asked(NamedTuple):
+    requests: Amounts
+    limits: Amounts
+
+
+def default_pod(registry: Registry, pod: RawObject) -> None:
+    """Give the containers of a new pod what the LimitRanges of its namespace say, in place."""
+    for item in _limit_ranges(registry, pod["metadata"]["namespace"]):
+        limits: RawObject = {}
+        requests: RawObject = {}
+        for bounds in item:
+            if bounds.get("type") == _CONTAINER:
+                requests |= mapping(bounds.get("defaultRequest"))
+                limits |= mapping(bounds.get("default"))
+        told = [
+            text
+            for kind, name in (("container", "containers"), ("init container", "initContainers"))
+            for container in mappings(pod["spec"].get(name))
+            for text in _default_container(kind, container, requests, limits)
+        ]
+        if told:
+            said = f"LimitRanger plugin set: {'; '.join(told)}"
+            pod["metadata"]["annotations"] = {
+                **(pod["metadata"].get("annotations") or {}),
+                _ANNOTATION: said,
+            }
+
+
+def _default_container(
+    kind: str, container: RawObject, requests: RawObject, limits: RawObject
+) -> Iterator[str]:
+    resources = container.setdefault("resources", {})
+    for word, name, amounts in (("request", "requests", requests), ("limit", "limits", limits)):
+        known = mapping(resources.get(name))
+        added = sorted(amounts.keys() - known.keys())
+        if added:
+            resources[name] = {**amounts, **known}
+            yield f"{', '.join(added)} {word} for {kind} {container.get('name')}"
+
+
+def check_pod(registry: Registry, pod: RawObject) -> None:
+    """
+    Raises:
+        StatusError: a new pod asks for less or more than it may (403).
+    """
+    found = _limit_ranges(registry, pod["metadata"]["namespace"])
+    if found:
+        containers = [
+            _asked(container)
+            for name in ("containers", "initContainers")
+            for container in mappings(pod["spec"].get(name))
+        ]
+        _check(found, "pods", pod, {_CONTAINER: containers, _POD: [_whole(pod)]})
+
+
+def check_claim(registry: Registry, claim: RawObject) -> None:
+    """
+    Raises:
+        StatusError: a claim asks for less or more than it may (403).
+    """
+    found = _limit_ranges(registry, claim["metadata"]["namespace"])
+    if found:
+        requests = _read(mapping(mapping(claim["spec"].get("resources")).get("requests")))
+        _check(found, "persistentvolumeclaims", claim, {_CLAIM: [_Asked(requests, {})]})
+
+
+def _limit_ranges(registry: Registry, namespace: str) -> list[list[RawObject]]:
+    bucket = registry.builtin("", "limitranges").bucket
+    if not bucket.queued and not bucket.records:
+        return []
+    found = (decode(record.data) for record in bucket.newest_in(namespace))
+    return [mappings(mapping(item.get("spec")).get("limits")) for item in found]
+
+
+def _check(
+    limit_ranges: list[list[RawObject]], plural: str, obj: RawObject, asked: Mapping[str, list[_Asked]]
+) -> None:
+    """Hold what an object asks for, by what it asks for it, against the bounds of each LimitRange."""
+    for limit_range in limit_ranges:
+        problems = dict.fromkeys(
+            problem
+            for bounds in limit_range
+            for one in asked.get(str(bounds.get("type")), ())
+            for problem in _problems(str(bounds["type"]), bounds, one)
+        )
+        if problems:
+            why = f"[{', '.join(problems)}]" if len(problems) > 1 else next(iter(problems))
+            raise errors.forbidden(plural, "", obj["metadata"].get("name") or "", why)
+
+
+def _asked(container: RawObject) -> _Asked:
+    resources = mapping(container.get("resources"))
+    return _Asked(_read(mapping(resources.get("requests"))), _read(mapping(resources.get("limits"))))
+
+
+def _whole(pod: RawObject) -> _Asked:
+    """What a pod asks for as a whole; what it says itself counts for more than the sum."""
+    spec, own = decode_as(pod, Pod).spec, mapping(pod["spec"].get("resources"))
+    stated = [
+        {name: amount for name, amount in _read(mapping(own.get(field))).items() if name in ("cpu", "memory")}
+        for field in ("requests", "limits")
+    ]
+    return _Asked(
+        {**aggregate(spec, requests_of, read), **stated[0]}, {**aggregate(spec, limits_of, read), **stated[1]}
+    )
+
+
+def _read(amounts: RawObject) -> dict[str, Quantity]:
+    return {name: read(raw) for name, raw in amounts.items()}
+
+
+def _problems(kind: str, bounds: RawObject, asked: _Asked) -> Iterator[str]:
+    yield from _too_low(kind, _read(mapping(bounds.get("min"))), asked)
+    if kind == _CLAIM:  # which has no limits
+        yield from _too_high(kind, _read(mapping(bounds.get("max"))), _Asked({}, asked.requests), "request")
+        return
+    yield from _too_high(kind, _read(mapping(bounds.get("max"))), asked)
+    yield from _too_wide(kind, _read(mapping(bounds.get("maxLimitRequestRatio"))), asked)
+
+
+def _too_low(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
+    for name, least in bounds.items():
+        request, limit = asked.requests.get(name), asked.limits.get(name)
+        text = f"minimum {name} usage per {kind} is {least}"
+        if request is None:
+            yield f"{text}.  No request is specified"
+        elif least.exceeds(request):
+            yield f"{text}, but request is {request}"
+        elif limit is not None and least.exceeds(limit):
+            yield f"{text}, but limit is {limit}"
+
+
+def _too_high(kind: str, bounds: Amounts, asked: _Asked, word: str = "limit") -> Iterator[str]:
+    """`word`: what is asked for is called; a claim has no limits."""
+    for name, most in bounds.items():
+        request, limit = asked.requests.get(name), asked.limits.get(name)
+        text = f"maximum {name} usage per {kind} is {most}"
+        if limit is None:
+            yield f"{text}.  No {word} is specified"
+        elif limit.exceeds(most):
+            yield f"{text}, but {word} is {limit}"
+        elif request is not None and request.exceeds(most):
+            yield f"{text}, but request is {request}"
+
+
+def _too_wide(kind: str, bounds: Amounts, asked: _Asked) -> Iterator[str]:
+    for name, most in bounds.items():
+        request, limit = asked.requests.get(name), asked.limits.get(name)
+        text = f"{name} max limit to request ratio per {kind} is {most}, but"
+        if request is None or not request.unscaled:
+            yield f"{text} no request is specified or request is 0"
+        elif limit is None or not limit.unscaled:
+            yield f"{text} no limit is specified or limit is 0"
+        elif (ratio := limit.amount / request.amount) > most.amount:
+            yield f"{text} provided ratio is {float(ratio):.6f}"

@@ -1,0 +1,292 @@
+"""Claims, volumes, storage classes and the other kinds of storage.k8s.io.
+
+Upstream: pkg/registry/core/{persistentvolume,persistentvolumeclaim}, the checks of
+pkg/apis/{core,storage}/validation that a scheduler's writes meet, and the admission plugin
+DefaultStorageClass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.kube import names
+from berth.kube.amounts.quantity import QuantityError, read
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.kube.well_known import BETA_STORAGE_CLASS
+from berth.server.registry.checks import Found, each, forbidden, has, invalid, one_of, required
+from berth.server.registry.fields import copy_field, spec_of, spell_amounts, unchanged
+from berth.server.registry.kinds.cluster.limit_ranges import check_claim
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.storage.store import decode
+from berth.server.tables import cluster as tables
+
+_DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES = ("Block", "Filesystem")
+_FROZEN_CLAIM = (
+    "spec is immutable after creation except resources.requests and "
+    "volumeAttributesClassName for bound claims"
+)
+_FROZEN_SOURCE = "spec.persistentvolumesource is immutable after creation"
+# What a volume's spec holds beside its source.
+_NOT_A_SOURCE = frozenset(
+    {
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    }
+)
+
+
+class ClaimStrategy(Strategy):
+    """A claim gets the default class, and changes hardly at all once it is made."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        spec.setdefault("volumeMode", "Filesystem")
+        resources = spec.get("resources")
+        if isinstance(resources, dict):
+            spell_amounts(resources.get("requests"))
+        obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is not None or obj["spec"].get("storageClassName") is not None:
+            return
+        if BETA_STORAGE_CLASS not in (obj["metadata"].get("annotations") or {}):
+            chosen = _default_class(registry)
+            if chosen is not None:
+                obj["spec"]["storageClassName"] = chosen
+
+    def check(self, obj: RawObject) -> Found:
+        return _check_claim(obj["spec"])
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return list(_check_claim_update(obj, old))
+
+    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is None or not old["metadata"].get("deletionTimestamp"):
+            check_claim(registry, obj)
+
+
+class VolumeStrategy(Strategy):
+    """A volume keeps its source, and its status tells since when it is in its phase."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        spell_amounts(spec.get("capacity"))
+        obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is None:
+            obj["status"]["lastPhaseTransitionTime"] = obj["metadata"]["creationTimestamp"]
+
+    def check(self, obj: RawObject) -> Found:
+        return _check_volume(obj["spec"])
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return list(_check_volume_update(obj["spec"], old["spec"]))
+
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        since, since_before = status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+        if status.get("phase") != before.get("phase"):
+            if since in (None, since_before):
+                status["lastPhaseTransitionTime"] = registry.timestamp()
+        elif since is None and since_before is not None:
+            status["lastPhaseTransitionTime"] = since_before
+        return []
+
+
+class StorageClassStrategy(Strategy):
+    """A class stays as it is."""
+
+    def default(self, obj: RawObject) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def check(self, obj: RawObject) -> Found:
+        if not obj.get("provisioner"):
+            yield required("provisioner")
+        yield from _choice("reclaimPolicy", obj.get("reclaimPolicy"), "Delete", "Retain")
+        mode = obj.get("volumeBindingMode")
+        yield from _choice("volumeBindingMode", mode, "Immediate", "WaitForFirstConsumer")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        frozen = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+        return [found for name in frozen for found in unchanged(obj, old, name)]
+
+
+STRATEGIES = (
+    ClaimStrategy(
+        served("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short="pvc", subresources="status"),
+        columns=tables.PERSISTENT_VOLUME_CLAIM,
+        first_status={"phase": "Pending"},
+        generation=False,
+        returns_deleted=True,
+    ),
+    VolumeStrategy(
+        served(
+            "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short="pv", subresources="status"
+        ),
+        columns=tables.PERSISTENT_VOLUME,
+        first_status={"phase": "Pending"},
+        generation=False,
+        returns_deleted=True,
+    ),
+    StorageClassStrategy(
+        served("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False, short="sc"),
+        columns=tables.STORAGE_CLASS,
+        generation=False,
+    ),
+    Strategy(served("storage.k8s.io/v1", "csidrivers", "CSIDriver", namespaced=False), generation=False),
+    Strategy(
+        served("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False),
+        columns=tables.CSI_NODE,
+        generation=False,
+    ),
+    Strategy(
+        served("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+        columns=tables.CSI_STORAGE_CAPACITY,
+    ),
+    Strategy(
+        served(
+            "storage.k8s.io/v1",
+            "volumeattachments",
+            "VolumeAttachment",
+            namespaced=False,
+            subresources="status",
+        ),
+        columns=tables.VOLUME_ATTACHMENT,
+        status_metadata=(),
+    ),
+)
+
+
+def _default_class(registry: Registry) -> str | None:
+    """The newest of the classes marked as default, the first by name among those of one second."""
+    bucket = registry.builtin("storage.k8s.io", "storageclasses").bucket
+    marked = [
+        entry["metadata"]
+        for entry in (decode(record.data) for record in bucket.newest_in(""))
+        if any((entry["metadata"].get("annotations") or {}).get(name) == "true" for name in _DEFAULT_CLASS)
+    ]
+    marked.sort(key=lambda metadata: str(metadata["name"]))
+    marked.sort(key=lambda metadata: str(metadata["creationTimestamp"]), reverse=True)
+    return str(marked[0]["name"]) if marked else None
+
+
+# --- checks
+
+
+def _choice(path: str, value: object, *supported: str) -> Found:
+    return one_of(path, value, supported, needed=False) if value is not None else iter(())
+
+
+def _check_claim(spec: RawObject) -> Found:
+    yield from _check_access_modes(spec, "at least 1 access mode is required")
+    requests, name = (spec.get("resources") or {}).get("requests") or {}, spec.get("storageClassName")
+    if "storage" not in requests:
+        yield required("spec.resources[storage]")
+    else:
+        yield from _check_size("spec.resources[storage]", requests["storage"])
+    if name:
+        yield from each("spec.storageClassName", name, names.dns_subdomain_errors(name))
+    yield from _choice("spec.volumeMode", spec.get("volumeMode"), *_VOLUME_MODES)
+
+
+def _check_volume(spec: RawObject) -> Found:
+    yield from _check_access_modes(spec, "")
+    capacity, policy = spec.get("capacity") or {}, spec.get("persistentVolumeReclaimPolicy")
+    yield from has("spec", spec, "capacity")
+    if "storage" not in capacity or len(capacity) > 1:
+        yield from one_of("spec.capacity", capacity, ("storage",), needed=False)
+    for name, amount in capacity.items():
+        yield from _check_size(f"spec.capacity[{name}]", amount)
+    yield from _choice("spec.persistentVolumeReclaimPolicy", policy, "Delete", "Recycle", "Retain")
+    yield from _choice("spec.volumeMode", spec.get("volumeMode"), *_VOLUME_MODES)
+    sources = [name for name in spec if name not in _NOT_A_SOURCE and spec[name] is not None]
+    if not sources:
+        yield required("spec", "must specify a volume type")
+    for name in sources[1:]:
+        yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
+
+
+def _check_size(path: str, raw: object) -> Found:
+    if not _amount(raw) > 0:
+        yield invalid(path, raw, "must be greater than zero")
+
+
+def _check_access_modes(spec: RawObject, missing: str) -> Found:
+    path, given = "spec.accessModes", spec.get("accessModes") or ()
+    if not given:
+        yield required(path, missing)
+    for mode in given:
+        yield from one_of(path, mode, _MODES, needed=False)
+    known = {mode for mode in given if mode in _MODES}
+    if "ReadWriteOncePod" in known and len(known) > 1:
+        yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
+
+
+def _check_claim_update(obj: RawObject, old: RawObject) -> Found:
+    new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
+    if not old_spec.get("volumeName"):  # whoever binds the claim sets it, once
+        copy_field("volumeName", new_spec, old_spec)
+    if old_spec.get("storageClassName") is None:
+        copy_field("storageClassName", new_spec, old_spec)
+    new_size, old_size = _requested(new_spec), _requested(old_spec)
+    if (obj.get("status") or {}).get("phase") == "Bound":
+        copy_field("volumeAttributesClassName", new_spec, old_spec)
+        new_spec["resources"] = _with_storage(new_spec.get("resources"), old_size)
+        old_spec["resources"] = _with_storage(old_spec.get("resources"), old_size)
+    if new_spec != old_spec:
+        yield forbidden("spec", _FROZEN_CLAIM)
+    granted = ((old.get("status") or {}).get("capacity") or {}).get("storage")
+    if _amount(new_size) < _amount(old_size) and _amount(new_size) <= _amount(granted):
+        yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    yield from unchanged(obj["spec"], old["spec"], "volumeMode")
+
+
+def _with_storage(resources: RawObject | None, size: Any) -> RawObject:  # noqa: ANN401 - as it came
+    given = resources or {}
+    return {**given, "requests": {**(given.get("requests") or {}), "storage": size}}
+
+
+def _requested(spec: RawObject) -> Any:  # noqa: ANN401 - as it came over the wire
+    return ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+
+
+def _check_volume_update(spec: RawObject, old: RawObject) -> Found:
+    if _source(spec, old) != _source(old, old):
+        yield forbidden("spec.persistentvolumesource", _FROZEN_SOURCE)
+    yield from unchanged(spec, old, "volumeMode")
+    if old.get("nodeAffinity") is not None:
+        yield from unchanged(spec, old, "nodeAffinity")
+
+
+def _source(spec: RawObject, old: RawObject) -> RawObject:
+    """Where a volume's data is; one secret of a CSI driver may be named later."""
+    source = {name: value for name, value in spec.items() if name not in _NOT_A_SOURCE}
+    late = "controllerExpandSecretRef"
+    if isinstance(source.get("csi"), dict) and late not in (old.get("csi") or {}):
+        source["csi"] = {name: value for name, value in source["csi"].items() if name != late}
+    return source
+
+
+def _amount(raw: Any) -> Any:  # noqa: ANN401 - a number that compares
+    try:
+        return read(raw).amount if raw is not None else 0
+    except QuantityError:
+        return 0

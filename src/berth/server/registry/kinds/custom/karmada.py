@@ -1,0 +1,249 @@
+"""Karmada's kinds: their definitions, and what its webhooks and its own API server do to what is written.
+
+Upstream: pkg/webhook/{propagationpolicy,clusterpropagationpolicy,resourcebinding},
+pkg/util/helper/policy.go, pkg/registry/cluster and pkg/apis/cluster/{mutation,validation}.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from berth.kube import names
+from berth.kube.amounts.quantity import Quantity, read
+from berth.kube.karmada import (
+    CLUSTER_GROUP,
+    POLICY_GROUP,
+    WORK_GROUP,
+    Binding,
+    Cluster,
+    PropagationPolicy,
+    ResourceModel,
+)
+from berth.kube.objects import RawObject
+from berth.kube.text import yaml_reader
+from berth.kube.validation.errors import FORBIDDEN, Errors, FieldError, Path
+from berth.kube.validation.metadata import check_label_key
+from berth.kube.validation.placement import validate_placement
+from berth.kube.validation.propagation import validate_annotated, validate_policy
+from berth.server.registry.fields import decode_as, mapping, mappings
+from berth.server.registry.kinds.custom.resources import CustomStrategy
+from berth.server.registry.strategy import Registry
+
+# A definition is brought up to date at the next start as long as it says so itself.
+AUTOUPDATE = "berth.dev/autoupdate"
+_GRACE = 600  # seconds an application that fails over is kept
+_CLUSTER_NAME_LENGTH = 48
+_BOUNDLESS = 2**63 - 1
+
+
+def definitions() -> list[RawObject]:
+    """The CustomResourceDefinitions of all of them, as a client would create them."""
+    text = files(__package__).joinpath("karmada.yaml").read_text(encoding="utf-8")
+    found: list[RawObject] = next(yaml_reader.read(text)).value
+    return found
+
+
+class KarmadaStrategy(CustomStrategy):
+    """Karmada's kinds say more than their schemas; what has another form than it should is left alone."""
+
+    def _validate_annotations(self, obj: RawObject) -> list[FieldError]:
+        return []
+
+
+class KarmadaClusterStrategy(KarmadaStrategy):
+    """A member cluster. Nobody here finds out about it: whoever describes it gives its status, too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.status_apart = False
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        before = mapping(mapping(old).get("spec"))
+        prepare_cluster(mapping(obj.get("spec")), before, registry.timestamp())
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        return cluster_problems(decode_as(obj, Cluster))
+
+
+class KarmadaBindingStrategy(KarmadaStrategy):
+    """A binding, which is known for good by a label."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        metadata = obj["metadata"]
+        labels = mapping(metadata.get("labels"))
+        if not labels.get(self._permanent_id):
+            before = mapping(mapping(mapping(old).get("metadata")).get("labels")).get(self._permanent_id)
+            metadata["labels"] = {**labels, self._permanent_id: before or registry.new_uid()}
+
+    @property
+    def _permanent_id(self) -> str:
+        return f"{self.resource.kind.lower()}.karmada.io/permanent-id"
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        binding = decode_as(obj, Binding)
+        placement = binding.spec.placement
+        found = validate_placement(placement) if placement is not None else []
+        return found or validate_annotated(binding.metadata.annotations, placement)
+
+
+class KarmadaPolicyStrategy(KarmadaBindingStrategy):
+    """A policy, whose label the server alone sets, when the policy is made."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        prepare_policy(obj, obj["metadata"].get("namespace") or "")
+        if old is None:
+            labels = mapping(obj["metadata"].get("labels"))
+            obj["metadata"]["labels"] = {**labels, self._permanent_id: registry.new_uid()}
+        else:
+            super().prepare(registry, obj, old)
+
+    def check(self, obj: RawObject) -> list[FieldError]:
+        return [*validate_policy(decode_as(obj, PropagationPolicy)), *_behaviour_problems(obj["spec"])]
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        found = []
+        if obj["spec"].get("schedulerName") != old["spec"].get("schedulerName"):
+            found.append(
+                FieldError("spec.schedulerName", FORBIDDEN, "the schedulerName should not be updated")
+            )
+        label = self._permanent_id
+        before = (old["metadata"].get("labels") or {}).get(label)
+        if (obj["metadata"].get("labels") or {}).get(label) != before:
+            detail = f"label {label} is immutable, it can only be set by the system during creation"
+            found.append(FieldError("metadata.labels", FORBIDDEN, detail))
+        return found
+
+
+BY_GROUP: dict[str, type[KarmadaStrategy]] = {
+    CLUSTER_GROUP: KarmadaClusterStrategy,
+    POLICY_GROUP: KarmadaPolicyStrategy,
+    WORK_GROUP: KarmadaBindingStrategy,
+}
+
+
+# --- filling in
+
+
+def prepare_cluster(spec: RawObject, old: RawObject, now: str) -> None:
+    zones = spec.get("zones")
+    # Applied again, a manifest with a zone meets the zones that were made of it.
+    kept = isinstance(zones, list) and len(zones) == 1 and zones == old.get("zones")
+    if spec.get("zone") and (not zones or kept):
+        spec["zones"] = [spec.pop("zone")]
+    for taint in mappings(spec.get("taints")):
+        if taint.get("effect") == "NoExecute" and not taint.get("timeAdded"):
+            taint["timeAdded"] = now
+    models = mappings(spec.get("resourceModels"))
+    if models and all(isinstance(model.get("grade"), int) for model in models):
+        models.sort(key=lambda model: int(model["grade"]))
+        spec["resourceModels"] = models
+        for lowest in mappings(models[0].get("ranges")):
+            lowest["min"] = "0"
+        for highest in mappings(models[-1].get("ranges")):
+            highest["max"] = str(_BOUNDLESS)
+
+
+def prepare_policy(obj: RawObject, namespace: str) -> None:
+    spec = mapping(obj.get("spec"))
+    for selector in mappings(spec.get("resourceSelectors")):
+        if namespace and not selector.get("namespace"):
+            selector["namespace"] = namespace
+    placement = mapping(spec.get("placement"))
+    for constraint in mappings(placement.get("spreadConstraints")):
+        if not constraint.get("spreadByField") and not constraint.get("spreadByLabel"):
+            constraint["spreadByField"] = "cluster"
+        if not constraint.get("minGroups"):
+            constraint["minGroups"] = 1
+    scheduling = mapping(placement.get("replicaScheduling"))
+    if scheduling.get("replicaSchedulingType") == "Divided":
+        scheduling.setdefault("replicaDivisionPreference", "Weighted")
+    application = mapping(mapping(spec.get("failover")).get("application"))
+    if application.get("purgeMode") == "Gracefully":
+        application.setdefault("gracePeriodSeconds", _GRACE)
+
+
+# --- checks -------------------------------------------------------------------------------------------
+
+
+def _behaviour_problems(spec: RawObject) -> list[FieldError]:
+    """The parts of a policy that are only passed on."""
+    errors = Errors()
+    failover = mapping(spec.get("failover"))
+    application = failover.get("application")
+    if application is not None:
+        if not spec.get("propagateDeps"):
+            detail = "application failover is set, propagateDeps must be true"
+            errors.invalid(("spec", "propagateDeps"), False, detail)
+        _check_application(application, errors, ("spec", "failover", "application"))
+    for part in ("application", "cluster"):
+        preserved = mapping(mapping(failover.get(part)).get("statePreservation"))
+        for i, rule in enumerate(mappings(preserved.get("rules"))):
+            path = ("spec", "failover", part, "statePreservation", "rules", i, "aliasLabelName")
+            check_label_key(rule.get("aliasLabelName") or "", errors, path)
+    suspension = mapping(spec.get("suspension"))
+    if suspension.get("dispatching") and mapping(suspension.get("dispatchingOnClusters")).get("clusterNames"):
+        detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames"
+        errors.invalid(("spec", "suspension"), suspension, detail)
+    return errors
+
+
+def _check_application(application: RawObject, errors: Errors, path: Path) -> None:
+    tolerated = mapping(application.get("decisionConditions")).get("tolerationSeconds", 0)
+    if tolerated < 0:
+        at = (*path, "decisionConditions", "tolerationSeconds")
+        errors.invalid(at, tolerated, "must be greater than or equal to 0")
+    grace = application.get("gracePeriodSeconds")
+    if grace is not None and application.get("purgeMode") != "Gracefully":
+        errors.invalid((*path, "gracePeriodSeconds"), grace, "only takes effect when purgeMode is gracefully")
+    if grace is not None and grace <= 0:
+        errors.invalid((*path, "gracePeriodSeconds"), grace, "must be greater than 0")
+
+
+# --- clusters -----------------------------------------------------------------------------------------
+
+
+def cluster_problems(cluster: Cluster) -> list[FieldError]:
+    errors = Errors()
+    name, spec = cluster.metadata.name or "", cluster.spec
+    if len(name) > _CLUSTER_NAME_LENGTH:
+        errors.invalid(("metadata", "name"), name, f"must be no more than {_CLUSTER_NAME_LENGTH} characters")
+    elif name:
+        errors.invalid_for_each(("metadata", "name"), name, names.dns_label_errors(name))
+    if spec.zone and spec.zones:
+        errors.forbidden(("spec", "zone"), "Zone and Zones cannot co-exist")
+    places = [("provider", spec.provider), ("region", spec.region), ("zone", spec.zone)]
+    for field, value in [*places, *(("zones", zone) for zone in spec.zones or ())]:
+        if messages := names.label_value_errors(value or ""):
+            errors.invalid(("spec", field), value, "; ".join(messages))
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(spec.taints or ()):
+        path: Path = ("spec", "taints", i)
+        check_label_key(taint.key or "", errors, (*path, "key"))
+        errors.invalid_for_each((*path, "value"), taint.value, names.label_value_errors(taint.value or ""))
+        pair = (taint.key or "", taint.effect or "")
+        if pair in seen:
+            errors.duplicate(path, taint, "taints must be unique by key and effect pair")
+        seen.add(pair)
+    if detail := _model_problem(spec.resource_models or []):
+        errors.invalid(("spec", "resourceModels"), spec.resource_models, detail)
+    return errors
+
+
+def _model_problem(models: list[ResourceModel]) -> str:
+    """The first thing wrong with them, as upstream reports only one; their outer bounds were filled in."""
+    before: list[tuple[str, Quantity, Quantity]] = []
+    for i, model in enumerate(models):
+        ranges = [(r.name or "", read(r.min or 0), read(r.max or 0)) for r in model.ranges or ()]
+        if i and model.grade == models[i - 1].grade:
+            return "The grade of each models should not be the same"
+        if i and len(before) != len(ranges):
+            return "The number of resource types should be the same"
+        for j, (name, least, most) in enumerate(ranges):
+            if not most.exceeds(least):
+                return "The max value of each resource must be greater than the min value"
+            if i and before[j][0] != name:
+                return "The resource types of each models should be the same"
+            if i and not before[j][2].equals(least):
+                return "Model intervals for resources must be contiguous and non-overlapping"
+        before = ranges
+    return ""

@@ -1,1 +1,0 @@
-"""Karmada's API on this server: its kinds as CustomResourceDefinitions, and what its webhooks do."""

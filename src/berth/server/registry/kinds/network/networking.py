@@ -1,0 +1,200 @@
+"""The kinds of networking.k8s.io: Ingresses, which requests go to which Service, and NetworkPolicies.
+
+Upstream: pkg/apis/networking/validation.
+"""
+
+from __future__ import annotations
+
+import re
+
+from berth.kube import names
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.kube.validation.containers import PORT_RANGE
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, each, forbidden, invalid, one_of, required
+from berth.server.registry.fields import mapping, mappings, path_segment_errors, spec_of
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Strategy
+from berth.server.tables import cluster as tables
+
+_NETWORKING = "networking.k8s.io/v1"
+_CLASS = "kubernetes.io/ingress.class"
+_WILDCARD = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_wildcard = re.compile(_WILDCARD).fullmatch
+_NO_WILDCARD = names.regex_message(
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must "
+    "consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
+)
+_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+# How rules of a direction are called, and whom they are about.
+_DIRECTIONS = {"Ingress": ("ingress", "from"), "Egress": ("egress", "to")}
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_NOT_INSIDE, _NOT_AT_THE_END = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
+
+
+class IngressStrategy(Strategy):
+    """What is served is said by rules, or by a backend for all of it."""
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj.get("spec"))
+        rules, backend = mappings(spec.get("rules")), spec.get("defaultBackend")
+        name = spec.get("ingressClassName")
+        if not rules and backend is None:
+            yield invalid("spec", spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
+        if backend is not None:
+            yield from _backend("spec.defaultBackend", mapping(backend))
+        for i, rule in enumerate(rules):
+            yield from _rule(f"spec.rules[{i}]", rule)
+        for i, tls in enumerate(mappings(spec.get("tls"))):
+            yield from _tls(f"spec.tls[{i}]", tls)
+        if name is not None:
+            yield from each("spec.ingressClassName", name, names.dns_subdomain_errors(name))
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        said = (obj["metadata"].get("annotations") or {}).get(_CLASS)
+        name = mapping(obj.get("spec")).get("ingressClassName")
+        if said is None or name is None or said == name:
+            return []
+        detail = "must match `ingressClassName` when both are specified"
+        return [invalid(f"annotations.{_CLASS}", said, detail)]
+
+
+def _rule(path: str, rule: RawObject) -> Found:
+    host, http = rule.get("host"), rule.get("http")
+    if host:
+        if checks.parsed(host) is not None:
+            yield invalid(f"{path}.host", host, "must be a DNS name, not an IP address")
+        yield from each(f"{path}.host", host, _host_errors(host))
+    if http is None:
+        return
+    paths = mappings(mapping(http).get("paths"))
+    if not paths:
+        yield required(f"{path}.http.paths")
+    for i, one in enumerate(paths):
+        yield from _path(f"{path}.http.paths[{i}]", one)
+
+
+def _tls(path: str, tls: RawObject) -> Found:
+    for i, host in enumerate(tls.get("hosts") or ()):
+        yield from each(f"{path}.hosts[{i}]", host, _host_errors(host))
+    secret = tls.get("secretName")
+    if secret:
+        yield from each(f"{path}.secretName", secret, names.dns_subdomain_errors(secret))
+
+
+def _host_errors(host: str) -> list[str]:
+    if "*" not in host:
+        return names.dns_subdomain_errors(host)
+    too_long = [names.too_long(253, "characters")] if len(host) > 253 else []
+    return too_long if _wildcard(host) else [*too_long, _NO_WILDCARD]
+
+
+def _path(path: str, given: RawObject) -> Found:
+    kind, text, at = given.get("pathType"), given.get("path") or "", f"{path}.path"
+    if kind is None:
+        yield required(f"{path}.pathType", "pathType must be specified")
+        return
+    if kind not in _TYPES:
+        yield from one_of(f"{path}.pathType", kind, _TYPES, needed=False)
+    elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
+        yield invalid(at, text, "must be an absolute path")
+    if kind in ("Exact", "Prefix"):
+        yield from each(at, text, (f"must not contain '{one}'" for one in _NOT_INSIDE if one in text))
+        ends = (f"cannot end with '{one}'" for one in _NOT_AT_THE_END if text.endswith(one))
+        yield from each(at, text, ends)
+    yield from _backend(f"{path}.backend", mapping(given.get("backend")))
+
+
+def _backend(path: str, backend: RawObject) -> Found:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is not None and resource is not None:
+        yield invalid(path, "", "cannot set both resource and service backends")
+    elif resource is not None:
+        group, at = mapping(resource).get("apiGroup"), f"{path}.resource"
+        if group is not None:
+            yield from each(f"{at}.apiGroup", group, names.dns_subdomain_errors(group))
+        for field in ("kind", "name"):
+            yield from checks.name(f"{at}.{field}", mapping(resource).get(field), path_segment_errors)
+    elif service is not None:
+        yield from checks.label(f"{path}.service.name", mapping(service).get("name"))
+        yield from _port(path, mapping(mapping(service).get("port")))
+    else:
+        yield invalid(path, "", "resource or service backend is required")
+
+
+def _port(path: str, port: RawObject) -> Found:
+    given = [name for name in ("name", "number") if port.get(name)]
+    if not given:
+        yield required(path, "port name or number is required")
+    elif len(given) > 1:
+        yield invalid(path, "", "cannot set both port name & port number")
+    else:
+        yield from checks.port(f"{path}.service.port.{given[0]}", port[given[0]])
+
+
+class NetworkPolicyStrategy(Strategy):
+    """Which directions it is about, and whom and what it lets through."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        if not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+        for rules, _ in _DIRECTIONS.values():
+            for rule in mappings(spec.get(rules)):
+                for port in mappings(rule.get("ports")):
+                    port.setdefault("protocol", "TCP")
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj.get("spec"))
+        for rules, peers in _DIRECTIONS.values():
+            for i, rule in enumerate(mappings(spec.get(rules))):
+                path = f"spec.{rules}[{i}]"
+                for j, port in enumerate(mappings(rule.get("ports"))):
+                    yield from _port_errors(f"{path}.ports[{j}]", port)
+                for j, peer in enumerate(mappings(rule.get(peers))):
+                    yield from _peer_errors(f"{path}.{peers}[{j}]", peer)
+        for i, direction in enumerate(spec.get("policyTypes") or ()):
+            yield from one_of(f"spec.policyTypes[{i}]", direction, tuple(_DIRECTIONS), needed=False)
+
+
+def _port_errors(path: str, port: RawObject) -> Found:
+    yield from one_of(f"{path}.protocol", port.get("protocol"), _PROTOCOLS, needed=False)
+    number, last = port.get("port"), port.get("endPort")
+    if isinstance(number, int) and not 1 <= number <= 65535:
+        yield invalid(f"{path}.port", number, PORT_RANGE)
+    if isinstance(last, int) and isinstance(number, int) and last < number:
+        yield invalid(f"{path}.endPort", number, "must be greater than or equal to `port`")
+
+
+def _peer_errors(path: str, peer: RawObject) -> Found:
+    block = peer.get("ipBlock")
+    if not any(peer.get(name) is not None for name in ("podSelector", "namespaceSelector", "ipBlock")):
+        yield required(path, "must specify a peer")
+    elif block is not None and len(peer) > 1:
+        yield forbidden(path, "may not specify both ipBlock and another peer")
+    elif block is not None:
+        cidr = str(mapping(block).get("cidr") or "")
+        if not cidr:
+            yield required(f"{path}.ipBlock.cidr")
+        else:
+            yield from checks.network(f"{path}.ipBlock.cidr", cidr)
+
+
+STRATEGIES = (
+    Strategy(
+        served(_NETWORKING, "ingressclasses", "IngressClass", namespaced=False),
+        columns=tables.INGRESS_CLASS,
+    ),
+    IngressStrategy(
+        served(_NETWORKING, "ingresses", "Ingress", short="ing", subresources="status"),
+        columns=tables.INGRESS,
+        first_status={"loadBalancer": {}},
+    ),
+    NetworkPolicyStrategy(
+        served(_NETWORKING, "networkpolicies", "NetworkPolicy", short="netpol"),
+        columns=tables.NETWORK_POLICY,
+    ),
+)

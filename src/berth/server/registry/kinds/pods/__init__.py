@@ -1,0 +1,1 @@
+"""Pods, what is decided about them, and the classes that they name."""

@@ -1,0 +1,204 @@
+"""Disruption budgets, and the eviction of pods: a delete that asks the pod's budget first.
+
+Upstream: pkg/registry/core/pod/storage/eviction.go.  Looking at the budget, taking from it and
+deleting the pod happen in one turn of the event loop, so concurrent evictions cannot overrun it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from berth.kube.objects import LabelSelector, RawObject
+from berth.kube.selectors import parse_label_selector
+from berth.kube.validation.resources import NEGATIVE
+from berth.server import errors
+from berth.server.registry import deletion, writes
+from berth.server.registry.checks import Found, invalid, one_of
+from berth.server.registry.fields import decode_as, mapping
+from berth.server.registry.kinds.pods.pods import upsert_condition
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Endpoint, Registry, Strategy
+from berth.server.registry.writes import Write
+from berth.server.storage.history import Record
+from berth.server.storage.store import decode
+from berth.server.tables import workloads as tables
+from berth.server.tables.cells import condition, is_true
+
+_CAUSE = "DisruptionBudget"
+_VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
+_SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+_MAX_DISRUPTED = 2000
+_CONDITION = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+_PERCENT = re.compile(r"[0-9]+%").fullmatch
+_NO_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "
+    "regex used for validation is '[0-9]+%')"
+)
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+class DisruptionBudgetStrategy(Strategy):
+    """A count, or a share of not more than all."""
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj.get("spec"))
+        for name in ("minAvailable", "maxUnavailable"):
+            given = spec.get(name)
+            if isinstance(given, str) and not _PERCENT(given):
+                yield invalid(f"spec.{name}", given, _NO_PERCENT)
+            elif isinstance(given, str) and int(given[:-1]) > 100:
+                yield invalid(f"spec.{name}", given, "must not be greater than 100%")
+            elif isinstance(given, int) and given < 0:
+                yield invalid(f"spec.{name}", given, NEGATIVE)
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None:
+            yield from one_of("spec.unhealthyPodEvictionPolicy", policy, _POLICIES, needed=False)
+
+
+STRATEGIES = (
+    DisruptionBudgetStrategy(
+        served(
+            "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short="pdb", subresources="status"
+        ),
+        columns=tables.POD_DISRUPTION_BUDGET,
+        first_status=dict.fromkeys(
+            ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
+        ),
+    ),
+)
+
+
+def evict(
+    registry: Registry, namespace: str, name: str, eviction: RawObject, *, dry_run: bool
+) -> Write | None:
+    """Delete a pod if its budget allows it. None if there was nothing to write.
+
+    Raises:
+        StatusError: it does not (429), or a precondition fails (409).
+    """
+    if (eviction.get("metadata") or {}).get("name", name) != name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    given = eviction.get("deleteOptions")
+    options = deletion.options_of(given if isinstance(given, dict) else {}, {})
+    if dry_run:
+        options["dryRun"] = ["All"]
+    pods = registry.builtin("", "pods")
+    record = writes.current(pods, (namespace, name))
+    pod = decode(record.data)
+    deletion.check_preconditions(pods, pod, record, options)
+    if not _beyond_budget(pod):
+        budget = _budget_of(registry, pod)
+        if budget is not None and not _unhealthy_may_go(pod, budget[1]):
+            _take(registry, budget, name, dry_run=bool(options.get("dryRun")))
+    return _delete(registry, pods, record, pod, options)
+
+
+def _beyond_budget(pod: RawObject) -> bool:
+    """Whether the pod has already stopped, not begun, or is on its way out: no budget counts it."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _budget_of(registry: Registry, pod: RawObject) -> tuple[Record, RawObject] | None:
+    labels = pod["metadata"].get("labels") or {}
+    bucket = registry.builtin("policy", "poddisruptionbudgets").bucket
+    found = []
+    for record in bucket.newest_in(pod["metadata"]["namespace"]):
+        budget = decode(record.data)
+        given = budget["spec"].get("selector")
+        selector = parse_label_selector(decode_as(given, LabelSelector) if given is not None else None)
+        if selector.matches(labels):
+            found.append((record, budget))
+    if len(found) > 1:
+        raise errors.StatusError(500, "", _SEVERAL)
+    return found[0] if found else None
+
+
+def _unhealthy_may_go(pod: RawObject, budget: RawObject) -> bool:
+    if is_true(pod, "Ready"):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired: int = status.get("desiredHealthy", 0)
+    return desired > 0 and desired <= int(status.get("currentHealthy", 0))
+
+
+def _take(registry: Registry, budget: tuple[Record, RawObject], pod_name: str, *, dry_run: bool) -> None:
+    """Count one disruption against the budget, or refuse."""
+    record, pdb = budget
+    name, status = pdb["metadata"]["name"], dict(pdb.get("status") or {})
+    if status.get("observedGeneration", 0) < pdb["metadata"].get("generation", 0):
+        message = f"The disruption budget {name} is still being processed by the server."
+        raise errors.too_many_requests(_VIOLATES, 10, [{"reason": _CAUSE, "message": message}])
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise errors.forbidden("poddisruptionbudget", "policy", name, "pdb disruptions allowed is negative")
+    disrupted = dict(status.get("disruptedPods") or {})
+    if len(disrupted) > _MAX_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise errors.forbidden("poddisruptionbudget", "policy", name, why)
+    if allowed == 0:
+        cause = {"reason": _CAUSE, "message": _explained(name, status)}
+        raise errors.too_many_requests(_VIOLATES, 0, [cause])
+    if dry_run:
+        return
+    now = registry.timestamp()
+    status["disruptionsAllowed"] = allowed - 1
+    status["disruptedPods"] = {**disrupted, pod_name: now}
+    if allowed == 1:
+        status["conditions"] = _insufficient(status, pdb["metadata"].get("generation", 0), now)
+    pdb["status"] = status
+    endpoint = registry.builtin("policy", "poddisruptionbudgets")
+    writes.put_as_is(registry, endpoint, record.key, pdb)
+
+
+def _explained(name: str, status: RawObject) -> str:
+    allowed = condition({"status": status}, "DisruptionAllowed")
+    said = allowed.get("message", "") if allowed.get("status") == "False" else ""
+    desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    refused = f"The disruption budget {name} does not allow evicting pods currently"
+    if said and allowed.get("reason") == "SyncFailed":
+        return f"{refused} because it failed sync: {said}"
+    if healthy <= desired:
+        return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+    return f"{refused} ({allowed.get('reason')}): {said}" if said else refused
+
+
+def _insufficient(status: RawObject, generation: int, now: str) -> list[RawObject]:
+    others = [item for item in status.get("conditions") or () if item.get("type") != "DisruptionAllowed"]
+    refused = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
+    return [*others, refused]
+
+
+def _says_why(pod: RawObject) -> bool:
+    """Whether it was said before why the pod goes: that is kept, unlike upstream, which writes over it.
+
+    A pod that stops at once would be gone before whoever evicts it could say it again.
+    """
+    target = condition(pod, _CONDITION["type"])
+    return target.get("status") == "True" and bool(target.get("reason"))
+
+
+def _delete(
+    registry: Registry, endpoint: Endpoint, record: Record, pod: RawObject, options: RawObject
+) -> Write | None:
+    if options.get("dryRun"):
+        return None
+    if not _says_why(pod):
+        upsert_condition(pod, dict(_CONDITION), registry.timestamp())
+    marked = writes.put_as_is(registry, endpoint, record.key, pod).record
+    unconditional = {name: value for name, value in options.items() if name != "preconditions"}
+    return deletion.delete(registry, endpoint, marked, unconditional)

@@ -1,0 +1,349 @@
+"""Pods: gates, admission, label keys, quality of service, what may change later.
+
+Upstream: pkg/registry/core/pod/strategy.go, ValidatePodUpdate in pkg/apis/core/validation, and the admission
+plugins that are on by default. The anti-affinity limit is that of
+:mod:`berth.kube.affinity.anti_affinity`: a required rule against pods of all namespaces with a domain
+larger than a node would let one pod keep everyone else out of a zone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from berth.kube.affinity.annotations import (
+    AFFINITY_ANNOTATION,
+    IN_ANNOTATION,
+    AnnotationError,
+    annotated_affinity,
+)
+from berth.kube.affinity.anti_affinity import AntiAffinityLimit, excesses, rules_of
+from berth.kube.amounts.quantity import read
+from berth.kube.defaults import created
+from berth.kube.gates import FeatureGates
+from berth.kube.objects import Affinity, Pod, RawObject
+from berth.kube.quota.amounts import positive
+from berth.kube.taints import NOT_READY, UNREACHABLE
+from berth.kube.validation import FieldError, validate_pod
+from berth.server import errors
+from berth.server.registry.checks import forbidden, invalid
+from berth.server.registry.fields import decode_as, spec_of
+from berth.server.registry.kinds.access import service_accounts
+from berth.server.registry.kinds.cluster import limit_ranges
+from berth.server.registry.kinds.cluster.nodes import topology_labels
+from berth.server.registry.kinds.pods import runtime_classes
+from berth.server.registry.kinds.pods.pod_specs import (
+    default_pod_spec,
+    drop_disabled,
+    drop_unserved,
+    write_back,
+)
+from berth.server.registry.kinds.pods.priority_classes import resolve_priority
+from berth.server.registry.pod_rules import in_order, pod_spec_errors
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.registry.users import User
+from berth.server.storage.selectors import text_of
+from berth.server.tables import pods as tables
+
+_UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_IMMUTABLE = f"pod updates may not change fields other than {_UPDATABLE}"
+_COMPUTE = ("cpu", "memory")
+_TOLERATION_SECONDS = 300
+_SUBRESOURCES = "attach binding eviction exec log portforward status"
+
+
+class PodStrategy(Strategy):
+    """A pod is decoded once to be judged; everything is decided here rather than in the single steps."""
+
+    def default(self, obj: RawObject) -> None:
+        default_pod_spec(spec_of(obj), pod=True)
+
+    def settle(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        super().settle(registry, obj, old)
+        drop_disabled(obj, old, registry.gates)
+
+    def judge(self, registry: Registry, obj: RawObject, old: RawObject | None) -> list[FieldError]:
+        if old is not None:
+            return _check_update(obj, old) or _judge_update(obj, old, registry.gates)
+        if obj["spec"]["terminationGracePeriodSeconds"] < 0:
+            obj["spec"]["terminationGracePeriodSeconds"] = 1
+        drop_unserved(obj["spec"])
+        wrong = pod_spec_errors(obj["spec"], "spec")  # admission adds nothing that is
+        limit_ranges.default_pod(registry, obj)
+        service_accounts.admit(registry, obj)
+        resolve_priority(registry, obj)
+        _tolerate(obj["spec"])
+        runtime_classes.admit(registry, obj)
+        _copy_topology(registry, obj)
+        pod = _with_label_keys(obj)
+        _begin_status(obj)
+        return in_order(validate_pod(pod, registry.gates), wrong, "spec")
+
+    def permit(self, registry: Registry, obj: RawObject, old: RawObject | None, user: User) -> None:
+        limit = registry.policy.limit_for(obj["metadata"]["namespace"], user.name, user.groups)
+        if limit is not None and (old is None or obj["spec"] != old["spec"] or _rules(obj) != _rules(old)):
+            _check_anti_affinity(obj, old, limit)
+
+    def accept(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        if old is None:
+            limit_ranges.check_pod(registry, obj)
+
+    def grace(self, obj: RawObject, options: RawObject) -> int:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        given = options.get("gracePeriodSeconds")
+        grace = int(given) if given is not None else int(spec.get("terminationGracePeriodSeconds", 30))
+        if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+            return 0
+        return 1 if grace < 0 else grace
+
+
+def _selectable(obj: RawObject) -> Mapping[str, str]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return {
+        "spec.nodeName": text_of(spec.get("nodeName")),
+        "spec.restartPolicy": text_of(spec.get("restartPolicy")),
+        "spec.schedulerName": text_of(spec.get("schedulerName")),
+        "spec.serviceAccountName": text_of(spec.get("serviceAccountName")),
+        "spec.hostNetwork": text_of(bool(spec.get("hostNetwork"))),
+        "status.phase": text_of(status.get("phase")),
+        "status.podIP": text_of(status.get("podIP")),
+        "status.nominatedNodeName": text_of(status.get("nominatedNodeName")),
+    }
+
+
+STRATEGIES = (
+    PodStrategy(
+        served("v1", "pods", "Pod", short="po", categories="all", subresources=_SUBRESOURCES),
+        columns=tables.COLUMNS,
+        fields=_selectable,
+        status_metadata=("labels", "annotations", "finalizers"),
+        returns_deleted=True,
+    ),
+)
+
+
+# --- admission
+
+
+def _tolerate(spec: RawObject) -> None:
+    """Let a new pod stay a while on a node that is not ready or not reachable."""
+    tolerations = list(spec.get("tolerations") or ())
+    for key in (NOT_READY, UNREACHABLE):
+        if not any(_covers(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATION_SECONDS,
+                }
+            )
+    spec["tolerations"] = tolerations
+
+
+def _covers(toleration: RawObject, key: str) -> bool:
+    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+
+
+def _check_anti_affinity(obj: RawObject, old: RawObject | None, limit: AntiAffinityLimit) -> None:
+    """Refuse required anti-affinity beyond the limit: by default over all namespaces and more than a node.
+
+    What the pod had before, as somebody else may have been trusted to give it, it keeps.
+
+    Raises:
+        StatusError: there is such a rule (403).
+    """
+    if not obj["spec"].get("affinity") and _rules(obj) is None:
+        return
+    pod, before = decode_as(obj, Pod), decode_as(old, Pod) if old is not None else Pod()
+    known = frozenset(rule for _, affinity in _affinities(before) for rule in rules_of(affinity))
+    for path, affinity in _affinities(pod):
+        for where, detail in excesses(affinity, path, limit, known):
+            raise errors.forbidden("pods", "", pod.metadata.name or "", f"{where}: {detail}")
+
+
+def _affinities(pod: Pod) -> Iterator[tuple[str, Affinity | None]]:
+    yield "spec.affinity", pod.spec.affinity
+    if AFFINITY_ANNOTATION in (pod.metadata.annotations or ()):
+        try:
+            annotated = annotated_affinity(pod)
+        except AnnotationError:
+            return  # validation names what cannot be read
+        yield f"metadata.annotations[{AFFINITY_ANNOTATION}]", annotated
+
+
+def _copy_topology(registry: Registry, pod: RawObject) -> None:
+    """Tell a pod that is created on a node, in place."""
+    node = pod["spec"].get("nodeName")
+    labels = topology_labels(registry, node) if node else {}
+    if labels:
+        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
+def _with_label_keys(pod: RawObject) -> Pod:
+    """The pod's view after matchLabelKeys were merged and pod-level resources defaulted, in `pod` too."""
+    view = decode_as(pod, Pod)
+    merged = created(view)
+    if merged is not view:
+        write_back(pod, view, merged)
+    return merged
+
+
+def _begin_status(pod: RawObject) -> None:
+    """A new pod is pending, whatever the client said."""
+    status: RawObject = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": None,
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+            }
+        ]
+    pod["status"] = status
+
+
+def qos_class(spec: RawObject) -> str:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    guaranteed, any_given = True, False
+    for container in containers:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        for name in _COMPUTE:
+            request, limit = requests.get(name), limits.get(name)
+            any_given = any_given or positive(request) or positive(limit)
+            guaranteed = guaranteed and positive(limit) and _same(requests.get(name, limit), limit)
+    if not any_given:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _same(one: Any, other: Any) -> bool:  # noqa: ANN401
+    return one == other or read(one).equals(read(other))
+
+
+# --- updates --------------------------------------------------------------------------------------
+
+
+def _judge_update(obj: RawObject, old: RawObject, gates: FeatureGates) -> list[FieldError]:
+    pod = decode_as(obj, Pod)
+    found = validate_pod(pod, gates)
+    if _rules(obj) == _rules(old):  # stored by a server that asked for less: it must be able to go
+        found = [error for error in found if not error.field.startswith(IN_ANNOTATION)]
+    return found
+
+
+def _rules(pod: RawObject) -> str | None:
+    """The affinity that a pod's annotation states."""
+    stated: str | None = (pod["metadata"].get("annotations") or {}).get(AFFINITY_ANNOTATION)
+    return stated
+
+
+def _check_update(pod: RawObject, old: RawObject) -> list[FieldError]:
+    """What an update of a pod's spec may not change."""
+    new_spec, old_spec = pod["spec"], old["spec"]
+    if new_spec == old_spec:
+        return []
+    if len(new_spec.get("containers") or ()) != len(old_spec.get("containers") or ()):
+        return [forbidden("spec.containers", "pod updates may not add or remove containers")]
+    checked = (_check_deadline, _check_tolerations, _check_gates)
+    found = [error for check in checked for error in check(new_spec, old_spec)]
+    gated_before = bool(old_spec.get("schedulingGates"))
+    if _frozen(new_spec, gated_before) != _frozen(old_spec, gated_before):
+        found.append(forbidden("spec", _IMMUTABLE))
+    return found
+
+
+def _frozen(spec: RawObject, gated_before: bool) -> RawObject:
+    """The part of a spec that does not change in a pod's life."""
+    kept = {
+        name: value
+        for name, value in spec.items()
+        if name
+        not in ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
+        and not (gated_before and name in ("nodeSelector", "affinity"))
+    }
+    for name in ("containers", "initContainers"):
+        kept[name] = [
+            {field: value for field, value in container.items() if field not in ("image", "imagePullPolicy")}
+            for container in spec.get(name) or ()
+        ]
+    if (kept.get("terminationGracePeriodSeconds") or 0) < 0:
+        kept["terminationGracePeriodSeconds"] = 1
+    return kept
+
+
+def _check_deadline(new: RawObject, old: RawObject) -> list[FieldError]:
+    before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
+    path = "spec.activeDeadlineSeconds"
+    if before is not None and after is None:
+        return [invalid(path, None, "must not update from a positive integer to nil value")]
+    if before is not None and after is not None and after > before:
+        return [invalid(path, after, "must be less than or equal to previous value")]
+    return []
+
+
+def _check_tolerations(new: RawObject, old: RawObject) -> list[FieldError]:
+    after = [_without_seconds(item) for item in new.get("tolerations") or ()]
+    for item in old.get("tolerations") or ():
+        if _without_seconds(item) not in after:
+            detail = "existing toleration can not be modified except its tolerationSeconds"
+            return [forbidden("spec.tolerations", detail)]
+    return []
+
+
+def _without_seconds(toleration: RawObject) -> RawObject:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _check_gates(new: RawObject, old: RawObject) -> list[FieldError]:
+    before = [gate.get("name") for gate in old.get("schedulingGates") or ()]
+    added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in before]
+    if added:
+        detail = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
+        return [forbidden("spec.schedulingGates", detail)]
+    return []
+
+
+def upsert_condition(pod: RawObject, condition: RawObject, now: str) -> None:
+    """Set a condition in a pod's status; the time moves only when its status does."""
+    status = pod.setdefault("status", {})
+    conditions = [copy.copy(item) for item in status.get("conditions") or ()]
+    for i, item in enumerate(conditions):
+        if item.get("type") == condition["type"]:
+            same = item.get("status") == condition["status"]
+            moved = item.get("lastTransitionTime") if same else now
+            conditions[i] = {"lastProbeTime": None, "lastTransitionTime": moved, **condition}
+            break
+    else:
+        conditions.append({"lastProbeTime": None, "lastTransitionTime": now, **condition})
+    status["conditions"] = conditions
+
+
+def check_container(pod: RawObject, name: str) -> None:
+    """That a pod has the container that is asked for, or only one that can be meant.
+
+    Raises:
+        StatusError: it has not (400).
+    """
+    spec, own = pod["spec"], pod["metadata"]["name"]
+    regular, first = (
+        [container.get("name") for container in spec.get(field) or ()]
+        for field in ("containers", "initContainers")
+    )
+    if name and name not in (*regular, *first):
+        raise errors.bad_request(f"container {name} is not valid for pod {own}")
+    if not name and len(regular) != 1:
+        text = f"a container name must be specified for pod {own}, choose one of: [{' '.join(regular)}]"
+        if first:
+            text += f" or one of the init containers: [{' '.join(first)}]"
+        raise errors.bad_request(text)

@@ -1,0 +1,1 @@
+"""What makes pods, scales them and holds them together."""

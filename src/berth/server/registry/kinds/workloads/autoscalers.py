@@ -1,0 +1,136 @@
+"""HorizontalPodAutoscalers: stored and judged as upstream does it; nobody scales by them.
+
+Upstream: pkg/apis/autoscaling/validation.
+"""
+
+from __future__ import annotations
+
+from berth.kube.objects import RawObject
+from berth.server.registry import checks
+from berth.server.registry.checks import Found, forbidden, invalid, one_of, required
+from berth.server.registry.fields import mapping, mappings, path_segment_errors, spec_of
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Strategy
+from berth.server.tables import workloads as tables
+
+# The field that says more about a metric, by its type.
+_SOURCES = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+_TARGETS = ("Utilization", "Value", "AverageValue")
+_LONGEST_WINDOW, _LONGEST_PERIOD = 3600, 1800  # seconds
+
+
+class AutoscalerStrategy(Strategy):
+    def default(self, obj: RawObject) -> None:
+        spec = spec_of(obj)
+        spec.setdefault("minReplicas", 1)
+        if not spec.get("metrics"):
+            target = {"type": "Utilization", "averageUtilization": 80}
+            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+    def check(self, obj: RawObject) -> Found:
+        spec = mapping(obj.get("spec"))
+        least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+        if isinstance(least, int) and least < 1:
+            yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
+        if most == 0:
+            yield required("spec.maxReplicas", "must be set and greater than 0")
+        elif most < 0:
+            yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
+        if isinstance(least, int) and most < least:
+            yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+        yield from _reference_errors("spec.scaleTargetRef", mapping(spec.get("scaleTargetRef")))
+        metrics = mappings(spec.get("metrics"))
+        for i, metric in enumerate(metrics):
+            yield from _metric_errors(f"spec.metrics[{i}]", metric)
+        if least == 0 and not {"Object", "External"} & {metric.get("type") for metric in metrics}:
+            detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+            yield forbidden("spec.metrics", detail)
+        behavior = mapping(spec.get("behavior"))
+        for name in ("scaleUp", "scaleDown"):
+            if name in behavior:
+                yield from _rules_errors(f"spec.behavior.{name}", mapping(behavior[name]))
+
+
+def _reference_errors(path: str, reference: RawObject) -> Found:
+    for name in ("kind", "name"):
+        yield from checks.name(f"{path}.{name}", reference.get(name), path_segment_errors)
+    version = str(reference.get("apiVersion") or "")
+    if version.count("/") > 1:
+        yield invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    elif "/" not in version:
+        yield invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
+
+
+def _metric_errors(path: str, metric: RawObject) -> Found:
+    kind = str(metric.get("type") or "")
+    if not kind:
+        yield required(f"{path}.type", "must specify a metric source type")
+    yield from one_of(f"{path}.type", kind, tuple(_SOURCES), needed=False)
+    if kind in _SOURCES and metric.get(_SOURCES[kind]) is None:
+        yield required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")
+    others = [
+        name for name in _SOURCES.values() if metric.get(name) is not None and name != _SOURCES.get(kind)
+    ]
+    for name in others if kind in _SOURCES else ():
+        yield forbidden(f"{path}.{name}", "must populate the given metric source only")
+    if not others and kind in ("Resource", "ContainerResource") and metric.get(_SOURCES[kind]) is not None:
+        yield from _resource_errors(f"{path}.{_SOURCES[kind]}", mapping(metric[_SOURCES[kind]]))
+
+
+def _resource_errors(path: str, source: RawObject) -> Found:
+    if not source.get("name"):
+        yield required(f"{path}.name", "must specify a resource name")
+    target, path = mapping(source.get("target")), f"{path}.target"
+    kind, share = str(target.get("type") or ""), target.get("averageUtilization")
+    if not kind:
+        yield required(f"{path}.type", "must specify a metric target type")
+    if kind not in _TARGETS:
+        yield invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
+    if isinstance(share, int) and share < 1:
+        yield invalid(f"{path}.averageUtilization", share, "must be greater than 0")
+    if share is None and target.get("averageValue") is None:
+        detail = "must set either a target raw value or a target utilization"
+        yield required(f"{path}.averageUtilization", detail)
+    elif share is not None and target.get("averageValue") is not None:
+        detail = "may not set both a target raw value and a target utilization"
+        yield forbidden(f"{path}.averageValue", detail)
+
+
+def _rules_errors(path: str, rules: RawObject) -> Found:
+    window, at = rules.get("stabilizationWindowSeconds"), f"{path}.stabilizationWindowSeconds"
+    if isinstance(window, int) and window < 0:
+        yield invalid(at, window, "must be greater than or equal to zero")
+    if isinstance(window, int) and window > _LONGEST_WINDOW:
+        yield invalid(at, window, f"must be less than or equal to {_LONGEST_WINDOW}")
+    for i, policy in enumerate(mappings(rules.get("policies"))):
+        value, period = policy.get("value") or 0, policy.get("periodSeconds") or 0
+        at = f"{path}.policies[{i}]"
+        if value <= 0:
+            yield invalid(f"{at}.value", value, "must be greater than zero")
+        if period <= 0:
+            yield invalid(f"{at}.periodSeconds", period, "must be greater than zero")
+        elif period > _LONGEST_PERIOD:
+            yield invalid(f"{at}.periodSeconds", period, f"must be less than or equal to {_LONGEST_PERIOD}")
+
+
+STRATEGIES = (
+    AutoscalerStrategy(
+        served(
+            "autoscaling/v2",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+            short="hpa",
+            categories="all",
+            subresources="status",
+        ),
+        columns=tables.HORIZONTAL_POD_AUTOSCALER,
+        first_status={"desiredReplicas": 0, "currentMetrics": None},
+        generation=False,
+    ),
+)

@@ -1,0 +1,357 @@
+"""PodGroups and Workloads: of scheduling.k8s.io/v1alpha2 as in 1.36, and of v1beta1 as in 1.37.
+
+Upstream: pkg/registry/scheduling/{podgroup,workload}, plugin/pkg/admission/priority and the generated
+validation of both versions, with the gates GenericWorkload and GangScheduling on and the later ones
+(topology constraints, resource claims, composite groups; in 1.36 also priorities and disruption modes of
+whole groups) off.  A server has one version; what another one stored is converted when it is read.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+from berth.kube import names
+from berth.kube.objects import RawObject
+from berth.kube.validation import FieldError
+from berth.kube.validation.errors import DUPLICATE, TOO_MANY
+from berth.kube.versions import VERSIONS, KubernetesVersion
+from berth.server.registry import checks
+from berth.server.registry.checks import (
+    Found,
+    each,
+    forbidden,
+    has,
+    invalid,
+    label,
+    one_of,
+    required,
+    subdomain,
+)
+from berth.server.registry.fields import IMMUTABLE, mapping, mappings, path_segment_errors
+from berth.server.registry.kinds.pods.priority_classes import resolve_group_priority
+from berth.server.registry.resources import served
+from berth.server.registry.strategy import Registry, Strategy
+from berth.server.tables import cluster as tables
+
+ALPHA, BETA = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
+MAX_TEMPLATES = 8
+_HIGHEST_PRIORITY = 1_000_000_000
+_POLICIES = ("basic", "gang")
+_MODES = ("single", "all")
+_AT_TEMPLATES = "spec.podGroupTemplates"
+_PRIORITY = ("priorityClassName", "priority")
+_ALPHA_OFF = ("schedulingConstraints", "resourceClaims", "disruptionMode", *_PRIORITY)
+_BETA_OFF = ("schedulingConstraints", "resourceClaims", "preemptionPolicy", "parentCompositePodGroupName")
+_CONDITION_STATUSES = ("False", "True", "Unknown")
+
+
+class _Grouping(Strategy):
+    """What PodGroups and Workloads of both versions have in common."""
+
+    def is_served(self, version: KubernetesVersion) -> bool:
+        return self.resource.version == version.pod_group_api
+
+    def converted(self, obj: RawObject) -> RawObject:
+        return converted(obj, self.resource.api_version)
+
+
+class PodGroupStrategy(_Grouping):
+    """Pods that are scheduled together."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = obj.get("spec")
+        if isinstance(spec, dict):
+            _drop(spec, _ALPHA_OFF)
+            spec["disruptionMode"] = "Pod"
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        spec = mapping(obj.get("spec"))
+        return [*self._check_origin(spec), *_check_policy(spec, "spec"), *self._check_more(spec)]
+
+    def _check_origin(self, spec: RawObject) -> Found:
+        """Which template of which Workload a group was made from."""
+        ref, path = spec.get("podGroupTemplateRef"), "spec.podGroupTemplateRef"
+        if ref is not None:
+            workload = mapping(ref).get("workload")
+            yield from _check_one_of(mapping(ref), ("workload",), path)
+            if workload is not None:
+                yield from _check_workload(mapping(workload), f"{path}.workload", "podGroupTemplateName")
+
+    def _check_more(self, spec: RawObject) -> Found:
+        """What groups have beside an origin and a policy."""
+        return iter(())
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _frozen(obj, old, "podGroupTemplateRef", "schedulingPolicy")
+
+    def judge_subresource(self, registry: Registry, obj: RawObject, old: RawObject) -> list[FieldError]:
+        status = mapping(obj.get("status"))
+        status.pop("resourceClaimStatuses", None)
+        return list(_check_conditions(mappings(status.get("conditions"))))
+
+
+class BetaPodGroupStrategy(PodGroupStrategy):
+    """The same in 1.37: groups have a priority, and their size may change."""
+
+    def default(self, obj: RawObject) -> None:
+        spec = obj.get("spec")
+        if isinstance(spec, dict) and spec.get("disruptionMode") is None:
+            spec["disruptionMode"] = {"single": {}}
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = obj.get("spec")
+        if isinstance(spec, dict):
+            _drop(spec, _BETA_OFF)
+            if old is None:
+                resolve_group_priority(registry, self.resource, obj)
+
+    def _check_origin(self, spec: RawObject) -> Found:
+        if spec.get("workloadRef") is not None:
+            yield from _check_workload(mapping(spec["workloadRef"]), "spec.workloadRef", "templateName")
+
+    def _check_more(self, spec: RawObject) -> Found:
+        return _check_standing(spec, "spec")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        fixed = _frozen(obj, old, "workloadRef", "disruptionMode", *_PRIORITY)
+        new, before = mapping(obj.get("spec")), mapping(old.get("spec"))
+        return [*fixed, *_check_policy_change(new, before, "spec")]
+
+
+class WorkloadDefinitionStrategy(_Grouping):
+    """A Workload: the templates of pod groups."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        for template in mappings(mapping(obj.get("spec")).get("podGroupTemplates")):
+            _drop(template, _ALPHA_OFF)
+
+    none = required(_AT_TEMPLATES)  # what is said if there is no template
+
+    def validate_create(self, obj: RawObject) -> list[FieldError]:
+        spec = mapping(obj.get("spec"))
+        templates = mappings(spec.get("podGroupTemplates"))
+        return [
+            *_check_controller(spec.get("controllerRef")),
+            *([] if templates else [self.none]),
+            *_check_templates(templates),
+            *self._check_more(templates),
+        ]
+
+    def _check_more(self, templates: list[RawObject]) -> Found:
+        """What templates have beside a name and a policy."""
+        return iter(())
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        return _frozen(obj, old, "controllerRef", "podGroupTemplates")
+
+
+class BetaWorkloadDefinitionStrategy(WorkloadDefinitionStrategy):
+    """The same in 1.37: templates have a priority, and may change, but not come or go."""
+
+    def prepare(self, registry: Registry, obj: RawObject, old: RawObject | None) -> None:
+        spec = mapping(obj.get("spec"))
+        spec.pop("compositePodGroupTemplates", None)
+        for template in mappings(spec.get("podGroupTemplates")):
+            _drop(template, _BETA_OFF)
+
+    none = invalid("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")
+
+    def _check_more(self, templates: list[RawObject]) -> Found:
+        for i, template in enumerate(templates):
+            yield from _check_standing(template, f"{_AT_TEMPLATES}[{i}]")
+        if len({tuple(template.get(name) for name in _PRIORITY) for template in templates}) > 1:
+            yield invalid("spec", None, "detected multiple priority configurations")
+
+    def validate_update(self, obj: RawObject, old: RawObject) -> list[FieldError]:
+        new, before = (mappings(mapping(one.get("spec")).get("podGroupTemplates")) for one in (obj, old))
+        return [*_frozen(obj, old, "controllerRef"), *_check_templates_change(new, before)]
+
+
+STRATEGIES = (
+    PodGroupStrategy(
+        served(ALPHA, "podgroups", "PodGroup", subresources="status"),
+        columns=tables.POD_GROUP,
+        status_metadata=(),
+        generation=False,
+        converts=True,
+    ),
+    WorkloadDefinitionStrategy(
+        served(ALPHA, "workloads", "Workload"), columns=tables.PLAIN, generation=False, converts=True
+    ),
+    BetaPodGroupStrategy(
+        served(BETA, "podgroups", "PodGroup", subresources="status"),
+        columns=tables.POD_GROUP,
+        status_metadata=(),
+        generation=False,
+        converts=True,
+    ),
+    BetaWorkloadDefinitionStrategy(
+        served(BETA, "workloads", "Workload"), columns=tables.PLAIN, generation=False, converts=True
+    ),
+)
+
+
+def _drop(holder: RawObject, fields: Iterable[str]) -> None:
+    for name in fields:
+        holder.pop(name, None)
+
+
+# --- from one version to the other
+
+_CONDITIONS = {version.pod_group_api: version.pod_group_condition for version in VERSIONS.values()}
+
+
+def converted(obj: RawObject, api_version: str) -> RawObject:
+    """A PodGroup or Workload as it is in a version of the API."""
+    if obj.get("apiVersion") == api_version:
+        return obj
+    found = copy.deepcopy(obj)
+    found["apiVersion"] = api_version
+    spec, metadata = mapping(found.get("spec")), mapping(found.get("metadata"))
+    # As upstream: who owned fields of a version that is not served any more does so no longer.
+    kept = [each for each in mappings(metadata.get("managedFields")) if each.get("apiVersion") == api_version]
+    metadata.pop("managedFields", None)
+    if kept:
+        metadata["managedFields"] = kept
+    for holder in (spec, *mappings(spec.get("podGroupTemplates"))):
+        (_to_beta if api_version == BETA else _to_alpha)(holder)
+    own = _CONDITIONS[api_version.rpartition("/")[2]]
+    for condition in mappings(mapping(found.get("status")).get("conditions")):
+        if condition.get("type") in _CONDITIONS.values():
+            condition["type"] = own
+    return found
+
+
+def _to_beta(holder: RawObject) -> None:
+    if (ref := mapping(holder.pop("podGroupTemplateRef", None)).get("workload")) is not None:
+        holder["workloadRef"] = {
+            "workloadName": mapping(ref).get("workloadName"),
+            "templateName": mapping(ref).get("podGroupTemplateName"),
+        }
+    if (mode := holder.get("disruptionMode")) is not None:
+        holder["disruptionMode"] = {"single" if mode == "Pod" else "all": {}}
+
+
+def _to_alpha(holder: RawObject) -> None:
+    _drop(holder, _PRIORITY)
+    if (ref := holder.pop("workloadRef", None)) is not None:
+        inner = {
+            "workloadName": mapping(ref).get("workloadName"),
+            "podGroupTemplateName": mapping(ref).get("templateName"),
+        }
+        holder["podGroupTemplateRef"] = {"workload": inner}
+    if (mode := holder.get("disruptionMode")) is not None:
+        holder["disruptionMode"] = "PodGroup" if mapping(mode).get("all") is not None else "Pod"
+
+
+# --- checks
+
+
+def _frozen(obj: RawObject, old: RawObject, *fields: str) -> list[FieldError]:
+    return list(_unchanged(mapping(obj.get("spec")), mapping(old.get("spec")), "spec", *fields))
+
+
+def _unchanged(new: RawObject, old: RawObject, path: str, *fields: str) -> Found:
+    return (invalid(f"{path}.{name}", None, IMMUTABLE) for name in fields if new.get(name) != old.get(name))
+
+
+def _check_policy(holder: RawObject, path: str) -> Found:
+    policy, path = mapping(holder.get("schedulingPolicy")), f"{path}.schedulingPolicy"
+    yield from _check_one_of(policy, _POLICIES, path)
+    gang, at = policy.get("gang"), f"{path}.gang.minCount"
+    if gang is None:
+        return
+    count = mapping(gang).get("minCount") or 0
+    if not count:
+        yield required(at)
+    elif count < 1:
+        yield invalid(at, count, "must be greater than or equal to 1")
+
+
+def _check_policy_change(new: RawObject, old: RawObject, path: str) -> Found:
+    """Which policy it is never changes; how many pods it wants may."""
+    policy, before = (mapping(one.get("schedulingPolicy")) for one in (new, old))
+    at = f"{path}.schedulingPolicy"
+    if (policy.get("basic") is None) != (before.get("basic") is None):
+        yield invalid(f"{at}.basic", None, IMMUTABLE)
+    if policy.get("gang") is None and before.get("gang") is not None:
+        yield invalid(f"{at}.gang", None, "field cannot be cleared once set")
+    elif policy.get("gang") is not None and before.get("gang") is None:
+        yield invalid(f"{at}.gang", None, "field cannot be set once created")
+    else:
+        yield from _check_policy(new, path)
+
+
+def _check_standing(holder: RawObject, path: str) -> Found:
+    """How a group stands to others: how it is disrupted, and its priority."""
+    if holder.get("disruptionMode") is not None:
+        yield from _check_one_of(mapping(holder["disruptionMode"]), _MODES, f"{path}.disruptionMode")
+    if holder.get("priorityClassName"):
+        yield from subdomain(f"{path}.priorityClassName", holder["priorityClassName"])
+    priority = holder.get("priority")
+    if priority is not None and priority > _HIGHEST_PRIORITY:
+        yield invalid(f"{path}.priority", priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")
+
+
+def _check_one_of(holder: RawObject, members: tuple[str, ...], path: str) -> Found:
+    given = [name for name in members if holder.get(name) is not None]
+    listed = ", ".join(f"`{name}`" for name in members)
+    if not given:
+        yield invalid(path, "", f"must specify one of: {listed}")
+    elif len(given) > 1:
+        yield invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {listed}")
+
+
+def _check_workload(ref: RawObject, path: str, template: str) -> Found:
+    yield from subdomain(f"{path}.workloadName", ref.get("workloadName"))
+    yield from label(f"{path}.{template}", ref.get(template))
+
+
+def _check_controller(given: object) -> Found:
+    ref, path = mapping(given), "spec.controllerRef"
+    if given is None:
+        return
+    if ref.get("apiGroup"):
+        yield from subdomain(f"{path}.apiGroup", ref["apiGroup"])
+    for field in ("kind", "name"):
+        yield from checks.name(f"{path}.{field}", ref.get(field), path_segment_errors)
+
+
+def _check_templates(templates: list[RawObject]) -> Found:
+    if len(templates) > MAX_TEMPLATES:
+        yield FieldError(_AT_TEMPLATES, TOO_MANY, f"must have at most {MAX_TEMPLATES} items", len(templates))
+        return
+    seen: set[object] = set()
+    for i, template in enumerate(templates):
+        if template.get("name") in seen:
+            yield FieldError(f"{_AT_TEMPLATES}[{i}]", DUPLICATE, "", template)
+        seen.add(template.get("name"))
+    for i, template in enumerate(templates):
+        yield from label(f"{_AT_TEMPLATES}[{i}].name", template.get("name"))
+        yield from _check_policy(template, f"{_AT_TEMPLATES}[{i}]")
+
+
+def _check_templates_change(new: list[RawObject], old: list[RawObject]) -> Found:
+    before = {template.get("name"): template for template in old}
+    for i, template in enumerate(new):
+        at, known = f"{_AT_TEMPLATES}[{i}]", before.get(template.get("name"))
+        if known is None:
+            yield forbidden(at, "item may not be added")
+            continue
+        yield from _unchanged(template, known, at, "disruptionMode", *_PRIORITY)
+        yield from _check_policy_change(template, known, at)
+    if before.keys() - {template.get("name") for template in new}:
+        yield forbidden(_AT_TEMPLATES, "item may not be removed")
+
+
+def _check_conditions(conditions: list[RawObject]) -> Found:
+    seen: set[object] = set()
+    for i, condition in enumerate(conditions):
+        path, kind = f"status.conditions[{i}]", condition.get("type") or ""
+        if kind in seen:
+            yield FieldError(f"{path}.type", DUPLICATE, "", kind)
+        seen.add(kind)
+        yield from each(f"{path}.type", kind, names.label_key_errors(str(kind)))
+        yield from one_of(f"{path}.status", condition.get("status") or "", _CONDITION_STATUSES, needed=False)
+        yield from has(path, condition, "lastTransitionTime", "reason")
