@@ -14,6 +14,7 @@ import msgspec
 
 from berth.kube.objects import RawObject
 from berth.kube.text import yaml_writer
+from berth.server.connections import answer_at_once
 from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
@@ -130,6 +131,8 @@ def of_error(error: StatusError) -> Reply:
 async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
     body = reply.body
     if isinstance(body, bytes) and _is_plain(request, reply, len(body)):
+        if request.cycle is not None and answer_at_once(request.cycle, reply.status, body):
+            return
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

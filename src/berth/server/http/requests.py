@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
 from berth.server.registry.users import ADMIN, Attributes, User
@@ -58,6 +60,7 @@ class ApiRequest:
     query: dict[str, str]
     headers: dict[bytes, bytes]
     receive: Receive
+    cycle: RequestResponseCycle | None = None  # by which it can be answered at once
     user: User = ADMIN  # who is taken to have sent it
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
