@@ -115,8 +115,7 @@ class ApiRequest:
 
     @property
     def content_type(self) -> str:
-        given = self.headers.get(b"content-type", b"").decode("latin-1")
-        return given.partition(";")[0].strip().lower()
+        return _media_type(self.headers.get(b"content-type", b""))
 
     @property
     def manager(self) -> str:
@@ -176,6 +175,11 @@ def parse_path(raw: str) -> Address | None:
 def _of_namespace(rest: list[str]) -> bool:
     """Whether this is a subresource of a namespace rather than a resource in it."""
     return len(rest) == 3 and rest[2] in ("status", "finalize")
+
+
+@lru_cache(maxsize=512)
+def _media_type(header: bytes) -> str:
+    return header.decode("latin-1").partition(";")[0].strip().lower()
 
 
 @lru_cache(maxsize=512)

@@ -235,7 +235,7 @@ def _statements(group: list[Batch]) -> Iterator[tuple[str, list[object]]]:
     """What puts a group on disk, and the values in it; most groups need one statement."""
     for rows in _some([row for batch in group for row in batch.rows]):
         places = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
-        values = [value for row in rows for value in (*row, row.sum)]
+        values: list[object] = [value for row in rows for value in (*row, row.sum)]
         yield f"INSERT INTO changes VALUES {places}", values  # noqa: S608 - nothing but question marks
     for dropped in _some([rv for batch in group for rv in batch.dropped]):
         places = ", ".join("?" * len(dropped))
