@@ -16,11 +16,12 @@ import time
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from berth.server.settings import HEAD_LIMIT
 
 LASTING = "berth.lasting"  # in the scope of a request whose answer has no end
+CYCLE = "berth.cycle"  # in the scope of every request: itself as uvicorn sees it, for `answer_at_once`
 _HEAD_SECONDS = 32.0  # as kube-apiserver's
 _READING_SECONDS = 300.0  # for a client to read an answer
 _TIDY_SECONDS, _WORTH_TIDYING = 5.0, 200  # how often to look, and connections that have ended since
@@ -82,6 +83,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self.url.startswith(b"/"):
             self._take_host_of_target()
         super().on_headers_complete()
+        self.scope[CYCLE] = self.cycle  # type: ignore[literal-required]  # uvicorn lists its own
 
     def _take_host_of_target(self) -> None:
         """Whom a target names that is a whole URL counts instead of the header (RFC 9112, 3.2.2)."""
@@ -121,6 +123,25 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _wait(self) -> None:
         self._due = time.monotonic() + _HEAD_SECONDS
+
+
+def answer_at_once(cycle: RequestResponseCycle, status: int, body: bytes) -> bool:
+    """Send a whole answer in JSON with one write; False if there is more to it: it is to be sent as usual.
+
+    uvicorn writes the head and the body one after the other, each with encryption of its own, which takes
+    a fifth of the time for a small request.
+    """
+    if cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive or cycle.access_log:
+        return False
+    if cycle.scope["method"] == "HEAD":
+        return False
+    cycle.response_started, cycle.waiting_for_100_continue = True, False
+    head = b"%scontent-length: %d\r\ncontent-type: application/json\r\n\r\n"
+    cycle.transport.write(head % (STATUS_LINE[status], len(body)) + body)
+    cycle.response_complete = True
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
 
 
 def _size_of(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:

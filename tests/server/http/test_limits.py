@@ -206,3 +206,24 @@ def test_a_slow_watcher_is_cut_off(client: Client, space: str, monkeypatch: pyte
                 return
         time.sleep(1)
         assert watched not in client.get("/metrics").body
+
+
+def test_answers_are_the_same_whether_sent_at_once_or_not(client: Client, space: str) -> None:
+    """Two requests one after the other without a pause, then one without a body, then the last."""
+    client.made(f"{space}/configmaps", config_map("a", key="value"))
+    path = f"{space}/configmaps/a"
+    told = client.get(path).body
+    plain = head(client, "", "", path=path)
+    requests = [
+        plain,
+        plain,
+        head(client, "", "", method="HEAD", path=path),
+        head(client, "Connection: close", "", "", path=path),
+    ]
+    with raw(client) as connection:
+        connection.sendall(b"".join(requests))
+        answered = b"".join(iter(lambda: connection.recv(65536), b""))
+    begin = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\ncontent-type: application/json\r\n" % len(told)
+    assert answered == begin + b"\r\n" + told + begin + b"\r\n" + told + begin + b"\r\n" + (
+        begin + b"connection: close\r\n\r\n" + told
+    )

@@ -11,6 +11,7 @@ import pytest
 
 from berth.kube.text import yaml_reader
 from berth.server.http import replies
+from berth.server.http.replies import ListBody
 from tests.support.api.client import Client
 from tests.support.api.objects import config_map, pod
 from tests.support.api.servers import running_server
@@ -190,6 +191,15 @@ def test_nobody_is_sent_more_than_a_piece_at_once() -> None:
     assert b"".join(made) == b"".join(parts)
     assert max(map(len, made)) < 300_000
     assert len(made) < 40
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [3] * 10, [300_000, 1, 200_000, 5], [1000] * 700, [131_072] * 3])
+def test_the_size_of_a_list_is_known_before_it_is_made(sizes: list[int]) -> None:
+    """Its parts are one document of the size that was told, whatever is in it."""
+    body = ListBody({"kind": "List"}, [b'"%s"' % (b"a" * size) for size in sizes])
+    made = b"".join(body.parts())
+    assert len(made) == body.size
+    assert json.loads(made) == {"kind": "List", "items": ["a" * size for size in sizes]}
 
 
 @pytest.mark.parametrize("zipped", [False, True])

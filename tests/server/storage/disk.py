@@ -340,9 +340,6 @@ class _Connection:
             # Something failed after the commit, which SQLite does not mind, though apsw does.
         return _Cursor(cursor)
 
-    def executemany(self, statement: str, given: Sequence[Sequence[Any]]) -> None:
-        _raised(lambda: self._made.executemany(statement, list(given)))
-
     def executescript(self, statements: str) -> None:
         _raised(lambda: self._made.execute(statements))
 

@@ -41,7 +41,7 @@ class Siege:
 
 
 def besiege(backend: Backend, attack: Callable[[Client], Answer]) -> Siege:
-    """Send a hostile request, and harmless ones for as long as it takes."""
+    """Send a hostile request, and harmless ones for as long as it takes, or once if it is refused at once."""
     siege = Siege()
 
     def attacking() -> None:
@@ -60,7 +60,7 @@ def besiege(backend: Backend, attack: Callable[[Client], Answer]) -> Siege:
     attacker = threading.Thread(target=attacking)
     attacker.start()
     try:
-        while attacker.is_alive():
+        while attacker.is_alive() or not siege.answers:
             for path in ("/healthz", _READ):
                 started, worked = time.monotonic(), _worked(backend)
                 assert others.get(path).status == 200

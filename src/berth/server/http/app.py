@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from berth.server import errors
-from berth.server.connections import LASTING, tidy
+from berth.server.connections import CYCLE, LASTING, tidy
 from berth.server.errors import StatusError
 from berth.server.http import handlers
 from berth.server.http.access.auth import NOBODY, Gate
@@ -66,6 +66,7 @@ class Api:
             parse_query(scope["query_string"]),
             _headers(scope["headers"]),
             receive,
+            scope.pop(CYCLE, None),  # which refers to its scope: nothing is left to collect in the end
         )
         if request.verb == "watch":
             scope[LASTING] = True

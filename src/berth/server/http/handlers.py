@@ -111,7 +111,8 @@ async def _committed(write: Write | None) -> None:
 
 
 async def _finish(request: ApiRequest, endpoint: Endpoint, write: Write) -> Reply:
-    await _committed(write)
+    if write.done is not None:
+        await write.done
     return of_record(request, endpoint, write.record, write.status)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
 
 import msgspec
 
 from berth.kube.objects import RawObject
 from berth.kube.text import yaml_writer
+from berth.server.connections import answer_at_once
 from berth.server.errors import StatusError
 from berth.server.http.requests import PARTIAL, TABLE, YAML, ApiRequest, Send
 from berth.server.registry.strategy import Endpoint
@@ -24,7 +26,9 @@ META_V1 = "meta.k8s.io/v1"
 _JSON = b"application/json"
 _YAML = b"application/yaml"
 _GZIP_FROM = 128 * 1024  # kube-apiserver's threshold
-_PIECE = 128 * 1024  # made before others have a turn
+_PIECE = 128 * 1024  # made before others have a turn, or a little more
+_LARGEST_PIECE = 2 * _PIECE
+_CLOSING = b"]}\n"  # of a list
 _PRETTY_UP_TO = 16 * 1024 * 1024  # what is larger is not for eyes
 
 
@@ -36,14 +40,25 @@ class ListBody:
     items: list[bytes]
     name: str = "items"
 
+    @property
+    def size(self) -> int:
+        """Bytes of its JSON."""
+        commas = max(len(self.items) - 1, 0)
+        return len(self._opening()) + sum(map(len, self.items)) + commas + len(_CLOSING)
+
     def parts(self) -> Iterator[bytes]:
-        """Its JSON."""
-        yield b'%s,"%s":[' % (encode(self.head)[:-1], self.name.encode())
-        for i, item in enumerate(self.items):
-            if i:
-                yield b","
-            yield item
-        yield b"]}\n"
+        """Its JSON; each part has as many items as make a piece."""
+        before, items = self._opening(), self.items
+        ends = [*accumulate(map(len, items))]
+        start = done = 0
+        while start < len(items):
+            stop = min(bisect.bisect_left(ends, done + _PIECE) + 1, len(items))
+            yield b",".join([before + items[start], *items[start + 1 : stop]])
+            before, start, done = b",", stop, ends[stop - 1]
+        yield _CLOSING if items else before + _CLOSING
+
+    def _opening(self) -> bytes:
+        return b'%s,"%s":[' % (encode(self.head)[:-1], self.name.encode())
 
     def pretty_parts(self) -> Iterator[bytes]:
         """The same for eyes, an item at a time."""
@@ -116,6 +131,8 @@ def of_error(error: StatusError) -> Reply:
 async def send_reply(request: ApiRequest, send: Send, reply: Reply) -> None:
     body = reply.body
     if isinstance(body, bytes) and _is_plain(request, reply, len(body)):
+        if request.cycle is not None and answer_at_once(request.cycle, reply.status, body):
+            return
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -169,7 +186,7 @@ def _is_plain(request: ApiRequest, reply: Reply, size: int) -> bool:
 
 
 def _size(body: bytes | ListBody) -> int:
-    return len(body) if isinstance(body, bytes) else sum(map(len, body.parts()))
+    return len(body) if isinstance(body, bytes) else body.size
 
 
 def _parts(body: bytes | ListBody, *, pretty: bool) -> Iterable[bytes]:
@@ -206,11 +223,10 @@ def pieces(parts: Iterable[bytes]) -> Iterable[bytes]:
     waiting: list[bytes] = []
     size = 0
     for part in parts:
-        large = len(part) > _PIECE
-        if waiting and (large or size >= _PIECE):
+        if waiting and (size >= _PIECE or size + len(part) > _LARGEST_PIECE):
             yield b"".join(waiting)
             waiting, size = [], 0
-        if large:
+        if len(part) > _LARGEST_PIECE:
             yield from (part[start : start + _PIECE] for start in range(0, len(part), _PIECE))
         else:
             waiting.append(part)

@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 from berth.kube.well_known import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from berth.server import errors
 from berth.server.registry.users import ADMIN, Attributes, User
@@ -58,6 +60,7 @@ class ApiRequest:
     query: dict[str, str]
     headers: dict[bytes, bytes]
     receive: Receive
+    cycle: RequestResponseCycle | None = None  # by which it can be answered at once
     user: User = ADMIN  # who is taken to have sent it
     started: float = field(default_factory=time.perf_counter)
     warnings: list[str] = field(default_factory=list)
@@ -112,8 +115,7 @@ class ApiRequest:
 
     @property
     def content_type(self) -> str:
-        given = self.headers.get(b"content-type", b"").decode("latin-1")
-        return given.partition(";")[0].strip().lower()
+        return _media_type(self.headers.get(b"content-type", b""))
 
     @property
     def manager(self) -> str:
@@ -173,6 +175,11 @@ def parse_path(raw: str) -> Address | None:
 def _of_namespace(rest: list[str]) -> bool:
     """Whether this is a subresource of a namespace rather than a resource in it."""
     return len(rest) == 3 and rest[2] in ("status", "finalize")
+
+
+@lru_cache(maxsize=512)
+def _media_type(header: bytes) -> str:
+    return header.decode("latin-1").partition(";")[0].strip().lower()
 
 
 @lru_cache(maxsize=512)

@@ -92,9 +92,19 @@ async def _by(end: float, pool: ThreadPoolExecutor, work: Callable[[], _T]) -> _
 
 
 def _within(seconds: float, work: Callable[[], _T]) -> _T:
-    """Do something that may keep a processor so long."""
-    end = time.thread_time() + seconds
-    with budget.limited(lambda: time.thread_time() > end):
+    """Do something that may keep a processor so long.
+
+    The clock of a thread costs a call of the system. It is not read before somebody asks: no more was spent
+    until then than has passed by the other clock.
+    """
+    started, end = time.perf_counter(), 0.0
+
+    def spent() -> bool:
+        nonlocal end
+        end = end or time.thread_time() + seconds - (time.perf_counter() - started)
+        return time.thread_time() > end
+
+    with budget.limited(spent):
         return work()
 
 

@@ -43,7 +43,7 @@ _RECENT = 60.0  # seconds: whoever looks more often has counted again without wh
 _KEEPS_APART = (b"podAntiAffinity", AFFINITY_ANNOTATION.encode())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """What a write makes of an object, for the quotas of its namespace.
 

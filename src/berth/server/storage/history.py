@@ -67,10 +67,11 @@ class WatchHistory:
 
     def append(self, event: WatchEvent) -> WatchEvent | None:
         """Add a change; the one that had to go for it, if any."""
+        size = event.size
         self.events.append(event)
-        self.size += event.size
+        self.size += size
         self._framed.append(event)
-        self._framed_size += event.size
+        self._framed_size += size
         while len(self._framed) > _SHARED or (self._framed_size > _SHARED_BYTES and len(self._framed) > 1):
             old = self._framed.popleft()
             self._framed_size -= old.size

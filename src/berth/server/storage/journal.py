@@ -18,11 +18,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 from berth.files import sync_folder
 from berth.server.errors import DataDirError
 from berth.server.storage.marks import VersionMarks
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ CREATE TABLE IF NOT EXISTS changes (
 CREATE TABLE IF NOT EXISTS expired (bucket TEXT PRIMARY KEY, rv INTEGER NOT NULL) WITHOUT ROWID;
 """
 _GROUP_LIMIT = 64  # batches in one commit
+_STATEMENT_LIMIT = 64  # rows in one statement
 _NAMED = 5  # objects in a message
 _LOG_LIMIT = 64 * 1024 * 1024  # bytes of the write-ahead log that stay when it is empty
 _ADVICE = "put back a copy of {0}, or remove it to begin anew"
@@ -189,22 +192,10 @@ class Journal:
 
     def _commit(self, group: list[Batch]) -> Exception | None:
         """Put a group on disk; whatever prevents it is the group's error, and not the end of this thread."""
-        connection, newest = self._connection, max(row.rv for batch in group for row in batch.rows)
+        newest = max(row.rv for batch in group for row in batch.rows)
         try:
             self.marks.reserve(newest)
-            connection.execute("BEGIN IMMEDIATE")
-            for batch in group:
-                rows = [(*row, row.sum) for row in batch.rows]
-                connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-                if batch.dropped:
-                    connection.executemany(
-                        "DELETE FROM changes WHERE rv = ?", [(rv,) for rv in batch.dropped]
-                    )
-                if batch.expired:
-                    connection.executemany(
-                        "INSERT OR REPLACE INTO expired VALUES (?, ?)", batch.expired.items()
-                    )
-            connection.execute("COMMIT")
+            self._execute(list(_statements(group)))
         except Exception as error:  # noqa: BLE001 - see above
             self._take_back()
             return JournalError(f"{self._path}: {error}")
@@ -213,6 +204,20 @@ class Journal:
         except OSError as error:  # the write itself is safe
             _log.warning("%s cannot be written: %s", self.marks.path, error.strerror)
         return None
+
+    def _execute(self, statements: list[tuple[str, list[object]]]) -> None:
+        """Do all of it or nothing.
+
+        One statement is a transaction by itself. While SQLite works on a statement the loop has the
+        interpreter, and may not give it back for milliseconds: the fewer there are, the sooner all is done.
+        """
+        if len(statements) == 1:
+            self._connection.execute(*statements[0])
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        for statement, values in statements:
+            self._connection.execute(statement, values)
+        self._connection.execute("COMMIT")
 
     def _take_back(self) -> None:
         """Leave nothing of a failed commit.
@@ -224,6 +229,24 @@ class Journal:
                 self._connection.execute("ROLLBACK")
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _statements(group: list[Batch]) -> Iterator[tuple[str, list[object]]]:
+    """What puts a group on disk, and the values in it; most groups need one statement."""
+    for rows in _some([row for batch in group for row in batch.rows]):
+        places = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
+        values: list[object] = [value for row in rows for value in (*row, row.sum)]
+        yield f"INSERT INTO changes VALUES {places}", values  # noqa: S608 - nothing but question marks
+    for dropped in _some([rv for batch in group for rv in batch.dropped]):
+        places = ", ".join("?" * len(dropped))
+        yield f"DELETE FROM changes WHERE rv IN ({places})", [*dropped]  # noqa: S608 - as above
+    for batch in group:
+        for mark in batch.expired.items():
+            yield "INSERT OR REPLACE INTO expired VALUES (?, ?)", [*mark]
+
+
+def _some(items: list[_T]) -> Iterator[list[_T]]:
+    return (items[start : start + _STATEMENT_LIMIT] for start in range(0, len(items), _STATEMENT_LIMIT))
 
 
 def _told(group: list[Batch], error: Exception) -> str:

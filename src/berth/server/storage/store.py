@@ -99,8 +99,10 @@ class Bucket:
 
     def in_namespace(self, namespace: str) -> list[Record]:
         """Committed objects in key order; in another thread than the loop's some may be missing."""
-        found = map(self.records.get, self.keys_in(namespace))
-        return [record for record in found if record is not None]
+        keys = self.keys_in(namespace)
+        with contextlib.suppress(KeyError):
+            return list(map(self.records.__getitem__, keys))
+        return [record for record in map(self.records.get, keys) if record is not None]
 
     def keys_in(self, namespace: str) -> list[Key]:
         if not namespace:

@@ -28,23 +28,19 @@ _PREFIX = b"impersonate-"
 _EXTRA = "extra-"
 
 
-def _impersonates(header: tuple[bytes, bytes]) -> bool:
-    return header[0].startswith(_PREFIX)
-
-
 def acting_user(registry: Registry, sender: User, headers: Iterable[tuple[bytes, bytes]]) -> User:
     """Whom a request is to be taken for: whoever sends it, unless the headers name somebody else.
 
     Raises:
         StatusError: the headers name no user (400), or the sender may not speak for all they name (403).
     """
-    if not any(map(_impersonates, headers)):
-        return sender
     given = [
         (name[len(_PREFIX) :].decode("latin-1"), value.decode("utf-8", "replace"))
         for name, value in headers
         if name.startswith(_PREFIX)
     ]
+    if not given:
+        return sender
     name = next((value for key, value in given if key == "user" and value), "")
     groups = [value for key, value in given if key == "group"]
     uid = next((value for key, value in given if key == "uid"), "")
