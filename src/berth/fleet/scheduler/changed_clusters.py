@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 
 from berth.engine.state.arrays import BoolArray
 from berth.fleet.scheduler.reasons import is_ours, scheduling_type
@@ -55,7 +54,8 @@ class ChangedClusters:
         concerned = dict.fromkeys(unschedulable)
         if changed:
             self._not_before = now + _PAUSE if len(bindings) > _MANY else 0.0
-            mask = self._mask(changed)
+            slots = [self._clusters.slot(name) for name in changed]
+            mask = self._clusters.mask(slots)
             wants: dict[bytes, bool] = {}
             for key, binding in bindings.items():
                 if is_ours(binding, settings) and (
@@ -66,12 +66,6 @@ class ChangedClusters:
         elif len(unschedulable) > _MANY:
             self._not_before = now + _PAUSE
         return list(concerned)
-
-    def _mask(self, names: set[str]) -> BoolArray:
-        slots = [self._clusters.slot(name) for name in names]
-        mask = np.zeros(self._clusters.size, dtype=np.bool_)
-        mask[slots] = True
-        return mask
 
     def _wants(self, binding: Binding, changed: BoolArray, known: dict[bytes, bool]) -> bool:
         """Whether the placement asks for one of the clusters; many bindings have the same."""
