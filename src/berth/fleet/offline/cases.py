@@ -14,8 +14,8 @@ import numpy as np
 
 from berth.fleet.placement.decision import PlacementAttempt, PlacementDecision
 from berth.fleet.placement.fleet import Fleet
-from berth.fleet.state.freshness import is_newer
 from berth.fleet.state.options import COMPATIBLE, FleetOptions
+from berth.fleet.state.strategy import is_newer
 from berth.fleet.state.terms import AFFINITY_GROUP, ANTI_AFFINITY_GROUP, groups_of
 from berth.kube.karmada import Binding, Cluster, Placement, WorkloadAffinityGroups, binding_name
 from berth.kube.objects import Struct

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from berth.engine.state.arrays import BoolArray
-from berth.fleet.scheduler.reasons import is_ours, scheduling_type
+from berth.fleet.scheduler.reasons import is_always_scheduled, is_ours
 from berth.fleet.scheduler.settings import FleetSettings
 from berth.fleet.scheduler.state import UnschedulableBindings
 from berth.fleet.state.cluster_affinity import matching
 from berth.fleet.state.clusters import Clusters
-from berth.fleet.state.strategy import is_workload
-from berth.kube.karmada import DUPLICATED, Binding, Placement
+from berth.kube.karmada import Binding, Placement
 from berth.kube.objects import Key
 
 # Going through so many bindings takes long enough to wait for further changes first.
@@ -60,7 +59,7 @@ class ChangedClusters:
             for key, binding in bindings.items():
                 if is_ours(binding, settings) and (
                     any(target.name in changed for target in binding.spec.clusters or ())
-                    or (_always_scheduled(binding) and self._wants(binding, mask, wants))
+                    or (is_always_scheduled(binding) and self._wants(binding, mask, wants))
                 ):
                     concerned[key] = None
         elif len(unschedulable) > _MANY:
@@ -80,8 +79,3 @@ class ChangedClusters:
             found = any(bool((matching(self._clusters, affinity) & changed).any()) for affinity in asked)
             known[key] = found
         return found
-
-
-def _always_scheduled(binding: Binding) -> bool:
-    placement = binding.spec.placement or Placement()
-    return not is_workload(binding.spec) or scheduling_type(placement) == DUPLICATED

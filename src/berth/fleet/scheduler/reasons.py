@@ -53,7 +53,7 @@ def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) ->
         return SCALE, "its replicas changed"
     if reschedule_required(binding):
         return RECONCILE, "a reschedule was triggered"
-    if not is_workload(spec) or scheduling_type(placement) == DUPLICATED:
+    if is_always_scheduled(binding):
         return RECONCILE, "its scheduling type is Duplicated"
     slots = [clusters.slot(target.name) for target in spec.clusters or ()]
     if any(clusters.deleting[slot] for slot in slots):
@@ -62,9 +62,11 @@ def reason_to_schedule(binding: Binding, clusters: Clusters, *, compat: bool) ->
     return (RECONCILE, "a cluster of it is gone") if gone else None
 
 
-def scheduling_type(placement: Placement) -> str:
-    strategy = placement.replica_scheduling
-    return DUPLICATED if strategy is None else strategy.replica_scheduling_type or DUPLICATED
+def is_always_scheduled(binding: Binding) -> bool:
+    """Whether a binding goes to every cluster that will do, so that each change of one may matter to it."""
+    strategy = (binding.spec.placement or Placement()).replica_scheduling
+    duplicated = strategy is None or (strategy.replica_scheduling_type or DUPLICATED) == DUPLICATED
+    return duplicated or not is_workload(binding.spec)
 
 
 def applied_placement(binding: Binding) -> Placement | None:

@@ -10,7 +10,6 @@ The reports are kept as integer columns; a cluster is read again only when it ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -178,8 +177,7 @@ def _left(
     left = quantity.stored(allocatable)
     for used in (allocated, allocating):
         if used is not None:
-            amount = quantity.stored(used)
-            left = left.plus(replace(amount, unscaled=-amount.unscaled, text=None))
+            left = left.minus(quantity.stored(used))
     return max(left.milli_value if name == CPU else left.value, 0)
 
 

@@ -28,7 +28,7 @@ from berth.fleet.selection.spread_by_group import (
     ReplicaDemand,
     too_few,
 )
-from berth.fleet.selection.spread_domains import SpreadLimit, domains
+from berth.fleet.selection.spread_limits import SpreadLimit
 from berth.fleet.state.errors import PlacementError
 from berth.kube.well_known import SCHEDULER_ERROR, UNSCHEDULABLE
 
@@ -74,7 +74,7 @@ def select_by_cover(
     topologies = []
     eligible = np.ones(len(ranking), dtype=np.bool_)
     for limit in limits:
-        inside = domains(ranking.clusters, limit).inside[ranking.slots]
+        inside = limit.domains(ranking.clusters).inside[ranking.slots]
         topologies.append(_Topology(limit, inside))
         eligible &= inside.any(axis=1)
         if int(inside.any(axis=0).sum()) < limit.least:
