@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from berth.kube.api_resources import Resource
-from berth.kube.objects import Key, RawObject, key_of
-from berth.kube.well_known import MERGE_PATCH, STRATEGIC_PATCH
+from berth.kube.objects import Condition, Key, RawObject, key_of
+from berth.kube.times import stamp
+from berth.kube.well_known import STRATEGIC_PATCH
 from berth.machines.contract import Create, Delete, Patch
 
 
@@ -30,9 +32,59 @@ def patch(
     subresource: str = "",
 ) -> Patch:
     """A merge patch; a conflict if the object has changed since."""
+    own = key_of(item.metadata)
     guard = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
     guarded = {**body, "metadata": {**body.get("metadata", {}), **guard}}
-    return _patch(resource, item, guarded, cause, MERGE_PATCH, key, subresource)
+    return Patch(resource=resource, key=key or own, at=own, body=guarded, subresource=subresource, why=cause)
+
+
+def without_finalizer(
+    resource: Resource,
+    item: Any,  # noqa: ANN401 - a view
+    finalizer: str,
+    cause: str,
+    *,
+    key: Key,
+) -> Patch:
+    kept = [name for name in item.metadata.finalizers or () if name != finalizer]
+    return patch(resource, item, {"metadata": {"finalizers": kept or None}}, cause, key=key)
+
+
+def owned_by(
+    resource: Resource,
+    item: Any,  # noqa: ANN401 - a view
+    owners: Iterable[RawObject],
+    cause: str,
+    *,
+    key: Key,
+) -> Patch:
+    """The object has these owners from now on, and no others."""
+    return patch(resource, item, {"metadata": {"ownerReferences": list(owners) or None}}, cause, key=key)
+
+
+def delete(
+    resource: Resource,
+    item: Any,  # noqa: ANN401 - a view
+    cause: str,
+    *,
+    key: Key | None = None,
+    grace: int | None = None,
+    propagation: str | None = None,
+) -> Delete:
+    """The object is to go, if it is still the one that was seen."""
+    own = key_of(item.metadata)
+    return Delete(
+        resource=resource,
+        key=key or own,
+        at=own,
+        uid=item.metadata.uid,
+        grace=grace,
+        propagation=propagation,
+        why=cause,
+    )
+
+
+# --- statuses -------------------------------------------------------------------------------------
 
 
 def status_patch(resource: Resource, item: Any, status: RawObject, cause: str = "") -> Patch:  # noqa: ANN401
@@ -55,48 +107,52 @@ def status_report(
     key: Key | None = None,
 ) -> Patch:
     """A strategic patch of the status and what may be said with it, whatever else has changed since."""
+    own = key_of(item.metadata)
     reported = {**body, "metadata": {"uid": item.metadata.uid, **body.get("metadata", {})}}
-    return _patch(resource, item, reported, cause, STRATEGIC_PATCH, key, "status")
-
-
-def delete(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    cause: str,
-    *,
-    key: Key | None = None,
-    grace: int | None = None,
-    propagation: str | None = None,
-) -> Delete:
-    """The object is to go, if it is still the one that was seen."""
-    own = key_of(item.metadata)
-    return Delete(
-        resource=resource,
-        key=own if key is None else key,
-        at=own,
-        uid=item.metadata.uid,
-        grace=grace,
-        propagation=propagation,
-        why=cause,
-    )
-
-
-def _patch(
-    resource: Resource,
-    item: Any,  # noqa: ANN401 - a view
-    body: RawObject,
-    cause: str,
-    form: str,
-    key: Key | None,
-    subresource: str,
-) -> Patch:
-    own = key_of(item.metadata)
     return Patch(
         resource=resource,
-        key=own if key is None else key,
+        key=key or own,
         at=own,
-        body=body,
-        subresource=subresource,
-        form=form,
+        body=reported,
+        subresource="status",
+        form=STRATEGIC_PATCH,
         why=cause,
     )
+
+
+class Conditions:
+    """The conditions of one object while its status is worked out: what does not change keeps its times."""
+
+    def __init__(self, given: Iterable[Condition] | None, now: float, *, updated: bool = False) -> None:
+        self._conditions: dict[str, RawObject] = {c.type or "": msgspec.to_builtins(c) for c in given or ()}
+        self._given = self.list()
+        self._now = stamp(now)
+        self._updated = updated  # some kinds keep a lastUpdateTime
+
+    def get(self, kind: str) -> RawObject | None:
+        return self._conditions.get(kind)
+
+    def set(self, kind: str, status: str, reason: str, message: str = "") -> None:
+        known = self._conditions.get(kind, {})
+        if (known.get("status"), known.get("reason")) == (status, reason):
+            if known.get("message", "") == message:
+                return
+            entry = {**known, "message": message}
+        else:
+            entry = {"type": kind, "status": status, "reason": reason, "message": message}
+            kept = known.get("lastTransitionTime") if known.get("status") == status else None
+            entry["lastTransitionTime"] = kept or self._now
+        if self._updated:
+            entry["lastUpdateTime"] = self._now
+        self._conditions[kind] = entry
+
+    def drop(self, kind: str) -> None:
+        self._conditions.pop(kind, None)
+
+    def list(self) -> list[RawObject]:
+        return list(self._conditions.values())
+
+    @property
+    def changed(self) -> bool:
+        """Whether they are others than the object has."""
+        return self.list() != self._given

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from berth.controllers.actions import status_patch
-from berth.controllers.conditions import Conditions
+from berth.controllers.actions import Conditions, status_patch
 from berth.controllers.workloads.pods import wanted
 from berth.kube.amounts.shares import resolved
 from berth.kube.api_resources import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS

@@ -11,7 +11,7 @@ import msgspec
 
 from berth.controllers.actions import patch, status_report
 from berth.kube.api_resources import LEASES, NODES, PODS
-from berth.kube.objects import Condition, Key, LivePod, Node, RawObject, Taint
+from berth.kube.objects import Condition, Key, Node, RawObject, Taint
 from berth.kube.pods import is_ready
 from berth.kube.taints import (
     CONDITION_OF,
@@ -104,9 +104,8 @@ class NodeLifecycle(Controller):
 
     def _lose(self, node: Node, now: float) -> Iterator[Action]:
         given = {c.type: c for c in (node.status.conditions if node.status else None) or ()}
-        kinds = dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"))
         conditions: list[RawObject] = []
-        for kind in kinds:
+        for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
             known = given.get(kind, Condition(type=kind))
             if known.status != "Unknown":
                 conditions.append(
@@ -123,12 +122,6 @@ class NodeLifecycle(Controller):
         yield status_report(NODES, node, body, "its lease is no longer renewed")
 
     def _pods_not_ready(self, key: Key, now: float) -> Iterator[Action]:
-        for pod in self.cache.pods_on(key[1]):
-            if is_ready(pod):
-                yield self._pod_not_ready(key, pod, now)
-
-    @staticmethod
-    def _pod_not_ready(key: Key, pod: LivePod, now: float) -> Action:
         entry = {
             "type": "Ready",
             "status": "False",
@@ -136,7 +129,9 @@ class NodeLifecycle(Controller):
             "lastTransitionTime": stamp(now),
         }
         body = {"status": {"conditions": [entry]}}
-        return status_report(PODS, pod, body, "its node is not ready", key=key)
+        for pod in self.cache.pods_on(key[1]):
+            if is_ready(pod):
+                yield status_report(PODS, pod, body, "its node is not ready", key=key)
 
     # --- taints -------------------------------------------------------------------------------------
 

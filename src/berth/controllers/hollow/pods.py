@@ -146,9 +146,8 @@ class Kubelets(Controller):
         given = self._addresses.setdefault(node.metadata.name or "", {})
         uid = pod.metadata.uid or ""
         if uid not in given:
-            used = statuses.addresses_in_use(self.cache.pods_on(node.metadata.name or "")) | set(
-                given.values()
-            )
+            others = self.cache.pods_on(node.metadata.name or "")
+            used = {*given.values(), *(other.status.pod_ip for other in others if other.status)}
             free = (f"{prefix}.{last}" for last in range(2, 255))
             given[uid] = next((address for address in free if address not in used), f"{prefix}.254")
         return host, given[uid]

@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 
 from berth.controllers.actions import is_news, status_patch
-from berth.controllers.workloads.controller import WorkloadController
+from berth.controllers.workloads.controller import FAILURES, Restraint, WorkloadController
 from berth.controllers.workloads.pods import is_available, next_available, pod_from
-from berth.controllers.workloads.restraint import FAILURES, Restraint
 from berth.controllers.workloads.revisions import History, hash_of, history, keep_up
 from berth.engine.rules.node_affinity.admission import matches_during_execution, matches_when_placed
 from berth.engine.rules.taint_toleration.taints import first_untolerated
@@ -36,27 +35,17 @@ from berth.kube.objects import (
     PodSpec,
     RawObject,
     RollingUpdate,
-    Toleration,
     key_of,
 )
-from berth.kube.ownership import owner_reference
 from berth.kube.pods import is_finished, is_ready, is_terminating, phase, pod_condition
 from berth.kube.times import created_at
 from berth.kube.well_known import DELETED, FAILED, REQUIRED_DURING_SCHEDULING, REVISION_HASH, TRUE
+from berth.kube.workloads.pod_templates import daemon_tolerations, node_of
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Event
 from berth.machines.recorder import NORMAL, WARNING
 
 # --- the pods -------------------------------------------------------------------------------------
-
-_TOLERATED = (
-    ("not-ready", "NoExecute"),
-    ("unreachable", "NoExecute"),
-    ("disk-pressure", "NoSchedule"),
-    ("memory-pressure", "NoSchedule"),
-    ("pid-pressure", "NoSchedule"),
-    ("unschedulable", "NoSchedule"),
-)
 
 
 class Eligibility:
@@ -106,21 +95,12 @@ def is_evicted(pod: LivePod, node: Node, gates: FeatureGates) -> bool:
     return not matches_during_execution(pod, node, gates)
 
 
-def daemon_tolerations(*, host_network: bool) -> list[Toleration]:
-    """What every daemon pod tolerates, so that it is there before its node is ready."""
-    conditions = [*_TOLERATED, ("network-unavailable", "NoSchedule")] if host_network else _TOLERATED
-    return [
-        Toleration(key=f"node.kubernetes.io/{condition}", operator="Exists", effect=effect)
-        for condition, effect in conditions
-    ]
-
-
 def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawObject:
     """The pod for one node: pinned by name, which replaces its own rule since that was just checked."""
     pod = pod_from(
         daemon_set.spec.template,
-        owner_reference(DAEMON_SETS, daemon_set.metadata),
-        daemon_set.metadata.namespace,
+        DAEMON_SETS,
+        daemon_set.metadata,
         generate_name=f"{daemon_set.metadata.name}-",
         labels={REVISION_HASH: revision_hash},
     )
@@ -136,19 +116,6 @@ def daemon_pod(daemon_set: LiveWorkload, node: str, revision_hash: str) -> RawOb
             given.append(entry)
     spec["tolerations"] = given
     return pod
-
-
-def node_of(pod: LivePod) -> str | None:
-    """The node a daemon pod runs on or is pinned to."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    for term in (required.node_selector_terms if required else None) or ():
-        for match in (term.match_fields if term else None) or ():
-            if match.key == "metadata.name" and match.operator == "In" and len(match.values or ()) == 1:
-                return (match.values or [""])[0]
-    return None
 
 
 # --- the controller -------------------------------------------------------------------------------
@@ -203,12 +170,10 @@ class DaemonSetController(WorkloadController):
         metadata = daemon_set.metadata
         self._count_evictions(metadata.uid or "", now)
         found = history(self.cache, daemon_set)
-        claim = self.claim(daemon_set)
-        pods = claim.owned(LivePod)
+        pods = self.owned(daemon_set, LivePod)
         if not metadata.deletion_timestamp:
             yield from keep_up(DAEMON_SETS, daemon_set, found, map(hash_of, pods))
-            claims = list(claim.actions(LivePod))
-            if claims:
+            if claims := self.claims(daemon_set):
                 yield from claims
                 return
         by_node = _by_node(pods)

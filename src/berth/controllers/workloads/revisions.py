@@ -14,11 +14,9 @@ from berth.kube.api_resources import REVISIONS, Resource
 from berth.kube.objects import ControllerRevision, LivePod, LiveWorkload, RawObject, key_of
 from berth.kube.ownership import owner_reference
 from berth.kube.well_known import REVISION_HASH
-from berth.kube.workloads.pod_templates import template_hash
+from berth.kube.workloads.pod_templates import child_name, template_hash
 from berth.machines.cache import Cache
 from berth.machines.contract import Action, Patch
-
-_NAME_LENGTH = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ def history(cache: Cache, workload: LiveWorkload) -> History:
     template = plain(workload.spec.template, REVISION_HASH)
     current = next((r for r in reversed(owned) if _template(r) == template), None)
     tag = hash_of(current) if current else template_hash(template, workload.status.collision_count)
-    base = (workload.metadata.name or "")[: _NAME_LENGTH - len(tag) - 1]
-    return History(owned, current, tag, f"{base}-{tag}")
+    return History(owned, current, tag, child_name(workload.metadata.name or "", tag))
 
 
 def _template(revision: ControllerRevision) -> RawObject:
