@@ -7,7 +7,7 @@ how upstream treats a field whose feature was switched off after use (KEP-4328).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from msgspec.structs import replace
@@ -70,10 +70,8 @@ class FeatureGates:
         return self.node_affinity_eviction and self.pod_affinity_eviction and self.even_pods_spread
 
     def __str__(self) -> str:
-        values = (getattr(self, field.name) for field in fields(self))
-        return ",".join(
-            f"{name}={str(value).lower()}" for name, value in zip(_ATTRIBUTE, values, strict=True)
-        )
+        values = {name: getattr(self, attribute) for name, attribute in _ATTRIBUTE.items()}
+        return ",".join(f"{name}={str(value).lower()}" for name, value in values.items())
 
 
 DEFAULT_GATES = FeatureGates()
